@@ -237,9 +237,9 @@ class Changing:
         """Has tasks started for new workers, and notices when they are there."""
         if self._recruit_until is None:
             self._recruit_until = self._monotonic() + self._spec.register_s
-            crew.recruit(count)
+            crew.recruiting.recruit(count)
         crew.check()
-        if len(crew.candidates) >= count:
+        if len(crew.recruiting.candidates) >= count:
             self._recruit_until = None
             core.change.recruited()
         elif self._monotonic() > self._recruit_until:
@@ -266,17 +266,17 @@ class Changing:
         self._stop_recruiting(crew, why)
 
     def _stop_recruiting(self, crew: Crew, why: str) -> None:
-        crew.dismiss()
+        crew.recruiting.dismiss()
         self._recruit_until = None
         self._board.update(layout_fault=why)
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
-        registered = len(crew.candidates)
+        registered = len(crew.recruiting.candidates)
         slots, busy = self._launcher.slots_now(), len(crew.members)
         fault = NoSlots(count, registered, slots, self._spec.register_s, busy)
         is_under_way = self._state.change is not None
         if core.change.mode(self._state) == "cold" and (is_under_way or self._is_asked_by_start):
-            crew.dismiss()
+            crew.recruiting.dismiss()
             raise fault  # nothing goes on without them
         _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
         if is_under_way:
@@ -292,8 +292,8 @@ class Changing:
         if self._weighing is None:
             self._weighing = present
             bound = self._budget.bytes_max(self._state.change)
-            crew.begin_weighing(leaving(core.change.owned, target.owned), bound)
-        weighed = crew.weighed()
+            crew.slots.begin_weighing(leaving(core.change.owned, target.owned), bound)
+        weighed = crew.slots.weighed()
         if weighed is None:
             return
         left_bytes, heavy = weighed
@@ -388,7 +388,7 @@ class Changing:
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
         bytes_max = HOT_CUT_BYTES if cut.is_whole else self._budget.bytes_max(self._state.change)
-        slots, moved = crew.give_slots(number, cut.slots, cut.source, cut.destination, bytes_max)
+        slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._monotonic() - began)
         assert crew.placement is not None

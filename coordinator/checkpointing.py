@@ -58,12 +58,12 @@ class Checkpointing:
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
-                crew.freeze(version, views_before(self._spec.circuit, self._writer.state, version.step))
+                crew.checkpoints.freeze(version, views_before(self._spec.circuit, self._writer.state, version.step))
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():
                 # Rewriting a file keeps the disk busy, so it does not come together with the cuts of a change.
-                crew.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))
+                crew.checkpoints.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))
                 self._fold_told_at = self._monotonic()
                 self.is_folding, self._is_hurried = True, False
                 core.folding()
@@ -76,11 +76,11 @@ class Checkpointing:
         """Reports a fold that is over to the core. Raises the fault that ended it, if it failed."""
         if not self.is_folding:
             return
-        folded = crew.folded()
+        folded = crew.checkpoints.folded()
         if folded is None:
             if not self._is_hurried and (core.stopping or not core.change.is_idle(self._writer.state)):
                 self._is_hurried = True
-                crew.hurry()
+                crew.checkpoints.hurry()
             self._tell_of_slow_fold(crew)
             return
         self.is_folding, self.failed_in_a_row = False, 0
@@ -96,7 +96,7 @@ class Checkpointing:
             _log.warning(
                 "a checkpoint has not ended",
                 seconds=round(now - self._began_at),
-                workers=crew.folding,
+                workers=crew.checkpoints.folding,
                 what_to_do="look at the disks of these workers' hosts; the steps go on, and a restart would replay them",
             )
 

@@ -43,7 +43,7 @@ class Copying:
         if not self._round:
             self._begin_round(crew, ways)
             return 0
-        answers = crew.copied()
+        answers = crew.slots.copied()
         if answers is None:
             return 0
         for source, answer in answers.items():
@@ -59,7 +59,7 @@ class Copying:
         self._round = {source: destinations[0] for source, destinations in self._left.items()}
         orders = {source: (ways[source, destination], destination) for source, destination in self._round.items()}
         if orders:
-            crew.begin_copying(orders, COPY_BYTES)
+            crew.slots.begin_copying(orders, COPY_BYTES)
 
     def end(self) -> None:
         """The change is over, or leads somewhere else: what was copied and has not moved is of no use any more."""
@@ -69,8 +69,8 @@ class Copying:
         """Discards the copies if they are of no use. Returns False as long as a round that is under way keeps it from that."""
         if not self._is_over:
             return True
-        if self._round and crew.copied() is None:
+        if self._round and crew.slots.copied() is None:
             return False
-        crew.unstage()
+        crew.slots.unstage()
         self._left, self._round, self._has_begun, self._is_over = {}, {}, False, False
         return True

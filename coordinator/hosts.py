@@ -17,7 +17,7 @@ def tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:
     """A task for each new worker, on the hosts that have the fewest. There is a candidate for each."""
     busy = Counter(member.folder_name for member in crew.members.values())
     chosen: dict[int, int] = {}
-    left = list(crew.candidates)
+    left = list(crew.recruiting.candidates)
     for number in new:
         task = min(left, key=lambda task: (busy[task.registered.folder_name], task.serial))
         left.remove(task)
@@ -38,8 +38,8 @@ def why_no_room_for(target: Target, owned: Mapping[int, SlotSet], crew: Crew, pl
         (host,) = free
         host_of |= dict.fromkeys(new, host)
         free[host] = place.here.free_bytes()  # now, and not at the last checkpoint
-    elif len(crew.candidates) >= len(new):
-        tasks = {task.serial: task.registered for task in crew.candidates}
+    elif len(crew.recruiting.candidates) >= len(new):
+        tasks = {task.serial: task.registered for task in crew.recruiting.candidates}
         for number, serial in tasks_for(new, crew).items():
             host_of[number] = tasks[serial].folder_name
             free[tasks[serial].folder_name] = tasks[serial].free_bytes

@@ -168,7 +168,8 @@ class Pipeline:
         term, spec = Term(self._writer.epoch, attempt), self._spec
         limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
         tasks = rules_of(spec, self._writer.state, log_id).tasks
-        return Crew(setup, tasks, term, self._cluster.launcher, self._cluster.make_transport(), limits)
+        transport = self._cluster.make_transport()
+        return Crew(setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits)
 
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
         """Counts a lost worker. Raises RecoveryFailed if too many were lost in a row without progress."""
@@ -253,7 +254,7 @@ class Pipeline:
                     return
                 case Wait():
                     if core.paused and core.drained:
-                        crew.pause(core.step)
+                        crew.steps.pause(core.step)
                     is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
                     is_asked = is_asked or not core.change.is_idle(self._writer.state)
                     self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)

@@ -101,10 +101,10 @@ class Questions:
         question = self._waiting[0]
         if self._asked_of is not crew:
             self._asked_of = crew
-            crew.begin_read(question.views)
+            crew.checkpoints.begin_read(question.views)
             return
         try:
-            found = crew.contents()
+            found = crew.checkpoints.contents()
         except RECOVERABLE:
             raise
         except Exception as fault:  # of a read, which has changed nothing

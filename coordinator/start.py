@@ -105,11 +105,11 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
     If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. Raises
     StateLost if none does before the deadline of registration, and at once in local mode, where all tasks see the same folder."""
     rules = rules_of(spec, state, log_id)
-    crew.wait_for_candidates()
+    crew.recruiting.wait_for_candidates()
     final = not spec.place.on_cluster
     while True:
         offers = _offers(crew)
-        for task in crew.candidates:
+        for task in crew.recruiting.candidates:
             registered = task.registered
             refuse_other_log(spec, rules, registered.host, registered.folder, task.databases or ())
         outcome = bind(offers, rules, final=final)
@@ -117,7 +117,7 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
             break
         if final:
             raise _lost(outcome, crew, spec)
-        final = not crew.wait_for_another()
+        final = not crew.recruiting.wait_for_another()
     databases = {number: rules.database(number, birth) for number, birth in outcome.births.items()}
     crew.bind(outcome.workers, databases)
     for number, hosts in outcome.copies.items():
@@ -146,7 +146,7 @@ def _offers(crew: Crew) -> list[Offer]:
     """Tasks of one host have the same name of its folder, and the same path."""
     return [
         Offer(task.serial, task.registered.folder_name, task.databases)
-        for task in crew.candidates
+        for task in crew.recruiting.candidates
         if task.databases is not None
     ]
 
@@ -190,7 +190,7 @@ def refuse_other_log(
 def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     """The fault of a run that has found no database for a worker. `missing.numbers` has the hosts that hold it and have too few task slots."""
     number, busy = min(missing.numbers.items())
-    hosts = {task.registered.folder_name: task.registered for task in crew.candidates}
+    hosts = {task.registered.folder_name: task.registered for task in crew.recruiting.candidates}
     if busy:
         shown = ", ".join(sorted({hosts[name].host for name in busy}))
         return DatabaseMissing(

@@ -88,7 +88,7 @@ class Stepping:
             record = self._with_policy_in_force(record)
         reached("step.begun")
         self._run = _Run(record, self._monotonic(), None if action.replay else self._spec.limits.bytes_max)
-        crew.give(_step_input(self._spec.circuit, record, self._run.bytes_max))
+        crew.steps.give(_step_input(self._spec.circuit, record, self._run.bytes_max))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -150,7 +150,7 @@ class Stepping:
 
     def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
         try:
-            return crew.collect(run.record.step)
+            return crew.steps.collect(run.record.step)
         except StepTooLarge:
             return self._run_again(run, crew)
 
@@ -202,8 +202,8 @@ class Stepping:
         finally:
             reader.close()
         run.record = record
-        crew.give(_step_input(self._spec.circuit, record, None))
-        return crew.collect(record.step)
+        crew.steps.give(_step_input(self._spec.circuit, record, None))
+        return crew.steps.collect(record.step)
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an

@@ -41,6 +41,7 @@ class SlotCopier:
         mesh: Mesh,
         worker: int,
         outside: Outside,
+        *,
         answer: Callable[[Message], None],
         answer_now: Callable[[Message], None],
         wire_fault: Callable[[Exception], WireFault],

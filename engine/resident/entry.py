@@ -23,11 +23,12 @@ from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Frame
 from engine.resident.mesh import WAIT_SECONDS
 from engine.resident.messages import Address, Holds, Refuse, Register, Welcome
+from engine.resident.progress import Progress
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
 from engine.resident.tls import RunCertificate
 from engine.resident.transport import Arrived, Connection, Ended, Events, Transport
-from engine.resident.worker import CoordinatorGone, Progress, Worker
+from engine.resident.worker import Appointment, CoordinatorGone, Lines, Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
 from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
@@ -100,9 +101,8 @@ def live(
         assert folder is not None, "a task without a folder became a worker"
         setup, term, token = assignment.setup, assignment.term, assignment.token
         identity = Identity(setup.place.pipeline, answer.worker, answer.database)
-        worker = Worker(
-            setup, identity, answer.birth, folder, term, token, transport, events, control, make_reader, progress
-        )
+        appointment = Appointment(setup, term, token, identity, answer.birth, folder)
+        worker = Worker(appointment, Lines(transport, events, control), make_reader, progress)
         worker.run()
         pulse.over = True
         linger(events, control)

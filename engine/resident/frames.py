@@ -3,7 +3,7 @@
     4 bytes    magic number with the wire version
     4 bytes    length of the head
     8 bytes    length of the body
-    head       JSON: term, message, and the length of each buffer
+    head       JSON: term, kind of the message, its fields, and the length of each buffer
     body       the buffers, each padded to a multiple of PADDING_BYTES
 
 Guarantees: a frame is decoded completely or FrameError is raised. No length is trusted before it was compared with a bound. Nothing is
@@ -22,9 +22,9 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from base.term import Term
-from engine.resident.messages import ANY_MESSAGE, Message
+from engine.resident.messages import Message, UnknownKind, message_of
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 MAGIC = b"SW" + WIRE_VERSION.to_bytes(2)
 PREFIX = struct.Struct(">4sIQ")
 
@@ -83,9 +83,10 @@ def encode(frame: Frame) -> list[Buffer]:
     lengths = [
         len(memoryview(buffer)) if not isinstance(buffer, pa.Buffer) else buffer.size for buffer in frame.buffers
     ]
-    head = b'{"term":[%d,%d],"lengths":%s,"message":%s}' % (
+    head = b'{"term":[%d,%d],"lengths":%s,"kind":"%s","message":%s}' % (
         *frame.term,
         json.dumps(lengths).encode(),
+        frame.message.kind.encode(),
         frame.message.model_dump_json().encode(),
     )
     body_bytes = sum(_padded(length) for length in lengths)
@@ -102,10 +103,12 @@ def decode(head: bytes | bytearray | memoryview, body: pa.Buffer) -> Frame:
     try:
         fields = json.loads(bytes(head))
         term, lengths = Term(*map(int, fields["term"])), [int(length) for length in fields["lengths"]]
-        message = ANY_MESSAGE.validate_python(fields["message"], strict=False)
+        message = message_of(fields["kind"], fields["message"])
     except ValidationError as fault:
         kinds = ", ".join(sorted({error["type"] for error in fault.errors(include_input=False, include_url=False)}))
         raise FrameError(f"the head of a frame holds no message: {kinds}") from None
+    except UnknownKind as fault:
+        raise FrameError(f"the head of a frame holds no message: {fault}") from None
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
         raise FrameError(f"the head of a frame cannot be read: {type(fault).__name__}") from None
     return Frame(term, message, _cut(body, lengths))

@@ -51,6 +51,7 @@ class Mesh:
         term: Term,
         token: str,
         plan: Plan,
+        *,
         others: Callable[[Event], None],
         now: Callable[[], float],
         copies: Callable[[int, Copies | Staged, tuple[Buffer, ...]], None],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,7 +19,7 @@ from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
 from engine.resident.liveness import Limits, Liveness, Verdict
-from engine.resident.messages import Answer, Beat, Failed, Message, Order, Register, question_of
+from engine.resident.messages import Answer, Beat, Beside, Failed, Notice, Order, Register, answered_by, order_of
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events
 from io_kafka.outside import Outside
 from storage.errors import NotOpen
@@ -35,22 +35,19 @@ STEPS_REMEMBERED = 100
 RECOVERABLE = (StaleTask, TaskLost, NotOpen)
 """Faults after which a crew is replaced."""
 
-BESIDE = ("fold", "read", "weigh", "copy")
-"""The kinds of order that a worker carries out beside the steps."""
-
 A = TypeVar("A", bound=Answer)
 
 
 @dataclass
 class Member:
     """A worker. `asked`: the kinds of order that it has been given and has not answered. `answers`: what it has sent and nobody has taken yet,
-    by kind of order."""
+    by kind of order: an answer of its class, or `Failed`, which `_heard` holds."""
 
     number: int
     connection: Connection
     registered: Register
     asked: set[str] = field(default_factory=set)
-    answers: dict[str, tuple[Answer, tuple[Buffer, ...]]] = field(default_factory=dict)
+    answers: dict[str, tuple[Any, tuple[Buffer, ...]]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"worker {self.number} (process {self.registered.pid} on {self.registered.host})"
@@ -65,6 +62,7 @@ class Roster:
         events: Events,
         limits: Limits,
         outside: Outside,
+        *,
         strangers: Callable[[Event], None],
         look: Callable[[], None],
     ) -> None:
@@ -74,7 +72,7 @@ class Roster:
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self.members: dict[int, Member] = {}
-        self._beside: dict[str, set[int]] = {}  # who was asked, by kind of order
+        self._beside: dict[type[Beside[Any]], set[int]] = {}  # who was asked, by class of order
 
     def add(self, number: int, connection: Connection, registered: Register) -> None:
         assert number not in self.members, f"worker {number} has a task already"
@@ -95,75 +93,71 @@ class Roster:
 
     # Orders and answers
 
-    def send(self, number: int, message: Message) -> None:
+    def send(self, number: int, message: Order[Any] | Notice) -> None:
         member = self.members[number]
-        member.asked.add(message.kind)
+        if isinstance(message, Order):
+            member.asked.add(message.kind)
         member.connection.send(Frame(self._term, message))
 
-    def ask_each(self, orders: Mapping[int, Order], kind: type[A]) -> dict[int, A]:
-        """Gives each worker an order and waits for all answers. Raises the fault of the lowest worker that had one."""
+    def ask_each(self, orders: Mapping[int, Order[A]]) -> dict[int, A]:
+        """Gives each worker an order and waits for all answers. The orders are of one class. Raises the fault of the lowest worker that had
+        one."""
         for number, order in orders.items():
             self.send(number, order)
         if not orders:
             return {}
-        name, asked = next(iter(orders.values())).kind, sorted(orders)
-        self.wait_for(name, name, asked)
-        for number in asked:
-            self.raise_failure(number, name)
-        return {number: self.taken(number, name, kind) for number in asked}
+        kind, asked = type(next(iter(orders.values()))), sorted(orders)
+        self.wait_for(kind, kind.kind, asked)
+        return {number: self.taken(number, kind) for number in asked}
 
-    def has_answered(self, number: int, name: str) -> bool:
-        return name in self.members[number].answers
+    def pop(self, number: int, kind: type[Order[A]]) -> tuple[A, tuple[Buffer, ...]] | Failed:
+        """What a worker has answered to an order of this class, with the buffers of the frame, or the fault that it had."""
+        answer, buffers = self.members[number].answers.pop(kind.kind)
+        return answer if isinstance(answer, Failed) else (answer, buffers)
 
-    def raise_failure(self, number: int, name: str) -> None:
-        """Raises the fault with which a worker has answered, if it has."""
-        answer = self.members[number].answers.get(name)
-        if answer is not None and isinstance(answer[0], Failed):
-            raise faults.from_wire(answer[0].fault, number)
+    def taken(self, number: int, kind: type[Order[A]]) -> A:
+        """The same without buffers. Raises the fault."""
+        answer, _ = _no_failure(number, self.pop(number, kind))
+        return answer
 
-    def pop(self, number: int, name: str) -> tuple[Answer, tuple[Buffer, ...]]:
-        return self.members[number].answers.pop(name)
-
-    def taken(self, number: int, name: str, kind: type[A]) -> A:
-        answer, _ = self.pop(number, name)
-        return taken_as(kind, number, name, answer)
-
-    def wait_for(self, name: str, what: str, asked: Sequence[int]) -> None:
-        """Until all workers that were asked have answered orders of the kind `name`. `what` names what they do."""
+    def wait_for(self, kind: type[Order[Any]], what: str, asked: Sequence[int]) -> None:
+        """Until all workers that were asked have answered orders of this class. `what` names what they do."""
         asked_at = self._outside.monotonic()
-        while unanswered := self._unanswered(asked, name):
+        while unanswered := self._unanswered(asked, kind):
             self.poll(POLL_SECONDS)
-            unanswered = self._unanswered(unanswered, name)
+            unanswered = self._unanswered(unanswered, kind)
             now = self._outside.monotonic()
             self._judge(self._liveness.stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
 
-    def _unanswered(self, asked: Iterable[int], name: str) -> list[int]:
-        return [number for number in asked if not self.has_answered(number, name)]
+    def _unanswered(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
+        return [number for number in asked if kind.kind not in self.members[number].answers]
 
     # Orders that are carried out beside the steps
 
-    def begin(self, name: str, orders: Mapping[int, Order]) -> None:
-        """Gives each worker an order of this kind. `ended` tells when that is over; until then there is no other order of the kind."""
-        assert name in BESIDE, f"{name} is no order that is carried out beside the steps"
-        assert name not in self._beside, f"{name} is under way"
-        self._beside[name] = set(orders)
+    def begin(self, kind: type[Beside[A]], orders: Mapping[int, Beside[A]]) -> None:
+        """Gives each worker an order of this class. `ended` tells when that is over; until then there is no other order of the class."""
+        assert kind not in self._beside, f"{kind.kind} is under way"
+        self._beside[kind] = set(orders)
         for number, order in orders.items():
             self.send(number, order)
 
-    def unanswered(self, name: str) -> list[int]:
+    def unanswered(self, kind: type[Beside[Any]]) -> list[int]:
         """The workers that `begin` has asked and that have not answered. A worker that has left since is not among them."""
-        return self._unanswered(sorted(self._beside[name]), name)
+        return self._unanswered(sorted(self._beside[kind]), kind)
 
-    def raise_failures(self, name: str) -> None:
+    def raise_failures(self, kind: type[Beside[Any]]) -> None:
         """Raises the fault of the lowest worker that has answered with one."""
-        for number in sorted(self._beside[name]):
-            self.raise_failure(number, name)
+        for number in sorted(self._beside[kind]):
+            answer = self.members[number].answers.get(kind.kind)
+            if answer is not None and isinstance(answer[0], Failed):
+                raise faults.from_wire(answer[0].fault, number)
 
-    def ended(self, name: str) -> dict[int, tuple[Answer, tuple[Buffer, ...]]] | None:
-        """All answers to `begin`; None until the last one is there."""
-        if self.unanswered(name):
+    def ended(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
+        """All answers to `begin`; None until the last one is there. Raises the fault of the lowest worker that had one."""
+        if self.unanswered(kind):
             return None
-        return {number: self.pop(number, name) for number in sorted(self._beside.pop(name))}
+        answers = {number: self.pop(number, kind) for number in sorted(self._beside.pop(kind))}
+        return {number: _no_failure(number, answer) for number, answer in answers.items()}
 
     # Events
 
@@ -203,24 +197,29 @@ class Roster:
         if isinstance(message, Beat):
             self._liveness.beat(member.number, message, now)
             return
+        match message:
+            case Failed(doing=name):
+                kind = order_of(name)
+            case Answer():
+                kind = answered_by(message)
+                assert kind is not None, f"{message.kind} answers no order"
+                name = kind.kind
+            case _:
+                raise TaskLost(f"{member} has sent {message.kind}, which answers nothing")
         # What runs beside the steps has its faults raised by whoever takes its answers.
-        if isinstance(message, Failed) and message.doing not in BESIDE:
+        if isinstance(message, Failed) and (kind is None or not issubclass(kind, Beside)):
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault
-        name = question_of(message)
-        if name is None:
-            raise TaskLost(f"{member} has sent {message.kind}, which answers nothing")
         if name in member.answers:
             raise TaskLost(f"{member} has answered {name} twice")
         if name not in member.asked:
             raise TaskLost(f"{member} has answered {name}, which nobody has asked")
         member.asked.remove(name)
-        member.answers[name] = (message, frame.buffers)  # type: ignore[assignment]
+        member.answers[name] = (message, frame.buffers)
 
 
-def taken_as(kind: type[A], number: int, name: str, answer: Answer) -> A:
-    """The answer of a worker to an order of the kind `name`. Raises TaskLost if it answers something else."""
-    if not isinstance(answer, kind):
-        raise TaskLost(f"worker {number} answered {name} with {answer.kind}")
+def _no_failure(number: int, answer: tuple[A, tuple[Buffer, ...]] | Failed) -> tuple[A, tuple[Buffer, ...]]:
+    if isinstance(answer, Failed):
+        raise faults.from_wire(answer.fault, number)
     return answer

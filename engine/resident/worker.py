@@ -16,24 +16,21 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
-import structlog
 
 from base.fault import Fault
 from base.slots import NO_SLOTS
 from base.term import Term
-from base.version import VersionId
 from engine.analysis.withholding import withholding_of
 from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.resident import faults
 from engine.resident.copies import SlotCopier
+from engine.resident.folds import Folds
 from engine.resident.frames import Buffer, Frame
+from engine.resident.handlers import Handlers, Job
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
-    Beat,
+    Answer,
     Contents,
     Copies,
     Copy,
@@ -48,6 +45,7 @@ from engine.resident.messages import (
     Folded,
     Freeze,
     Frozen,
+    Given,
     GiveSlots,
     Hurry,
     Join,
@@ -62,6 +60,7 @@ from engine.resident.messages import (
     Ping,
     Place,
     Read,
+    Refuse,
     Released,
     ReleaseSlots,
     Remove,
@@ -70,38 +69,35 @@ from engine.resident.messages import (
     Resumed,
     RunStep,
     Staged,
-    StepDone,
     Stop,
     Stopped,
+    Taken,
     TakeSlots,
     Unstage,
     Unstaged,
     Weigh,
     Weighed,
+    Welcome,
     WireFault,
+    kinds,
 )
 from engine.resident.messages import (
     StepAbandoned as Abandoned,
 )
+from engine.resident.progress import Progress, WatchedMesh
 from engine.resident.slots import SlotMover
 from engine.resident.states import Life, State
+from engine.resident.step_report import step_done
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.contents import read_views
 from engine.run.exchange import to_buffer
-from engine.run.sources import DEAD_LETTER_SCHEMA
-from engine.run.tasks import Reader, StepAbandoned, StepInput, StepOutcome, StepTask, TaskSetup
+from engine.run.tasks import Reader, StepAbandoned, StepInput, StepTask, TaskSetup
 from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
 from storage.identity import Identity
 
-_log = structlog.get_logger("engine.resident.worker")
-
-LOOKS_AT_FOLDS = (2, 3)
-"""After these folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. Folds during a
-change of the layout do not count. In the first one what has left comes into the undo log. After the last one, free pages are those that a fold
-needs."""
-
+carries_out = Handlers()
 
 BETWEEN_ORDERS = "wait"
 """What a worker says it was doing if a fault came while it had no order."""
@@ -111,61 +107,62 @@ class CoordinatorGone(Exception):
     """The connection to the coordinator has ended, so nobody needs this worker."""
 
 
-@dataclass
-class Progress:
-    """What the heartbeat reports. The worker's thread writes it, and the thread of the heartbeat reads it."""
+@dataclass(frozen=True)
+class Appointment:
+    """What the coordinator has made of a task. `folder`: that of the host, with the databases of all its workers."""
 
-    cpu_s: Callable[[], float]
-    """What the worker's thread has used."""
+    setup: TaskSetup
+    term: Term
+    token: str
+    identity: Identity
+    birth: str
+    folder: HostFolder
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How a worker is connected. `control`: to the coordinator."""
+
     transport: Transport
-    step: int = -1
-    stage: int = -1
-    waiting: bool = True
-
-    def beat(self) -> Beat:
-        return Beat(
-            step=self.step,
-            stage=self.stage,
-            cpu_ms=int(1e3 * self.cpu_s()),
-            bytes_moved=self.transport.bytes_moved,
-            waiting=self.waiting,
-        )
+    events: Events
+    control: Connection
 
 
 class Worker:
-    """`control`: the connection to the coordinator, which has made this process the worker of this identity. `folder`: that of the host, with
-    the databases of all its workers. `make_reader` makes the worker's reader of Kafka."""
+    """`make_reader` makes the worker's reader of Kafka."""
 
     def __init__(
-        self,
-        setup: TaskSetup,
-        identity: Identity,
-        birth: str,
-        folder: HostFolder,
-        term: Term,
-        token: str,
-        transport: Transport,
-        events: Events,
-        control: Connection,
-        make_reader: Callable[[], Reader],
-        progress: Progress,
+        self, appointment: Appointment, lines: Lines, make_reader: Callable[[], Reader], progress: Progress
     ) -> None:
-        self._setup, self._identity, self._number, self._term = setup, identity, identity.worker, term
-        self._host_folder, self._folder = folder, folder.of_worker(identity.worker, birth)
-        self._birth = birth
+        setup, self._term = appointment.setup, appointment.term
+        self._setup, self._identity, self._number = setup, appointment.identity, appointment.identity.worker
+        self._birth, self._host_folder = appointment.birth, appointment.folder
+        self._folder = self._host_folder.of_worker(self._number, self._birth)
         self._placement: Placement | None = None
-        self._events, self._control, self._outside = events, control, setup.kafka.outside
-        now = self._outside.monotonic
-        self._mesh = Mesh(transport, events, term, token, setup.plan, self._take, now, self._take_copies)
+        self._events, self._control, self._outside = lines.events, lines.control, setup.kafka.outside
+        self._mesh = Mesh(
+            lines.transport,
+            lines.events,
+            self._term,
+            appointment.token,
+            setup.plan,
+            others=self._take,
+            now=self._outside.monotonic,
+            copies=self._take_copies,
+        )
         self._reader = make_reader()
         self._copier = SlotCopier(
-            self._mesh, identity.worker, self._outside, self._answer, self._answer_now, self._wire_fault
+            self._mesh,
+            self._number,
+            self._outside,
+            answer=self._answer,
+            answer_now=self._answer_now,
+            wire_fault=self._wire_fault,
         )
-        self._slots = SlotMover(self._mesh, identity.worker, self._copier)
+        self._slots = SlotMover(self._mesh, self._number, self._copier)
+        self._folds = Folds(self._number, self._term.number, self._host_folder.free_bytes)
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
-        self._folds = 0  # that were begun since the database was opened, or slots have left it, and in which the file may be rewritten
-        self._is_hurried = False  # whether the coordinator waits for the fold
         self.life = Life()
         self.progress = progress
 
@@ -215,117 +212,111 @@ class Worker:
 
     def _carry_out(self, order: Message) -> None:
         try:
-            self._do(order)
+            name = carries_out.name_of(order)
+            assert name is not None, f"worker {self._number} got {order.kind}, which is no order"
+            reply = getattr(self, name)(order)
         except CoordinatorGone:
             raise
         except Exception as error:
             self._answer(Failed(doing=order.kind, fault=self._wire_fault(error)))
             if not isinstance(error, Fault):
                 raise  # a mistake of ours: the state of this process is unknown
+        else:
+            if isinstance(reply, Answer):
+                self._answer(reply)
+            elif reply is not None:
+                self._outside.start_thread(order.kind, lambda: self._run_beside(order.kind, reply))
+
+    def _run_beside(self, kind: str, job: Job[Answer]) -> None:
+        """In a thread of its own, beside the steps. Every fault is an answer."""
+        buffers: tuple[Buffer, ...] = ()
+        try:
+            self._outside.lower_priority()
+            answer, buffers = job()
+        except Exception as error:
+            answer = Failed(doing=kind, fault=self._wire_fault(error))
+        self._answer_now(answer, buffers)
 
     def _wire_fault(self, error: Exception) -> WireFault:
         return faults.to_wire(faults.lost_without_memory(error, self._number) or error)
-
-    def _do(self, order: Message) -> None:
-        match order:
-            case RunStep():
-                self._step(order)
-            case Remove(databases=databases):
-                self._answer(Removed(workers=self._remove(databases)))
-            case Create(new=new):
-                # A worker of an older run may have been faster; the fence tells whose database it is.
-                with suppress(DatabaseExists):
-                    Database.create(self._folder, self._identity, self._term.number, new.owned, new.base)
-                self._answer(Created())
-            case Fence():
-                found = Database.fence(self._folder, epoch=self._term.number, identity=self._identity)
-                self._answer(Fenced(versions=found.versions, number=found.number))
-            case Open(version=version, fenced=fenced):
-                self._database = Database.open(
-                    self._folder, version, epoch=self._term.number, identity=self._identity, fenced=fenced
-                )
-                self._copier.discard(self._database)
-                self._folds = 0
-                self.life.start(version.step)
-                self._outside.settle_memory()
-                self._answer(self._opened(self._database, version))
-            case Enter(step=step):
-                self.life.enter(step)
-                with self._open_database.transaction() as transaction:
-                    transaction.set_step(step)
-                self._answer(Entered(step=step))
-            case Join(members=members, placement=placement):
-                self._mesh.join(self._number, members)
-                self._placement = placement
-                self._answer(Joined())
-            case Place(placement=placement):
-                self._placement = placement
-            case Weigh():
-                self._outside.start_thread("weigh", lambda: self._weigh(order))
-            case Copy():
-                self._copier.copy(order, self._open_database)
-            case Unstage():
-                self._copier.discard(self._open_database)
-                self._answer(Unstaged())
-            case GiveSlots():
-                self._answer(self._slots.give(order, self._open_database))
-            case TakeSlots():
-                self._answer(self._slots.take(order, self._open_database))
-            case ReleaseSlots():
-                self._slots.release(order, self._open_database)
-                self._folds = 0
-                self._answer(Released())
-            case Leave():
-                self._leave()
-            case Freeze(version=version):
-                assert self.life.at_boundary and version.step == self.life.step, f"{order} before step {self.life.step}"
-                self._freeze(order)
-                self._answer(Frozen(version=version))
-            case Fold(may_rewrite=may_rewrite):
-                self._folds += may_rewrite
-                self._is_hurried = False
-                looks = may_rewrite and self._folds in LOOKS_AT_FOLDS
-                self._outside.start_thread("fold", lambda: self._fold(looks=looks))
-            case Hurry():
-                self._is_hurried = True
-            case Read():
-                self._outside.start_thread("read", lambda: self._read(order))
-            case Pause():
-                self._answer(Paused(step=self.life.pause()))
-            case Resume():
-                self._answer(Resumed(step=self.life.resume()))
-            case Stop(step=step):
-                self.life.stop(step)
-                self._answer_if_stopped()
-            case _:
-                raise AssertionError(f"worker {self._number} got {order.kind}, which is no order")
-
-    def _opened(self, database: Database, version: VersionId) -> Opened:
-        with database.read() as state:
-            owned = state.get_owned()
-        state_bytes = sum(database.statistics().table_bytes.values())
-        return Opened(
-            step=version.step, owned=owned, state_bytes=state_bytes, free_bytes=self._host_folder.free_bytes()
-        )
-
-    def _remove(self, databases: tuple[tuple[int, str, Identity | None], ...]) -> tuple[int, ...]:
-        self._host_folder.finish_removals()
-        return tuple(found[0] for found in databases if self._host_folder.remove(*found))
-
-    def _leave(self) -> None:
-        with self._open_database.read() as state:
-            assert state.get_owned() == NO_SLOTS, f"worker {self._number} is to leave and owns {state.get_owned()}"
-        self._database = None
-        Database.close(self._folder)
-        self._host_folder.remove(self._number, self._birth, self._identity)
-        self.life.stop(self.life.step)
-        self._answer(Left())
 
     @property
     def _open_database(self) -> Database:
         assert self._database is not None, "the database is not open"
         return self._database
 
+    # The start and the end
+
+    @carries_out
+    def _remove(self, order: Remove) -> Removed:
+        self._host_folder.finish_removals()
+        return Removed(workers=tuple(found[0] for found in order.databases if self._host_folder.remove(*found)))
+
+    @carries_out
+    def _create(self, order: Create) -> Created:
+        # A worker of an older run may have been faster; the fence tells whose database it is.
+        with suppress(DatabaseExists):
+            Database.create(self._folder, self._identity, self._term.number, order.new.owned, order.new.base)
+        return Created()
+
+    @carries_out
+    def _fence(self, order: Fence) -> Fenced:
+        found = Database.fence(self._folder, epoch=self._term.number, identity=self._identity)
+        return Fenced(versions=found.versions, number=found.number)
+
+    @carries_out
+    def _open(self, order: Open) -> Opened:
+        database = self._database = Database.open(
+            self._folder, order.version, epoch=self._term.number, identity=self._identity, fenced=order.fenced
+        )
+        self._copier.discard(database)
+        self._folds.restart()
+        self.life.start(order.version.step)
+        self._outside.settle_memory()
+        with database.read() as state:
+            owned = state.get_owned()
+        return Opened(
+            step=order.version.step,
+            owned=owned,
+            state_bytes=sum(database.statistics().table_bytes.values()),
+            free_bytes=self._host_folder.free_bytes(),
+        )
+
+    @carries_out
+    def _enter(self, order: Enter) -> Entered:
+        self.life.enter(order.step)
+        with self._open_database.transaction() as transaction:
+            transaction.set_step(order.step)
+        return Entered(step=order.step)
+
+    @carries_out
+    def _join(self, order: Join) -> Joined:
+        self._mesh.join(self._number, order.members)
+        self._placement = order.placement
+        return Joined()
+
+    @carries_out
+    def _leave(self, order: Leave) -> Left:
+        with self._open_database.read() as state:
+            assert state.get_owned() == NO_SLOTS, f"worker {self._number} is to leave and owns {state.get_owned()}"
+        self._database = None
+        Database.close(self._folder)
+        self._host_folder.remove(self._number, self._birth, self._identity)
+        self.life.stop(self.life.step)
+        return Left()
+
+    @carries_out
+    def _stop(self, order: Stop) -> None:
+        self.life.stop(order.step)
+        self._answer_if_stopped()
+
+    def _answer_if_stopped(self) -> None:
+        if self.life.state is State.STOPPED:
+            self._answer(Stopped(step=self.life.step))
+
+    # Steps
+
+    @carries_out
     def _step(self, order: RunStep) -> None:
         if self._setup.plan.stages == 1 and order.step == self.life.step - 1:
             # A circuit of one stage waits for no peer. So this worker may have finished a step that was too large for another one, and is to be
@@ -341,7 +332,7 @@ class Worker:
             )
         withholding = withholding_of(self._setup.plan.circuit, order.counted, order.released)
         given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max, withholding)
-        task = StepTask(self._setup, placement, given, self._number, _Watched(self._mesh, self.progress))
+        task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0
         try:
             outcome = task.run(self._reader, self._open_database)
@@ -349,14 +340,27 @@ class Worker:
             self._answer(Abandoned(step=order.step))
             return
         self.life.end_step()
-        self._answer(*_done(order.step, outcome))
+        self._answer(*step_done(order.step, outcome))
         self._answer_if_stopped()
 
-    def _answer_if_stopped(self) -> None:
-        if self.life.state is State.STOPPED:
-            self._answer(Stopped(step=self.life.step))
+    @carries_out
+    def _pause(self, order: Pause) -> Paused:
+        return Paused(step=self.life.pause())
 
-    def _freeze(self, order: Freeze) -> None:
+    @carries_out
+    def _resume(self, order: Resume) -> Resumed:
+        return Resumed(step=self.life.resume())
+
+    # Checkpoints
+
+    @carries_out
+    def _freeze(self, order: Freeze) -> Frozen:
+        version = order.version
+        assert self.life.at_boundary and version.step == self.life.step, f"{order} before step {self.life.step}"
+        self._set_aside(order)
+        return Frozen(version=version)
+
+    def _set_aside(self, order: Freeze) -> None:
         database = self._open_database
         with database.transaction() as transaction:
             if self._setup.plan.stages == 1:
@@ -369,93 +373,59 @@ class Worker:
                 transaction.set_in_error(frozenset(order.in_error))
         database.freeze(order.version)
 
-    def _fold(self, *, looks: bool) -> None:
-        """In a thread of its own, beside the steps. Every fault is an answer. `looks`: whether the file is to shrink if much of it is free."""
-        try:
-            self._outside.lower_priority()
-            database = self._open_database
-            database.fold()
-            if looks:
-                self._compact(database)
-            sizes = database.statistics()
-            message: Message = Folded(
-                versions=Database.versions(database.path),
-                table_bytes=sizes.table_bytes,
-                disk_bytes=sizes.disk_bytes,
-                free_bytes=self._host_folder.free_bytes(),
-            )
-            # Raises if a newer term has opened the database in the meantime: it may have discarded the version.
-            Database.attach(database.path, epoch=self._term.number, identity=database.identity)
-        except Exception as error:
-            message = Failed(doing="fold", fault=self._wire_fault(error))
-        self._answer_now(message)
+    @carries_out
+    def _fold(self, order: Fold) -> Job[Folded]:
+        looks = self._folds.begin(may_rewrite=order.may_rewrite)
+        return lambda: (self._folds.fold(self._open_database, looks=looks), ())
 
-    def _compact(self, database: Database) -> None:
-        """The version is complete already, so no fault of this may fail the fold. What matters is found by the next transaction."""
-        try:
-            if database.compact(lambda: not self._is_hurried):
-                _log.info("the file of the state was rewritten without its free pages", worker=self._number)
-        except (Fault, OSError) as fault:
-            _log.warning("the file of the state could not be rewritten", worker=self._number, fault=str(fault))
+    @carries_out
+    def _hurry(self, order: Hurry) -> None:
+        self._folds.hurry()
 
-    def _weigh(self, order: Weigh) -> None:
-        """In a thread of its own, beside the steps. Every fault is an answer."""
-        try:
-            self._outside.lower_priority()
-            total_bytes, heavy = self._slots.weigh(self._open_database, order.slots, order.heavy_bytes)
-            message: Message = Weighed(total_bytes=total_bytes, heavy=heavy)
-        except Exception as error:
-            message = Failed(doing="weigh", fault=self._wire_fault(error))
-        self._answer_now(message)
-
-    def _read(self, order: Read) -> None:
-        """In a thread of its own, beside the steps. Every fault is an answer."""
-        buffers: tuple[Buffer, ...] = ()
-        try:
-            self._outside.lower_priority()
+    @carries_out
+    def _read(self, order: Read) -> Job[Contents]:
+        def read() -> tuple[Contents, tuple[Buffer, ...]]:
             found = read_views(self._folder, self._setup.plan, order.views)
-            message: Message = Contents(version=found.version, owned=found.owned)
-            buffers = tuple(to_buffer(table) for table in found.tables)
-        except Exception as error:
-            message, buffers = Failed(doing="read", fault=self._wire_fault(error)), ()
-        self._answer_now(message, buffers)
+            return Contents(version=found.version, owned=found.owned), tuple(map(to_buffer, found.tables))
+
+        return read
+
+    # Slots
+
+    @carries_out
+    def _place(self, order: Place) -> None:
+        self._placement = order.placement
+
+    @carries_out
+    def _weigh(self, order: Weigh) -> Job[Weighed]:
+        def weigh() -> tuple[Weighed, tuple[Buffer, ...]]:
+            total_bytes, heavy = self._slots.weigh(self._open_database, order.slots, order.heavy_bytes)
+            return Weighed(total_bytes=total_bytes, heavy=heavy), ()
+
+        return weigh
+
+    @carries_out
+    def _copy(self, order: Copy) -> None:
+        self._copier.copy(order, self._open_database)
+
+    @carries_out
+    def _unstage(self, order: Unstage) -> Unstaged:
+        self._copier.discard(self._open_database)
+        return Unstaged()
+
+    @carries_out
+    def _give(self, order: GiveSlots) -> Given:
+        return self._slots.give(order, self._open_database)
+
+    @carries_out
+    def _take_over(self, order: TakeSlots) -> Taken:
+        return self._slots.take(order, self._open_database)
+
+    @carries_out
+    def _release(self, order: ReleaseSlots) -> Released:
+        self._slots.release(order, self._open_database)
+        self._folds.restart()
+        return Released()
 
 
-class _Watched:
-    """The peers of a step, with notes for the heartbeat."""
-
-    def __init__(self, mesh: Mesh, progress: Progress) -> None:
-        self._mesh, self._progress = mesh, progress
-
-    def swap(self, step: int, stage: int, rows: Any) -> Any:
-        self._progress.stage, self._progress.waiting = stage, True
-        try:
-            return self._mesh.swap(step, stage, rows)
-        finally:
-            self._progress.stage, self._progress.waiting = stage + 1, False
-
-    def abandon(self, step: int, stage: int) -> None:
-        self._mesh.abandon(step, stage)
-
-
-def _done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, ...]]:
-    output = [(node, table) for node, tables in sorted(outcome.output.items()) for table in tables]
-    dead = sorted(outcome.report.dead.items())
-    buffers = [to_buffer(table) for _, table in output]
-    for _, letters in dead:
-        columns = [[letter.key for letter in letters], [letter.value for letter in letters]]
-        arrays = [pa.array(column, pa.binary()) for column in columns]
-        buffers.append(to_buffer(pa.Table.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA)))
-    message = StepDone(
-        step=step,
-        output=tuple(node for node, _ in output),
-        dead=tuple(handle for handle, _ in dead),
-        inputs=tuple(outcome.report.inputs),
-        skipped=outcome.report.skipped,
-        read_ms=outcome.read_ms,
-        stages=tuple(outcome.stages),
-        late=tuple(outcome.times.late.items()),
-        watermarks=tuple(outcome.times.watermarks.items()),
-        errors=tuple((node, e.rows, e.checksum, e.example) for node, e in sorted(outcome.errors.items())),
-    )
-    return message, tuple(buffers)
+carries_out.check(kinds(), others=(Welcome, Refuse, Ping))

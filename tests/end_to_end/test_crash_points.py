@@ -17,7 +17,7 @@ import pytest
 from coordinator.layout_requests import ChangeRequest
 from coordinator.requests import Requests
 from engine.resident import worker
-from engine.resident.crew import Crew
+from engine.resident.crew.checkpoints import CrewCheckpoints
 from faults.points import (
     CHECKPOINT,
     COPYING,
@@ -63,7 +63,7 @@ MODES: list[Any] = ["hot", *(pytest.param(mode, marks=pytest.mark.soak) for mode
 @pytest.fixture(autouse=True)
 def any_database_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in the checkpoint before a stop, where it would be given up."""
-    monkeypatch.setattr(Crew, "hurry", lambda crew: None)
+    monkeypatch.setattr(CrewCheckpoints, "hurry", lambda crew: None)
     monkeypatch.setattr(committed, "FREE_BYTES_MIN", 0)
     monkeypatch.setattr(committed, "FREE_SHARE_MIN", 0.0)
     monkeypatch.setattr(worker, "LOOKS_AT_FOLDS", (1, 2, 3))

@@ -209,8 +209,10 @@ class Liar:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lie: str, times: int) -> None:
         self.told, self._times, self._lock = 0, times, threading.Lock()
         if lie == "to the coordinator":
-            done = worker_module._done
-            monkeypatch.setattr(worker_module, "_done", lambda step, outcome: self._spoiled(step, *done(step, outcome)))
+            done = worker_module.step_done
+            monkeypatch.setattr(
+                worker_module, "step_done", lambda step, outcome: self._spoiled(step, *done(step, outcome))
+            )
         elif lie == "to a peer":
             swap = Mesh.swap
             monkeypatch.setattr(Mesh, "swap", lambda mesh, step, *rest: self._swapped(swap, mesh, step, *rest))

@@ -19,19 +19,17 @@ from typing import Any, Literal
 
 import pytest
 
-from base.slots import SlotSet
 from coordinator import cut_budget
 from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
 from engine.model.circuit import View
 from engine.model.layout import Dynamic
-from engine.resident.crew import Crew
+from engine.resident.crew.slots import CrewSlots
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from faults.points import Crash, Order, arm
 from storage.database import Database
 from storage.host_folder import HostFolder
-from storage.transaction import CutNumber
 from tests.end_to_end import everything, sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
 from tests.end_to_end.test_placement import contents
@@ -139,13 +137,13 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
 def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that has joined since the question, or has left, is not waited for. Meanwhile the steps say how much a cut may take."""
     bounds: list[int] = []
-    real = Crew.give_slots
+    real = CrewSlots.give
 
-    def give_slots(crew: Crew, number: CutNumber, slots: SlotSet, source: int, destination: int, bytes_max: int) -> Any:
+    def give_slots(crew: CrewSlots, *order: Any, bytes_max: int) -> Any:
         bounds.append(bytes_max)
-        return real(crew, number, slots, source, destination, bytes_max)
+        return real(crew, *order, bytes_max=bytes_max)
 
-    monkeypatch.setattr(Crew, "give_slots", give_slots)
+    monkeypatch.setattr(CrewSlots, "give", give_slots)
     monkeypatch.setattr(cut_budget, "STEP_MS_FIRST", 1e9)
     resolved = resolved_for(play, 2)
     everything.send(play, 1)

@@ -17,7 +17,8 @@ from base.version import VersionId
 from coordinator.layout_requests import ChangeRequest, HoldRequest, TurnRequest
 from coordinator.requests import Requests
 from engine.model.circuit import View
-from engine.resident.crew import Crew
+from engine.resident.crew.checkpoints import CrewCheckpoints
+from engine.resident.crew.slots import CrewSlots
 from faults.points import Crash, Order, arm
 from io_kafka.step_log.layout_records import ChangeMode
 from stepwell.doctor.kafka import layout_checks
@@ -69,18 +70,18 @@ def broken_off(play: Playground, resolved: Resolved, order: Order, requests: Req
     Database.close_all()
 
 
-def on_call(monkeypatch: pytest.MonkeyPatch, name: str, number: int, do: Callable[[], None]) -> None:
-    """Calls `do` in the loop's thread after the crew was given so many orders of this name."""
-    real, calls = getattr(Crew, name), [0]
+def on_call(monkeypatch: pytest.MonkeyPatch, orders: type, name: str, number: int, do: Callable[[], None]) -> None:
+    """Calls `do` in the loop's thread after the crew was given so many of `orders` of this name."""
+    real, calls = getattr(orders, name), [0]
 
-    def counted(crew: Crew, *arguments: Any, **named: Any) -> Any:
+    def counted(crew: Any, *arguments: Any, **named: Any) -> Any:
         found = real(crew, *arguments, **named)
         calls[0] += 1
         if calls[0] == number:
             do()
         return found
 
-    monkeypatch.setattr(Crew, name, counted)
+    monkeypatch.setattr(orders, name, counted)
 
 
 def asked(workers: int, mode: ChangeMode = "live") -> Requests:
@@ -101,7 +102,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
         requests.ask("stop")
 
     with monkeypatch.context() as patched:
-        on_call(patched, "give_slots", 1, stop)
+        on_call(patched, CrewSlots, "give", 1, stop)
         play.run(resolved, threads(), requests=requests, available_now=False)
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     broken_off(play, resolved, Order("cut.exported", "raise"))
@@ -145,7 +146,9 @@ def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_ta
     resolved = project(play, 3)
     requests = asked(2)
     with monkeypatch.context() as patched:
-        on_call(patched, "freeze", 1, lambda: requests.ask_without_waiting(TurnRequest("reverse")) and None)
+        on_call(
+            patched, CrewCheckpoints, "freeze", 1, lambda: requests.ask_without_waiting(TurnRequest("reverse")) and None
+        )
         broken_off(play, resolved, Order("checkpoint.completed", "raise"), requests)
     assert play.log(resolved).change is not None and rows_of(resolved) == ROWS
     broken_off(play, resolved, Order("joined", "raise"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew.py"
+TASKS, CREW = "engine/run/tasks.py", "engine/resident/crew/steps.py"
 ROSTER = "engine/resident/roster.py"
 REGISTRATION = "engine/resident/registration.py"
 LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/test_liveness.py"
@@ -112,13 +112,13 @@ ENGINE = (
         (
             Edit(
                 ROSTER,
-                "        while unanswered := self._unanswered(asked, name):\n",
-                '        while len(unanswered := self._unanswered(asked, name)) > (name == "run_step"):\n',
+                "        while unanswered := self._unanswered(asked, kind):\n",
+                '        while len(unanswered := self._unanswered(asked, kind)) > (kind.kind == "run_step"):\n',
             ),
             Edit(
                 CREW,
-                "self._take_step(number, step) for number in self.numbers}",
-                "self._take_step(number, step) for number in self.numbers if self._roster.has_answered(number, STEP)}",
+                "self._taken(number, step) for number in numbers}",
+                'self._taken(number, step) for number in numbers if "run_step" in roster.members[number].answers}',
             ),
         ),
         (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),
@@ -636,9 +636,8 @@ ENGINE = (
         (
             Edit(
                 WORKER,
-                "                self._freeze(order)\n                self._answer(Frozen(version=version))\n",
-                "                if self._number == 0:\n                    self._freeze(order)\n"
-                "                self._answer(Frozen(version=version))\n",
+                "        self._set_aside(order)\n",
+                "        if self._number == 0:\n            self._set_aside(order)\n",
             ),
         ),
         (

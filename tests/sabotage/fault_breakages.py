@@ -187,7 +187,7 @@ FAULTS = (
         "slots-of-a-cluster-not-told",
         "The error for missing task slots knows only the slots that local[N] names.",
         SILENCE,
-        (Edit(f"{RESIDENT}/crew.py", "self._launcher.slots_now()", "self._launcher.slots"),),
+        (Edit(f"{RESIDENT}/crew/recruiting.py", "self._launcher.slots_now()", "self._launcher.slots"),),
         (f"{TESTS}/test_crew.py::test_too_few_task_slots_are_named",),
     ),
     Breakage(

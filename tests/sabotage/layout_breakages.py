@@ -109,8 +109,8 @@ LAYOUT = (
         (
             Edit(
                 ROSTER,
-                "return self._unanswered(sorted(self._beside[name]), name)",
-                "return self._unanswered(sorted(self.members), name)",
+                "return self._unanswered(sorted(self._beside[kind]), kind)",
+                "return self._unanswered(sorted(self.members), kind)",
             ),
         ),
         (f"{TEST_ROSTER}::test_a_worker_that_has_joined_since_is_not_waited_for",),
@@ -293,7 +293,7 @@ LAYOUT = (
         "stop-waits-for-a-smaller-file",
         "A stop does not end the rewriting of a file.",
         BOUNDED,
-        (Edit("coordinator/checkpointing.py", "                crew.hurry()\n", "                pass\n"),),
+        (Edit("coordinator/checkpointing.py", "                crew.checkpoints.hurry()\n", "                pass\n"),),
         (
             "tests/end_to_end/test_layouts.py::"
             "test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left",
@@ -306,8 +306,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/checkpointing.py",
-                "crew.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))",
-                "crew.begin_fold(may_rewrite=True)",
+                "crew.checkpoints.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))",
+                "crew.checkpoints.begin_fold(may_rewrite=True)",
             ),
         ),
         ("tests/coordinator/test_checkpointing.py::test_no_file_is_rewritten_while_the_layout_changes",),

@@ -109,8 +109,8 @@ STORAGE = (
         (
             Edit(
                 "engine/resident/worker.py",
-                "                self._folds = 0\n                self._answer(Released())\n",
-                "                self._answer(Released())\n",
+                "        self._folds.restart()\n        return Released()\n",
+                "        return Released()\n",
             ),
         ),
         (

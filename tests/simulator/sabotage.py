@@ -25,6 +25,9 @@ from coordinator import binding, change, changing, checkpointing, core, inputs, 
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
+from engine.resident.crew.checkpoints import CrewCheckpoints
+from engine.resident.crew.slots import CrewSlots
+from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
 from engine.run import cut, staging, tasks
 from engine.run.region import StageResult, StageTask
@@ -319,8 +322,8 @@ def step_run_twice() -> Iterator[None]:
     real = stepping.Stepping.collect
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
-        workers.collect(action.step)
-        workers.give(stepping._step_input(self._spec.circuit, self._run.record, None))
+        workers.steps.collect(action.step)
+        workers.steps.give(stepping._step_input(self._spec.circuit, self._run.record, None))
         real(self, action, at, workers)
 
     def begin_step(self: states.Life, step: int) -> None:
@@ -375,17 +378,19 @@ def broken_stage_taken_for_whole() -> Iterator[None]:
 @contextmanager
 def step_without_the_results_of_all_workers() -> Iterator[None]:
     def collect(self: Any, step: int) -> Any:
-        members = self._roster.members
-        while not any(crew.STEP in member.answers for member in members.values()):
-            self._roster.poll(crew.POLL_SECONDS)
-        self._given_at = None
-        found = [self._take_step(number, step) for number in members if crew.STEP in members[number].answers]
+        of_crew = self._workers.roster
+        while not any("run_step" in member.answers for member in of_crew.members.values()):
+            of_crew.poll(roster.POLL_SECONDS)
+        self._is_given = False
+        found = [
+            self._taken(number, step) for number, member in of_crew.members.items() if "run_step" in member.answers
+        ]
         failed = [answer for answer in found if isinstance(answer, Exception)]
         if failed:
             raise failed[0]
         return [answer for answer in found if answer is not None]
 
-    with broken(crew.Crew, "collect", collect):
+    with broken(CrewSteps, "collect", collect):
         yield
 
 
@@ -444,7 +449,7 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
             members = old._roster.members.values()
             is_whole = old in found and len(members) == len(old.numbers)
             if is_whole and not any(member.connection.is_gone() for member in members):
-                old._given_at = None
+                old.steps._is_given = False
                 for member in members:
                     member.answers.clear()
                 kept[self._writer.epoch] = old
@@ -454,7 +459,7 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
         return kept[self._writer.epoch]
 
     def launch(self: Any) -> None:
-        if not self._jobs:
+        if not self.recruiting._jobs:
             real_launch(self)
 
     def bind_workers(kept_or_new: Any, *rest: Any) -> Any:
@@ -696,15 +701,16 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
     """The first worker's word is taken for all."""
 
     def folded(self: Any) -> Any:
-        self.check()
-        answers = [member.answers.get("fold") for member in self._roster.members.values()]
+        of_crew = self._workers.roster
+        of_crew.poll(0.0)
+        answers = [member.answers.get("fold") for member in of_crew.members.values()]
         first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.Folded)), None)
         if first is None:
             return None
-        self._roster._beside.pop("fold")
-        return dict.fromkeys(self.numbers, first)
+        of_crew._beside.pop(messages.Fold)
+        return dict.fromkeys(self._workers.numbers, first)
 
-    with broken(crew.Crew, "folded", folded):
+    with broken(CrewCheckpoints, "folded", folded):
         yield
 
 
@@ -925,7 +931,7 @@ def databases_that_no_version_needs_kept() -> Iterator[None]:
 @contextmanager
 def copies_kept_after_the_change() -> Iterator[None]:
     """A change that is reversed or aborted leaves its copies at their destinations."""
-    with broken(crew.Crew, "unstage", lambda self: None):
+    with broken(CrewSlots, "unstage", lambda self: None):
         yield
 
 

@@ -22,8 +22,10 @@ import tenacity.nap
 import tenacity.wait
 
 from base.slots import SlotSet
+from base.term import Term
 from coordinator import changing, copying, cut_budget
-from engine.resident import copies, crew, entry, mesh, registration, slots, worker
+from engine.resident import copies, crew, entry, folds, mesh, registration, slots
+from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
 from faults import points
 from io_kafka.clients import consumed, reader
@@ -52,7 +54,7 @@ class Surroundings(clients.Net, Protocol):
     def acting(self) -> Process: ...
     def reached(self, point: str, worker: int | None) -> None: ...
     def bound(self, made: crew.Crew) -> None: ...
-    def gave(self, crew: crew.Crew, slots: SlotSet) -> None: ...
+    def gave(self, term: Term, slots: SlotSet) -> None: ...
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
 
@@ -97,7 +99,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
 
     - the operators: they are not simulated (tasks), nor is how traces are cut (cut), nor is Arrow between two workers (mesh), nor
     confluent_kafka's class of messages (consumed);
-    - how much one cut may move, and how often a file is looked at (slots, changing, worker): a state has a dozen records;
+    - how much one cut may move, and how often a file is looked at (slots, changing, folds): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
@@ -127,18 +129,16 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
         (changing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
-        (worker, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
+        (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "table_of": _as_it_is}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove, disk_usage=lambda folder: _ROOM)}),
         (registration, {"fingerprint": _nothing_differs}),
         (
             crew.Crew,
-            {
-                "bind": _watched(world, crew.Crew.bind),
-                "give_slots": _watched_cuts(world, crew.Crew.give_slots),
-            },
+            {"bind": _watched(world, crew.Crew.bind)},
         ),
+        (CrewSlots, {"give": _watched_cuts(world, CrewSlots.give)}),
         (entry, {"fingerprint": _nothing_differs}),
         (
             tasks,
@@ -189,12 +189,10 @@ def _watched(world: Surroundings, bind: Callable[..., None]) -> Callable[..., No
     return watched
 
 
-def _watched_cuts(
-    world: Surroundings, give_slots: Callable[..., tuple[SlotSet, int]]
-) -> Callable[..., tuple[SlotSet, int]]:
-    def watched(self: crew.Crew, *order: Any) -> tuple[SlotSet, int]:
-        slots, moved_bytes = give_slots(self, *order)
-        world.gave(self, slots)
+def _watched_cuts(world: Surroundings, give: Callable[..., tuple[SlotSet, int]]) -> Callable[..., tuple[SlotSet, int]]:
+    def watched(self: CrewSlots, *order: Any, bytes_max: int) -> tuple[SlotSet, int]:
+        slots, moved_bytes = give(self, *order, bytes_max=bytes_max)
+        world.gave(self._workers.roster._term, slots)
         return slots, moved_bytes
 
     return watched

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from base.slots import SlotSet
+from base.term import Term
 from coordinator.errors import DatabaseMissing, RecoveryFailed
 from coordinator.layout_requests import ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.loop import Pipeline
@@ -369,20 +370,20 @@ class World:
     def bound(self, made: Crew) -> None:
         """A coordinator is about to give numbers to tasks."""
         reported: dict[int, set[str]] = {}
-        for candidate in made.candidates:
+        for candidate in made.recruiting.candidates:
             for found in candidate.databases or ():
                 if found.identity is not None:
                     reported.setdefault(found.worker, set()).add(candidate.registered.host)
         self.oracle.reported[made.term] = reported
         if any(len(hosts) > 1 for hosts in reported.values()):
             self.count("two hosts hold a database of one number")
-        if made.placement is None and len(made.candidates) > made._tasks:
+        if made.placement is None and len(made.recruiting.candidates) > made.recruiting._tasks:
             self.count("more tasks than workers")
 
-    def gave(self, crew: Crew, slots: SlotSet) -> None:
+    def gave(self, term: Term, slots: SlotSet) -> None:
         """A coordinator has made a cut."""
         self.count("cut")
-        self.oracle.gave((crew.term.epoch, crew.term.attempt), slots.ranges)
+        self.oracle.gave((term.epoch, term.attempt), slots.ranges)
 
     # What befalls them
 

@@ -169,17 +169,17 @@ def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits:
         setup,
         len(setup.place.here.names()),
         Term(0, attempt),
-        launcher,
-        SocketTransport(LOOPBACK),
-        CrewLimits(seconds["register_s"], lives),
+        launcher=launcher,
+        transport=SocketTransport(LOOPBACK),
+        limits=CrewLimits(seconds["register_s"], lives),
     )
 
 
 def opened(made: Crew) -> Crew:
     """The same, at the latest version that all databases have. The tasks become workers in the order in which they register."""
     made.launch()
-    made.wait_for_candidates()
-    workers = dict(enumerate(candidate.serial for candidate in made.candidates))
+    made.recruiting.wait_for_candidates()
+    workers = dict(enumerate(candidate.serial for candidate in made.recruiting.candidates))
     made.bind(workers, {worker: (FIRST_BIRTH, identity_of(worker).database) for worker in workers})
     fenced = made.fence()
     version = max(set.intersection(*(set(found.versions) for found in fenced.values())))

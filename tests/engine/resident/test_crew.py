@@ -74,9 +74,9 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 def fold(made: Crew, version: VersionId) -> None:
-    made.freeze(version, ())
-    made.begin_fold(may_rewrite=True)
-    wait_until(lambda: made.folded() is not None)
+    made.checkpoints.freeze(version, ())
+    made.checkpoints.begin_fold(may_rewrite=True)
+    wait_until(lambda: made.checkpoints.folded() is not None)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
@@ -91,8 +91,8 @@ def test_any_number_of_workers_gives_what_one_process_gives(tmp_path: Path, work
                 log.add(partition, *map(value, numbers, words))
                 rows += list(zip(numbers, words, strict=True))
             ends = [len(values) for values in log.partitions]
-            made.give(step_of(step, {p: (at[p], ends[p]) for p in range(PARTITIONS)}))
-            found = messages_of(made.collect(step))
+            made.steps.give(step_of(step, {p: (at[p], ends[p]) for p in range(PARTITIONS)}))
+            found = messages_of(made.steps.collect(step))
             expected = twin.step({"words": to_table(rows, TYPES)})
             assert found == {
                 handle: sorted(((m["partition"], m["key"], m["value"]) for m in table.to_pylist()), key=repr)
@@ -107,19 +107,19 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
     for partition, words in enumerate(["ab", "a", "b"]):
         log.add(partition, *(value(i, word) for i, word in enumerate(words)))
     with run_of(setup, log) as (made, _):
-        made.give(step_of(0, {0: (0, 1)}))
-        made.collect(0)
-        made.freeze(VersionId(1, 1, "v1"), ())
-        made.begin_fold(may_rewrite=True)
-        made.give(step_of(1, {0: (1, 2)}))
-        made.collect(1)
-        wait_until(lambda: made.folded() is not None)
-        made.give(step_of(2, {1: (0, 1)}))
-        before = messages_of(made.collect(2))
+        made.steps.give(step_of(0, {0: (0, 1)}))
+        made.steps.collect(0)
+        made.checkpoints.freeze(VersionId(1, 1, "v1"), ())
+        made.checkpoints.begin_fold(may_rewrite=True)
+        made.steps.give(step_of(1, {0: (1, 2)}))
+        made.steps.collect(1)
+        wait_until(lambda: made.checkpoints.folded() is not None)
+        made.steps.give(step_of(2, {1: (0, 1)}))
+        before = messages_of(made.steps.collect(2))
     with run_of(setup, log, attempt=1) as (made, _):  # the first one was not stopped: steps 1 and 2 are run again
         for step, spans in ((1, {0: (1, 2)}), (2, {1: (0, 1)})):
-            made.give(step_of(step, spans))
-            again = messages_of(made.collect(step))
+            made.steps.give(step_of(step, spans))
+            again = messages_of(made.steps.collect(step))
         assert again == before
         assert [row[1:] for row in again["counts"]] == [(b'{"word":"a"}', b'{"word":"a","n":2}')]
         made.stop(3)
@@ -128,12 +128,12 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
 def test_a_pause_says_where_the_workers_stand_and_the_next_step_ends_it(tmp_path: Path) -> None:
     log = Log(PARTITIONS)
     with run_of(setup_of(tmp_path, 2), log) as (made, _):
-        made.pause(0)
-        made.pause(0)
-        made.give(step_of(0, {}))
-        made.collect(0)
+        made.steps.pause(0)
+        made.steps.pause(0)
+        made.steps.give(step_of(0, {}))
+        made.steps.collect(0)
         with pytest.raises(TaskLost, match="should stand before step 5"):
-            made.pause(5)
+            made.steps.pause(5)
 
 
 def test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state(tmp_path: Path) -> None:
@@ -141,11 +141,11 @@ def test_bad_data_on_one_worker_stops_the_step_on_all_and_changes_no_state(tmp_p
     log.add(0, value(1, "a"))
     log.add(1, b"no JSON")
     with run_of(setup, log) as (made, _):
-        made.give(step_of(0, {0: (0, 1), 1: (0, 1)}))
+        made.steps.give(step_of(0, {0: (0, 1), 1: (0, 1)}))
         with pytest.raises(DataError, match="topic words, partition 1, offset 0"):
-            made.collect(0)
-        made.give(step_of(0, {0: (0, 1)}))  # the same step over other input: nothing of the first try is there
-        found = messages_of(made.collect(0))
+            made.steps.collect(0)
+        made.steps.give(step_of(0, {0: (0, 1)}))  # the same step over other input: nothing of the first try is there
+        found = messages_of(made.steps.collect(0))
         assert [row[2] for row in found["counts"]] == [b'{"word":"a","n":1}']
         made.stop(1)
 
@@ -162,11 +162,11 @@ def test_a_step_that_is_too_large_for_one_worker_can_be_given_again(tmp_path: Pa
     log.add(0, value(1, "a"), value(2, "a"))
     log.add(1, b"no JSON")
     with run_of(setup_of(tmp_path, 2), log) as (made, _):
-        made.give(step_of(0, {0: (0, 2), 1: (0, 1)}, bytes_max=30))
+        made.steps.give(step_of(0, {0: (0, 2), 1: (0, 1)}, bytes_max=30))
         with pytest.raises(StepTooLarge):  # and not the malformed message of the other worker
-            made.collect(0)
-        made.give(step_of(0, {0: (0, 2)}))
-        assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":2}']
+            made.steps.collect(0)
+        made.steps.give(step_of(0, {0: (0, 2)}))
+        assert [row[2] for row in messages_of(made.steps.collect(0))["counts"]] == [b'{"word":"a","n":2}']
         made.stop(1)
 
 
@@ -176,11 +176,11 @@ def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) ->
         assert made.placement is not None
         owned = made.placement.owned
         made.join(Placement(1, {0: owned[1], 1: owned[0]}, {}))
-        made.give(step_of(0, {}))
+        made.steps.give(step_of(0, {}))
         with pytest.raises(
             StaleTask, match=r"worker \d has the state of slots .*, but step 0 sends it the rows of slots"
         ):
-            made.collect(0)
+            made.steps.collect(0)
 
 
 def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,14 +197,14 @@ def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, mon
     with monkeypatch.context() as killed:
         killed.setattr(worker.Worker, "_step", step)
         with run_of(setup, log) as (made, launcher):
-            made.give(step_of(0, {0: (0, 1)}))
+            made.steps.give(step_of(0, {0: (0, 1)}))
             # The other worker may notice it first.
             with pytest.raises(TaskLost, match=r"worker 1 (\(process|is lost)"):
-                made.collect(0)
+                made.steps.collect(0)
         assert [job.end is not None for job in launcher.jobs] == [True, True]
     with run_of(setup, log, attempt=1) as (made, _):
-        made.give(step_of(0, {0: (0, 1)}))
-        assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":1}']
+        made.steps.give(step_of(0, {0: (0, 1)}))
+        assert [row[2] for row in messages_of(made.steps.collect(0))["counts"]] == [b'{"word":"a","n":1}']
         made.stop(1)
 
 
@@ -227,13 +227,13 @@ def test_what_a_replaced_crew_still_does_changes_no_database(tmp_path: Path, mon
     monkeypatch.setattr(Database, "transaction", transaction)
     launcher = ThreadLauncher(lambda: log)
     with closing(opened(crew(setup, launcher))) as made:
-        made.give(step_of(0, {0: (0, 1)}))
+        made.steps.give(step_of(0, {0: (0, 1)}))
         assert inside.wait(WAIT_SECONDS_MAX)
     with run_of(setup, log, attempt=1) as (made, _):
         go_on.set()
         launcher.join()  # the worker that slept has tried to change its database
-        made.give(step_of(0, {0: (0, 1)}))
-        assert [row[2] for row in messages_of(made.collect(0))["counts"]] == [b'{"word":"a","n":1}']
+        made.steps.give(step_of(0, {0: (0, 1)}))
+        assert [row[2] for row in messages_of(made.steps.collect(0))["counts"]] == [b'{"word":"a","n":1}']
         made.stop(1)
 
 
@@ -243,9 +243,9 @@ def test_a_mistake_of_ours_arrives_with_its_stack_trace(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("engine.run.tasks.run_stage", mistaken)
     with run_of(setup_of(tmp_path, 2), Log(PARTITIONS)) as (made, _):
-        made.give(step_of(0, {}))
+        made.steps.give(step_of(0, {}))
         with pytest.raises(WorkerMistake, match="ZeroDivisionError: of ours"):
-            made.collect(0)
+            made.steps.collect(0)
 
 
 def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,12 +265,12 @@ def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeyp
     with monkeypatch.context() as lying:
         lying.setattr(mesh.Mesh, "swap", swap)
         with run_of(setup, log) as (made, _):
-            made.give(step)
+            made.steps.give(step)
             with pytest.raises(TaskLost, match="worker 1 has sent rows of node 0 in stage 0, which cannot be read"):
-                made.collect(0)
+                made.steps.collect(0)
     with run_of(setup, log, attempt=1) as (made, _):
-        made.give(step)
-        assert len(messages_of(made.collect(0))["counts"]) == 20
+        made.steps.give(step)
+        assert len(messages_of(made.steps.collect(0))["counts"]) == 20
         made.stop(1)
 
 
@@ -312,9 +312,9 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(opened(crew(setup_of(tmp_path, 5), launcher))) as made:
         impatient(made, silence_s=0.5)
-        made.give(step_of(0, {}))
+        made.steps.give(step_of(0, {}))
         with pytest.raises(TaskLost, match="worker 2: it has been silent"):
-            made.collect(0)
+            made.steps.collect(0)
     stuck.set()
     launcher.join()
 
@@ -334,9 +334,9 @@ def test_a_frozen_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(opened(crew(setup_of(tmp_path, 2), launcher))) as made:
         impatient(made, progress_s=0.5)
-        made.give(step_of(0, {}))
+        made.steps.give(step_of(0, {}))
         with pytest.raises(TaskLost, match=r"step 0: worker 1: it has made no progress"):
-            made.collect(0)
+            made.steps.collect(0)
     go_on.set()
     launcher.join()
 
@@ -368,7 +368,7 @@ def test_a_task_without_a_number_ends_with_its_coordinator_whatever_it_does(
     with closing(crew(setup_of(tmp_path, 1), launcher)) as made:
         made.launch()
         assert looks.wait(WAIT_SECONDS_MAX)
-        wait_until(lambda: made.check() is None and bool(made._registration._strangers._since))
+        wait_until(lambda: made.check() is None and bool(made.recruiting._registration._strangers._since))
     wait_until(lambda: launcher.jobs[0].end is not None)
     assert launcher.jobs[0].end == "the connection to the coordinator has ended"
     go_on.set()
@@ -396,7 +396,7 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
     said = r"3 workers need 3 task slots at once, and 2 workers have registered within 0\.5 s; Spark has 2 task slots"
     with closing(made), pytest.raises(NoSlots, match=said):
         made.launch()
-        made.wait_for_candidates()
+        made.recruiting.wait_for_candidates()
     launcher.join()
     few = ThreadLauncher(lambda: Log(PARTITIONS))
     few.slots = 2
@@ -425,7 +425,7 @@ def test_workers_with_other_libraries_are_refused(tmp_path: Path, monkeypatch: p
     made = crew(setup_of(tmp_path, 1), launcher)
     with closing(made), pytest.raises(UnequalWorkers, match=r"edition 2 \(coordinator: 1"):
         made.launch()
-        made.wait_for_candidates()
+        made.recruiting.wait_for_candidates()
     launcher.join()
 
 
@@ -438,7 +438,7 @@ def test_a_fingerprint_that_is_none_is_refused(tmp_path: Path, monkeypatch: pyte
             made = crew(setup_of(tmp_path, 1), launcher)
             with closing(made), pytest.raises(UnequalWorkers, match=r"has .*fingerprint") as refused:
                 made.launch()
-                made.wait_for_candidates()
+                made.recruiting.wait_for_candidates()
             launcher.join()
         assert refused.value.exit_code == ExitCode.MACHINE and other in str(refused.value)
 
@@ -477,7 +477,7 @@ def test_who_does_not_know_the_token_becomes_no_worker(tmp_path: Path) -> None:
         made.launch()
         register = registration(token="guessed")
         assert "closed" in stranger(made, Frame(made.term, register))
-        assert not made.candidates
+        assert not made.recruiting.candidates
 
 
 def test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away(tmp_path: Path) -> None:
@@ -487,15 +487,15 @@ def test_who_does_not_know_the_token_or_comes_from_another_term_is_turned_away(t
         assert "closed" in stranger(
             made, Frame(made.term, Beat(step=0, stage=0, cpu_ms=0, bytes_moved=0, waiting=True))
         )
-        known = register.model_copy(update={"token": made._token})
+        known = register.model_copy(update={"token": made.recruiting._assignment.token})
         assert "closed" in stranger(made, Frame(Term(9, 9), known))
         assert len(made.members) == 1
         with socket.create_connection(made._transport.address, 5.0) as raw:
             raw.sendall(b"GET / HTTP/1.1\r\n\r\n")
             raw.settimeout(WAIT_SECONDS_MAX)
             wait_until(lambda: made.check() is None and _is_closed(raw))
-        made.give(step_of(0, {}))
-        made.collect(0)
+        made.steps.give(step_of(0, {}))
+        made.steps.collect(0)
         made.stop(1)
 
 
@@ -553,7 +553,7 @@ class _Waiting(_Closable):
 def candidate_of(made: Crew) -> Any:
     connection: Any = _Waiting()
     made._roster._take(Accepted(connection))
-    made._roster._take(Arrived(connection, Frame(made.term, registration(made._token))))
+    made._roster._take(Arrived(connection, Frame(made.term, registration(made.recruiting._assignment.token))))
     return connection
 
 
@@ -568,11 +568,11 @@ def waiting(tmp_path: Path) -> Iterator[Crew]:
 
 def test_a_task_is_a_candidate_when_it_has_told_what_its_host_holds(waiting: Crew) -> None:
     connection, found = candidate_of(waiting), FoundDatabase(0, None, (), 0, "torn")
-    assert not waiting.candidates
+    assert not waiting.recruiting.candidates
     waiting._roster._take(Arrived(connection, Frame(Term(0, 7), Holds(databases=()))))  # of another term
-    assert not waiting.candidates
+    assert not waiting.recruiting.candidates
     waiting._roster._take(Arrived(connection, Frame(waiting.term, Holds(databases=(found,)))))
-    (candidate,) = waiting.candidates
+    (candidate,) = waiting.recruiting.candidates
     assert candidate.databases == (found,)
     waiting._roster._take(
         Arrived(connection, Frame(waiting.term, Beat(step=-1, stage=-1, cpu_ms=0, bytes_moved=0, waiting=True)))
@@ -585,7 +585,7 @@ def test_a_task_is_a_candidate_when_it_has_told_what_its_host_holds(waiting: Cre
 
 def test_who_registers_when_all_have_numbers_is_sent_away(tmp_path: Path) -> None:
     with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
-        assert candidate_of(made).is_closed and not made.candidates
+        assert candidate_of(made).is_closed and not made.recruiting.candidates
         made.stop(0)
 
 
@@ -593,12 +593,12 @@ def test_a_spare_task_is_started_and_sent_away_when_the_numbers_are_given(tmp_pa
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(crew(setup_of(tmp_path, 2), launcher)) as made:
         made.launch()
-        made.wait_for_candidates()
-        assert made.wait_for_another()
-        serials = [candidate.serial for candidate in made.candidates]
+        made.recruiting.wait_for_candidates()
+        assert made.recruiting.wait_for_another()
+        serials = [candidate.serial for candidate in made.recruiting.candidates]
         assert serials == [0, 1, 2] and len(launcher.jobs) == 3
         made.bind({0: 2, 1: 0}, {worker: (FIRST_BIRTH, identity_of(worker).database) for worker in (0, 1)})
-        assert {member.pid for member in made.members.values()} == {os.getpid()} and not made.candidates
+        assert {member.pid for member in made.members.values()} == {os.getpid()} and not made.recruiting.candidates
         fenced = made.fence()
         assert set(fenced) == {0, 1}
     launcher.join()
@@ -616,8 +616,8 @@ def test_a_thousand_databases_are_told(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, closing(crew(setup, launcher)) as made:
         patch.setattr(HostFolder, "look", lambda self: many)
         made.launch()
-        made.wait_for_candidates()
-        assert made.candidates[0].databases == many
+        made.recruiting.wait_for_candidates()
+        assert made.recruiting.candidates[0].databases == many
     launcher.join()
 
 
@@ -638,7 +638,14 @@ def _nothing(*_: object) -> None:
 def mesh_of(transport: SocketTransport) -> mesh.Mesh:
     """That of worker 0 in term 0.1."""
     return mesh.Mesh(
-        transport, Events(transport), Term(0, 1), "secret", plan(CIRCUIT), lambda event: None, time.monotonic, _nothing
+        transport,
+        Events(transport),
+        Term(0, 1),
+        "secret",
+        plan(CIRCUIT),
+        others=lambda event: None,
+        now=time.monotonic,
+        copies=_nothing,
     )
 
 
@@ -668,10 +675,10 @@ def test_a_peer_that_does_not_know_the_token_is_turned_away() -> None:
 
 def test_a_checkpoint_at_another_step_is_refused(tmp_path: Path) -> None:
     with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
-        made.give(step_of(0, {}))
-        made.collect(0)
+        made.steps.give(step_of(0, {}))
+        made.steps.collect(0)
         with pytest.raises(WorkerMistake, match="before step 1"):
-            made.freeze(VersionId(1, 0, "too early"), ())
+            made.checkpoints.freeze(VersionId(1, 0, "too early"), ())
 
 
 def test_partitions_that_were_added_have_one_reader(tmp_path: Path) -> None:
@@ -679,8 +686,8 @@ def test_partitions_that_were_added_have_one_reader(tmp_path: Path) -> None:
     for partition in range(5):
         log.add(partition, value(partition, "a"))
     with run_of(setup, log) as (made, _):
-        made.give(step_of(0, dict.fromkeys(range(5), (0, 1))))
-        outputs = made.collect(0)
+        made.steps.give(step_of(0, dict.fromkeys(range(5), (0, 1))))
+        outputs = made.steps.collect(0)
         read = [(checksum.topic, checksum.partition) for output in outputs for checksum in output.done.inputs]
         assert sorted(read) == [("words", partition) for partition in range(5)]
         made.stop(1)

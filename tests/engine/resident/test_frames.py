@@ -143,8 +143,7 @@ def received(data: bytes) -> Frame:
 
 
 def test_there_is_an_example_of_every_message() -> None:
-    kinds = {each.model_fields["kind"].default for each in messages.Message.__args__}  # type: ignore[attr-defined]
-    assert {message.kind for message in EVERY_MESSAGE} == kinds
+    assert {type(message) for message in EVERY_MESSAGE} == set(messages.kinds())
 
 
 @pytest.mark.parametrize("message", EVERY_MESSAGE, ids=lambda message: message.kind)
@@ -185,17 +184,17 @@ def test_a_prefix_of_another_program_or_beyond_the_bounds_is_rejected(prefix: by
         b"{",
         b"[]",
         b'{"term":[0,0],"lengths":[]}',
-        b'{"term":[0],"lengths":[],"message":{"kind":"ping"}}',
-        b'{"term":[0,0],"lengths":[],"message":{"kind":"no such kind"}}',
-        b'{"term":[0,0],"lengths":[],"message":{"kind":"ping","more":1}}',
-        b'{"term":[0,0],"lengths":[],"message":{"kind":"stop"}}',
-        b'{"term":[0,0],"lengths":[1],"message":{"kind":"ping"}}',
-        b'{"term":[0,0],"lengths":[-64],"message":{"kind":"ping"}}',
-        b'{"term":[0,0],"lengths":["x"],"message":{"kind":"ping"}}',
-        b'{"term":[Infinity,0],"lengths":[],"message":{"kind":"ping"}}',
-        b'{"term":[0,0],"lengths":[1e999],"message":{"kind":"ping"}}',
+        b'{"term":[0],"lengths":[],"kind":"ping","message":{}}',
+        b'{"term":[0,0],"lengths":[],"kind":"no such kind","message":{}}',
+        b'{"term":[0,0],"lengths":[],"kind":"ping","message":{"more":1}}',
+        b'{"term":[0,0],"lengths":[],"kind":"stop","message":{}}',
+        b'{"term":[0,0],"lengths":[1],"kind":"ping","message":{}}',
+        b'{"term":[0,0],"lengths":[-64],"kind":"ping","message":{}}',
+        b'{"term":[0,0],"lengths":["x"],"kind":"ping","message":{}}',
+        b'{"term":[Infinity,0],"lengths":[],"kind":"ping","message":{}}',
+        b'{"term":[0,0],"lengths":[1e999],"kind":"ping","message":{}}',
         b"[" * 60_000,
-        b'{"term":[0,0],"lengths":[],"message":[]}',
+        b'{"term":[0,0],"lengths":[],"kind":"ping","message":[]}',
     ],
 )
 def test_a_head_that_is_not_ours_is_rejected(head: bytes) -> None:
@@ -205,4 +204,4 @@ def test_a_head_that_is_not_ours_is_rejected(head: bytes) -> None:
 
 def test_a_body_that_is_longer_than_its_buffers_is_rejected() -> None:
     with pytest.raises(FrameError, match="end at byte 0"):
-        decode(b'{"term":[0,0],"lengths":[],"message":{"kind":"ping"}}', pa.py_buffer(bytes(64)))
+        decode(b'{"term":[0,0],"lengths":[],"kind":"ping","message":{}}', pa.py_buffer(bytes(64)))

@@ -66,10 +66,23 @@ def network() -> Network:
     return Network()
 
 
+def mesh_of(network: Any) -> Mesh:
+    return Mesh(
+        network,
+        network,
+        TERM,
+        "token",
+        PLAN,
+        others=lambda event: None,
+        now=lambda: 0.0,
+        copies=lambda *about: None,
+    )
+
+
 @pytest.fixture
 def mesh(network: Network) -> Mesh:
     """Of worker 1 of two, before its first order."""
-    made = Mesh(network, network, TERM, "token", PLAN, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
+    made = mesh_of(network)
     made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
     made.begin_step(0)
     return made
@@ -147,6 +160,6 @@ def test_a_peer_that_names_no_address_is_a_loss(network: Network, fault: Excepti
         raise fault
 
     network.connect = connect  # type: ignore[method-assign]
-    made = Mesh(network, network, TERM, "token", PLAN, lambda event: None, lambda: 0.0, lambda *about: None)  # type: ignore[arg-type]
+    made = mesh_of(network)
     with pytest.raises(TaskLost, match="worker 1 cannot connect to worker 0"):
         made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))

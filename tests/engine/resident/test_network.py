@@ -86,8 +86,8 @@ def answer(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Over a network without faults."""
     launcher = ThreadLauncher(filled)
     with closing(opened(crew(setup_of(folder, WORKERS), launcher))) as made:
-        made.give(STEP)
-        found = messages_of(made.collect(0))
+        made.steps.give(STEP)
+        found = messages_of(made.steps.collect(0))
     launcher.join()
     return found
 
@@ -95,8 +95,8 @@ def answer(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 def goes_on(folder: Path, expected: dict[str, list[tuple[object, ...]]]) -> None:
     """A new crew runs the step that was lost, on the databases of the one before."""
     with behind_proxies(folder, attempt=1) as (made, _):
-        made.give(STEP)
-        assert messages_of(made.collect(0)) == expected
+        made.steps.give(STEP)
+        assert messages_of(made.steps.collect(0)) == expected
 
 
 def test_a_slow_connection_delays_the_step_and_changes_nothing(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_a_slow_connection_delays_the_step_and_changes_nothing(tmp_path: Path) -
         impatient(made, silence_s=2.0, progress_s=30.0)
         for proxy in launcher.proxies:
             proxy.delay_s = 5.0
-        made.give(STEP)
-        assert messages_of(made.collect(0)) == answer(tmp_path / "plain")
+        made.steps.give(STEP)
+        assert messages_of(made.steps.collect(0)) == answer(tmp_path / "plain")
 
 
 def test_a_half_open_connection_is_given_up(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_a_half_open_connection_is_given_up(tmp_path: Path) -> None:
         impatient(made, progress_s=1.0)
         for proxy in launcher.proxies:
             proxy.swallows = True
-        made.give(STEP)
+        made.steps.give(STEP)
         with pytest.raises(TaskLost, match="step 0: "):
-            made.collect(0)
+            made.steps.collect(0)
     goes_on(tmp_path / "lost", answer(tmp_path / "plain"))
 
 
@@ -128,7 +128,7 @@ def test_a_connection_that_breaks_off_within_a_message_loses_the_step_and_nothin
     with behind_proxies(tmp_path / "lost") as (made, launcher):
         for proxy in launcher.proxies:
             proxy.limit = passed
-        made.give(STEP)
+        made.steps.give(STEP)
         with pytest.raises(TaskLost, match="the connection"):
-            made.collect(0)
+            made.steps.collect(0)
     goes_on(tmp_path / "lost", answer(tmp_path / "plain"))

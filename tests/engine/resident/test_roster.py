@@ -22,7 +22,6 @@ from engine.resident.messages import (
     Fence,
     Fenced,
     Freeze,
-    Frozen,
     Holds,
     Weigh,
     Weighed,
@@ -60,7 +59,7 @@ class Workers:
         events: Any = SimpleNamespace(next=lambda seconds: self._arrived.popleft() if self._arrived else None)
         outside: Any = SimpleNamespace(monotonic=lambda: 0.0)
         limits = Limits(silence_s=1.0, progress_s=1.0)
-        self.roster = Roster(TERM, events, limits, outside, lambda event: None, lambda: None)
+        self.roster = Roster(TERM, events, limits, outside, strangers=lambda event: None, look=lambda: None)
         for number in numbers:
             self.add(number)
 
@@ -75,11 +74,11 @@ class Workers:
         self.roster.poll(0.0)
 
     def begin(self, *numbers: int) -> None:
-        self.roster.begin("weigh", dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS, heavy_bytes=1)))
+        self.roster.begin(Weigh, dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS, heavy_bytes=1)))
 
     def ended(self) -> dict[int, int] | None:
-        answers = self.roster.ended("weigh")
-        return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}  # type: ignore[union-attr]
+        answers = self.roster.ended(Weigh)
+        return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}
 
 
 def test_all_that_were_asked_are_waited_for() -> None:
@@ -87,7 +86,7 @@ def test_all_that_were_asked_are_waited_for() -> None:
     workers.begin(0, 2)
     assert [len(workers.lines[n].sent) for n in range(3)] == [1, 0, 1]
     workers.answer(2, Weighed(total_bytes=7, heavy=NO_SLOTS))
-    assert workers.ended() is None and workers.roster.unanswered("weigh") == [0]
+    assert workers.ended() is None and workers.roster.unanswered(Weigh) == [0]
     workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
     assert workers.ended() == {0: 5, 2: 7}
     workers.begin(1)
@@ -117,8 +116,6 @@ def test_nobody_is_asked_twice_at_once() -> None:
     workers.begin(0)
     with pytest.raises(AssertionError, match="weigh is under way"):
         workers.begin(0)
-    with pytest.raises(AssertionError, match="freeze is no order that is carried out beside the steps"):
-        workers.roster.begin("freeze", {})
 
 
 def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
@@ -127,15 +124,7 @@ def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
     workers.answer(1, Failed(doing="weigh", fault=faults.to_wire(DataError("bad", "mend it"))))
     assert workers.ended() is None
     with pytest.raises(DataError, match="bad"):
-        workers.roster.raise_failures("weigh")
-
-
-def test_an_answer_of_another_kind_is_a_mistake_of_the_worker() -> None:
-    workers = Workers(0)
-    workers.roster.send(0, Freeze(version=EMPTY, in_error=()))
-    workers.answer(0, Frozen(version=EMPTY))
-    with pytest.raises(TaskLost, match="worker 0 answered freeze with frozen"):
-        workers.roster.taken(0, "freeze", Weighed)
+        workers.roster.raise_failures(Weigh)
 
 
 def test_a_message_that_answers_nothing_is_a_loss_of_its_sender() -> None:
@@ -162,7 +151,7 @@ def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:
     for early in (Fenced(versions=(), number=1), Contents(version=EMPTY, owned=NO_SLOTS)):
         with pytest.raises(TaskLost, match="which nobody has asked"):
             workers.answer(1, early)
-    assert not workers.roster.has_answered(1, "fence")
+    assert not workers.roster.members[1].answers
     with pytest.raises(TaskLost, match="has answered nonsense, which nobody has asked"):
         workers.answer(1, Failed(doing="nonsense", fault=faults.to_wire(DataError("bad", "mend it"))))
 

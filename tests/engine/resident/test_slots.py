@@ -61,9 +61,9 @@ def copier(wire: Any, worker: int, answers: list[Any]) -> SlotCopier:
         wire,
         worker,
         outside,
-        answers.append,
-        answers.append,
-        lambda error: WireFault(known=False, name=str(error), fields={}),
+        answer=answers.append,
+        answer_now=answers.append,
+        wire_fault=lambda error: WireFault(known=False, name=str(error), fields={}),
     )
 
 

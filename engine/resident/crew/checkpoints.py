@@ -1,0 +1,52 @@
+"""Checkpoints of a crew, and reads of the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from base.version import VersionId
+from engine.resident.crew.workers import Workers
+from engine.resident.frames import Buffer
+from engine.resident.messages import Contents, Fold, Folded, Freeze, Hurry, Read
+
+
+class CrewCheckpoints:
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def freeze(self, version: VersionId, in_error: Collection[str] | None) -> None:
+        """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary. `in_error`: the views that have
+        no answer in the version; None if they are those of the version before."""
+        views = None if in_error is None else tuple(sorted(in_error))
+        self._workers.ask(Freeze(version=version, in_error=views))
+
+    def hurry(self) -> None:
+        """Something waits for the fold under way."""
+        self._workers.send(Hurry())
+
+    def begin_fold(self, *, may_rewrite: bool) -> None:
+        """Makes the frozen changes durable, beside the steps. `folded` tells when it is over. `may_rewrite`: whether files that are mostly free
+        may be rewritten."""
+        self._workers.roster.begin(Fold, dict.fromkeys(self._workers.numbers, Fold(may_rewrite=may_rewrite)))
+
+    def folded(self) -> dict[int, Folded] | None:
+        """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed, without waiting for the
+        others."""
+        answers = self._workers.ended(Fold)
+        for number, answer in (answers or {}).items():
+            self._workers.note_room(number, sum(answer.table_bytes.values()), answer.free_bytes)
+        return answers
+
+    @property
+    def folding(self) -> list[int]:
+        """The workers that have not answered `begin_fold`."""
+        return self._workers.roster.unanswered(Fold)
+
+    def begin_read(self, views: Sequence[str]) -> None:
+        """Has every worker read the views, beside the steps. `contents` tells when that is over."""
+        self._workers.roster.begin(Read, dict.fromkeys(self._workers.numbers, Read(views=tuple(views))))
+
+    def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
+        """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
+        self._workers.roster.poll(0.0)
+        return self._workers.roster.ended(Read)

@@ -1,0 +1,161 @@
+"""The tasks of a crew, from their start until they are candidates.
+
+A task that has registered is a *candidate*. It becomes a worker only when enough candidates are there, because the coordinator gives the numbers
+by the databases that the candidates' hosts hold (coordinator/binding.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from base.term import Term
+from engine.errors import TaskLost
+from engine.resident.entry import Assignment
+from engine.resident.launcher import Job, Launcher
+from engine.resident.registration import ENOUGH, Candidate, Registration
+from engine.resident.roster import POLL_SECONDS
+from engine.resident.start_faults import NoSlots
+from engine.resident.transport import Connection, Event
+from io_kafka.outside import Outside
+
+_log = structlog.get_logger("engine.resident.crew")
+
+FAILURE_CHARACTERS_MAX = 2000
+"""Of the text about a failed job. Spark's has the stack traces of the JVM."""
+
+SPARES_MAX = 64
+"""Candidates beyond the number of workers. Each occupies a task slot and some 60 MB until the numbers are given."""
+
+EXTRA_SECONDS = 1.0
+"""Between two additional tasks, after the first ones: as many as there are workers come as fast as they register. Spark may go on placing tasks
+where they do not help, so the later ones only wait for a host that comes back."""
+
+
+class Recruiting:
+    """`tasks`: how many tasks the start needs. `register_s`: how long it may take until they have registered, in seconds. `poll` takes what
+    arrives, and waits for it at most so many seconds."""
+
+    def __init__(
+        self,
+        tasks: int,
+        launcher: Launcher,
+        assignment: Assignment,
+        *,
+        register_s: float,
+        outside: Outside,
+        poll: Callable[[float], None],
+    ) -> None:
+        self._tasks, self._launcher, self._assignment = tasks, launcher, assignment
+        self._register_s, self._outside, self._poll = register_s, outside, poll
+        self._jobs: list[Job] = []
+        self._registration = self._new_registration()
+        self._register_until = 0.0
+
+    def _new_registration(self) -> Registration:
+        return Registration(self._assignment.term, self._assignment.token, self._outside.monotonic)
+
+    @property
+    def _term(self) -> Term:
+        return self._assignment.term
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Those that have told what their hosts hold, in the order of their registration."""
+        return self._registration.candidates
+
+    @property
+    def connections(self) -> list[Connection]:
+        return self._registration.connections
+
+    def take(self, event: Event) -> None:
+        """An event of a connection that belongs to no worker."""
+        self._registration.take(event)
+
+    def expire(self) -> None:
+        """Ends connections on which nobody has registered in time."""
+        self._registration.expire()
+
+    # The start
+
+    def launch(self) -> None:
+        """Starts the workers' jobs. Raises NoSlots if it is known that there are too few task slots."""
+        slots = self._launcher.slots
+        if slots is not None and slots < self._tasks:
+            raise NoSlots(self._tasks, 0, slots, 0.0)
+        if slots == self._tasks and self._term.attempt == 0:
+            _log.warning(
+                "the workers take all task slots of Spark",
+                slots=slots,
+                what_to_do="a worker that replaces a lost one may have to wait, and a change of the layout finds none: give Spark at least one "
+                "more (spark.master), or run with fewer workers",
+            )
+        for _ in range(self._tasks):
+            self._start_task()
+
+    def _start_task(self) -> None:
+        looks = self._assignment.setup.place.on_cluster or not self._jobs
+        self._jobs.append(self._launcher.start(replace(self._assignment, looks=looks)))
+
+    def wait_for_candidates(self) -> None:
+        """Waits until there are as many candidates as the start needs. Raises NoSlots or TaskLost."""
+        self._register_until = self._outside.monotonic() + self._register_s
+        if not self._wait_for_count(self._tasks):
+            raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), self._register_s)
+
+    def wait_for_another(self) -> bool:
+        """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all, or if there
+        are SPARES_MAX already. Raises TaskLost."""
+        count = len(self.candidates)
+        if count >= self._tasks + SPARES_MAX:
+            return False
+        if count >= 2 * self._tasks:
+            self._wait_for_count(count + 1, self._outside.monotonic() + EXTRA_SECONDS)  # a late one may come
+        self._start_task()
+        return self._wait_for_count(count + 1)
+
+    def _wait_for_count(self, count: int, until: float | None = None) -> bool:
+        """Whether there are so many candidates before the deadline."""
+        deadline = self._register_until if until is None else min(until, self._register_until)
+        while len(self.candidates) < count:
+            left = deadline - self._outside.monotonic()
+            if left <= 0:
+                return False
+            self._check_jobs()
+            self._poll(min(POLL_SECONDS, left))
+        return True
+
+    def _check_jobs(self) -> None:
+        for job in self._jobs:
+            if job.failure is not None:
+                text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
+                raise TaskLost(
+                    f"the Spark job of a worker ended before all workers had registered: {text}"
+                ) from job.failure
+
+    # While steps run
+
+    def recruit(self, count: int) -> None:
+        """Starts so many tasks that are to become workers. `candidates` has those that are ready."""
+        self._registration = self._new_registration()
+        for _ in range(count):
+            self._start_task()
+
+    def dismiss(self) -> None:
+        """Sends the recruits away: no worker is needed."""
+        for candidate in self._registration.end():
+            self.send_away(candidate)
+
+    def end(self) -> list[Candidate]:
+        """All candidates, which are to become workers or to be sent away. No further one is accepted."""
+        return self._registration.end()
+
+    def send_away(self, candidate: Candidate) -> None:
+        self._registration.refuse(candidate.connection, ENOUGH)
+
+    def cancel(self) -> None:
+        """Ends all jobs, without waiting for them."""
+        for job in self._jobs:
+            job.cancel()

@@ -1,0 +1,66 @@
+"""Slots go from one worker of a crew to another: weighed and copied beside the steps, and cut at a drained boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from base.slots import SlotSet
+from engine.errors import TaskLost
+from engine.resident.crew.workers import Workers
+from engine.resident.messages import Copied, Copy, GiveSlots, Place, ReleaseSlots, TakeSlots, Unstage, Weigh
+from storage.transaction import CutNumber
+
+
+class CrewSlots:
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def begin_weighing(self, slots: Mapping[int, SlotSet], heavy_bytes: int) -> None:
+        """Has workers estimate the bytes of some of their slots, beside the steps. `weighed` tells when that is over."""
+        orders = {number: Weigh(slots=its, heavy_bytes=heavy_bytes) for number, its in slots.items()}
+        self._workers.roster.begin(Weigh, orders)
+
+    def weighed(self) -> tuple[int, SlotSet] | None:
+        """The bytes of all slots that `begin_weighing` named, and those slots that each have more than `heavy_bytes`; None until all workers
+        have answered. Raises the fault of a worker."""
+        answers = self._workers.ended(Weigh)
+        if answers is None:
+            return None
+        heavy = SlotSet.of(span for answer in answers.values() for span in answer.heavy.ranges)
+        return sum(answer.total_bytes for answer in answers.values()), heavy
+
+    def begin_copying(self, orders: Mapping[int, tuple[SlotSet, int]], bytes_max: int) -> None:
+        """Has workers send copies of slots to others, beside the steps: from each source to (its slots, the destination), so many bytes more.
+        `copied` tells when that is over."""
+        self._workers.roster.begin(
+            Copy, {source: Copy(slots=slots, to=to, bytes_max=bytes_max) for source, (slots, to) in orders.items()}
+        )
+
+    def copied(self) -> dict[int, Copied] | None:
+        """What each source has copied; None until all have answered. Raises the fault of a worker."""
+        return self._workers.ended(Copy)
+
+    def unstage(self) -> None:
+        """All workers discard what was copied and has not moved. No copying is under way."""
+        self._workers.ask(Unstage())
+
+    def give(
+        self, number: CutNumber, slots: SlotSet, source: int, destination: int, *, bytes_max: int
+    ) -> tuple[SlotSet, int]:
+        """A cut: some of the slots, with their state, go from one worker to the other. Returns which ones, and the bytes of their state. At a
+        drained boundary."""
+        workers, roster = self._workers, self._workers.roster
+        assert workers.placement is not None
+        roster.send(destination, TakeSlots(number=number, giver=source))
+        give = GiveSlots(number=number, slots=slots, to=destination, bytes_max=bytes_max)
+        given = roster.ask_each({source: give})[source]
+        roster.wait_for(TakeSlots, "a cut", [destination])
+        taken = roster.taken(destination, TakeSlots)
+        if taken.slots != given.slots:
+            raise TaskLost(f"worker {source} gave {given.slots}, and worker {destination} took {taken.slots}")
+        if not given.slots.is_within(slots):
+            raise TaskLost(f"worker {source} gave {given.slots}, and was to give some of {slots}")
+        roster.ask_each({source: ReleaseSlots(number=number, slots=given.slots)})
+        workers.placement = workers.placement.with_moved(given.slots, source, destination)
+        workers.send(Place(placement=workers.placement))
+        return given.slots, given.moved_bytes

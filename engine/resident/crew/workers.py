@@ -1,0 +1,53 @@
+"""The workers that are bound, with their placement: what all orders of a crew go through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.model.placement import Placement
+from engine.resident.messages import A, Beside, Notice, Order
+from engine.resident.roster import Roster
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a worker has said last of its state and of the disk under it, in bytes. `host`: names the folder of its host."""
+
+    host: str
+    state_bytes: int
+    free_bytes: int
+
+
+class Workers:
+    """`placement`: None until the workers have joined each other. `rooms`: by worker, since its database was opened, and since each
+    checkpoint."""
+
+    def __init__(self, roster: Roster) -> None:
+        self.roster = roster
+        self.placement: Placement | None = None
+        self.rooms: dict[int, Room] = {}
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Of the workers, ascending: those that have joined each other, and before that those that are bound."""
+        return self.placement.workers if self.placement is not None else tuple(sorted(self.roster.members))
+
+    def ask(self, order: Order[A]) -> dict[int, A]:
+        """Gives all workers the order, and waits for their answers. Raises the fault of the lowest worker that had one."""
+        return self.roster.ask_each(dict.fromkeys(self.numbers, order))
+
+    def send(self, order: Order[Any] | Notice) -> None:
+        for number in self.numbers:
+            self.roster.send(number, order)
+
+    def ended(self, kind: type[Beside[A]]) -> dict[int, A] | None:
+        """The answers to the orders that `Roster.begin` has given; None until all workers have answered. Raises the fault of a worker as soon as
+        it is there, without waiting for the others, and TaskLost if a worker was lost."""
+        self.roster.poll(0.0)
+        self.roster.raise_failures(kind)
+        answers = self.roster.ended(kind)
+        return None if answers is None else {number: answer for number, (answer, _) in answers.items()}
+
+    def note_room(self, number: int, state_bytes: int, free_bytes: int) -> None:
+        self.rooms[number] = Room(self.roster.members[number].registered.folder_name, state_bytes, free_bytes)

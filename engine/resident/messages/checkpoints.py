@@ -1,0 +1,52 @@
+"""Checkpoints, and reads of the last one."""
+
+from __future__ import annotations
+
+from base.slots import SlotSet
+from base.version import VersionId
+from engine.resident.messages.message import Answer, Beside, Notice, Order
+
+
+class Frozen(Answer):
+    version: VersionId
+
+
+class Freeze(Order[Frozen]):
+    """`in_error`: the views that have no answer in the version; None if they are those of the version before."""
+
+    version: VersionId
+    in_error: tuple[str, ...] | None
+
+
+class Folded(Answer):
+    """The versions that the database can open now, and its sizes in bytes: live state by table, and disk space by layer. `free_bytes`: on the
+    disk."""
+
+    versions: tuple[VersionId, ...]
+    table_bytes: dict[int, int]
+    disk_bytes: dict[str, int]
+    free_bytes: int
+
+
+class Fold(Beside[Folded]):
+    """Begins a fold, which runs beside the steps. `Folded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be rewritten
+    after it, if much of it is free."""
+
+    may_rewrite: bool
+
+
+class Hurry(Notice):
+    """Something waits for the fold under way, so it does nothing more than it must. It has no answer."""
+
+
+class Contents(Answer):
+    """The frame's buffers are the worker's rows of the views that were asked for, in that order. `owned`: the worker's slots in the version."""
+
+    version: VersionId
+    owned: SlotSet
+
+
+class Read(Beside[Contents]):
+    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers."""
+
+    views: tuple[str, ...]

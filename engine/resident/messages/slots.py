@@ -1,0 +1,120 @@
+"""Slots go from one worker to another: copies of their state beside the steps, and the cuts that move them (copies.py, slots.py)."""
+
+from __future__ import annotations
+
+from base.slots import SlotSet
+from engine.model.placement import Placement
+from engine.resident.messages.life import WireFault
+from engine.resident.messages.message import Answer, Beside, Notice, Order, PeerMessage
+from storage.transaction import CutNumber
+
+
+class Place(Notice):
+    """The placement from now on. It has no answer, because each step names the placement that it has."""
+
+    placement: Placement
+
+
+class Weighed(Answer):
+    """`total_bytes`: of the slots that the order names. `heavy`: those that each have more than the order says."""
+
+    total_bytes: int
+    heavy: SlotSet
+
+
+class Weigh(Beside[Weighed]):
+    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`, and those that have more than `heavy_bytes`."""
+
+    slots: SlotSet
+    heavy_bytes: int
+
+
+class Copied(Answer):
+    """The other worker has so many bytes more. `is_done`: whether it has everything that was pinned."""
+
+    moved_bytes: int
+    is_done: bool
+
+
+class Copy(Beside[Copied]):
+    """Copies of the state of these slots go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. The first order for
+    a worker pins all runs that are there."""
+
+    slots: SlotSet
+    to: int
+    bytes_max: int
+
+
+class Unstaged(Answer):
+    """The worker has no copies any more."""
+
+
+class Unstage(Order[Unstaged]):
+    """Discards the copies that the worker has taken, and forgets those that it has sent."""
+
+
+class Given(Answer):
+    """The slots whose state was sent, and its bytes."""
+
+    slots: SlotSet
+    moved_bytes: int
+
+
+class GiveSlots(Order[Given]):
+    """Sends the state of some of these slots to worker `to`: of the first ones that have `bytes_max` together, and at least of one. The sender's
+    state stays as it is."""
+
+    number: CutNumber
+    slots: SlotSet
+    to: int
+    bytes_max: int
+
+
+class Taken(Answer):
+    """The slots that were taken over."""
+
+    slots: SlotSet
+
+
+class TakeSlots(Order[Taken]):
+    """Takes over the slots that worker `giver` sends, with their state."""
+
+    number: CutNumber
+    giver: int
+
+
+class Released(Answer):
+    """The worker has given the slots up."""
+
+
+class ReleaseSlots(Order[Released]):
+    """Gives up slots that another worker has taken over."""
+
+    number: CutNumber
+    slots: SlotSet
+
+
+class Pieces(PeerMessage):
+    """A part of the state that one cut moves. `places`: the table of each piece, and the first hash of its bucket; the frame's buffers are their
+    rows. `slots`: set in the last frame of the cut, and only there. `copies`: in that frame, the keys of the copies that are part of the
+    state, in hexadecimal digits."""
+
+    number: CutNumber
+    places: tuple[tuple[int, int], ...]
+    slots: SlotSet | None
+    copies: tuple[str, ...] = ()
+
+
+class Copies(PeerMessage):
+    """Copies of parts of the state of these slots. `keys`: under which they are stored, in hexadecimal digits; the frame's buffers are their
+    rows. `is_last`: whether they are the last ones of an order, which the receiver answers."""
+
+    slots: SlotSet
+    keys: tuple[str, ...]
+    is_last: bool
+
+
+class Staged(PeerMessage):
+    """The sender has stored the copies of one order; or it could not, and says why."""
+
+    fault: WireFault | None

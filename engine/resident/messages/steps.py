@@ -1,0 +1,85 @@
+"""A step, and what orders steps: pause, resume and stop."""
+
+from __future__ import annotations
+
+from base.options import OnError
+from engine.resident.messages.message import Answer, Order, PeerMessage
+from engine.run.sources import Checksum
+from engine.run.tasks import StageTimes
+from io_kafka.offsets import OffsetRange
+
+
+class StepDone(Answer):
+    """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
+    each stage in order. `late`: the late rows that each node has left out. `watermarks`: those after the step in microseconds, by node.
+    `errors`: (node, rows, checksum, example), what changed in the error rows of nodes (see ErrorRows)."""
+
+    step: int
+    output: tuple[int, ...]
+    dead: tuple[str, ...]
+    inputs: tuple[Checksum, ...]
+    skipped: dict[str, int]
+    read_ms: float
+    stages: tuple[StageTimes, ...]
+    late: tuple[tuple[int, int], ...] = ()
+    watermarks: tuple[tuple[int, int], ...] = ()
+    errors: tuple[tuple[int, int, int, str], ...] = ()
+
+
+class StepAbandoned(Answer):
+    """Another worker has failed in this step. The sender's state is unchanged."""
+
+    step: int
+
+
+class RunStep(Order[StepDone | StepAbandoned]):
+    """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
+    is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has. `counted`: the nodes whose
+    error rows are counted, and `released` the outputs that were held until the step before."""
+
+    serial: int
+    placement: int
+    step: int
+    ranges: tuple[OffsetRange, ...]
+    on_error: dict[str, OnError]
+    grown: frozenset[str]
+    bytes_max: int | None
+    counted: tuple[int, ...]
+    released: tuple[str, ...]
+
+
+class Paused(Answer):
+    step: int
+
+
+class Pause(Order[Paused]):
+    """The worker runs no step until it is told to go on."""
+
+
+class Resumed(Answer):
+    step: int
+
+
+class Resume(Order[Resumed]):
+    """The worker goes on after a pause."""
+
+
+class Stopped(Answer):
+    step: int
+
+
+class Stop(Order[Stopped]):
+    """`step`: the first step that the worker must not run."""
+
+    step: int
+
+
+class Rows(PeerMessage):
+    """What `stage` of a step sends to one peer, exactly once and also if there are no rows. `serial` is that of the order to run the step. The
+    frame's buffers are the rows of `channels`, which are positions in the plan's order of channels. `broken`: the stage has failed, so nobody
+    may go on with the step."""
+
+    serial: int
+    stage: int
+    channels: tuple[int, ...]
+    broken: bool = False

@@ -1,0 +1,34 @@
+"""What a worker made of a step, as it tells the coordinator."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.resident.frames import Buffer
+from engine.resident.messages import StepDone
+from engine.run.exchange import to_buffer
+from engine.run.sources import DEAD_LETTER_SCHEMA
+from engine.run.tasks import StepOutcome
+
+
+def step_done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, ...]]:
+    output = [(node, table) for node, tables in sorted(outcome.output.items()) for table in tables]
+    dead = sorted(outcome.report.dead.items())
+    buffers = [to_buffer(table) for _, table in output]
+    for _, letters in dead:
+        columns = [[letter.key for letter in letters], [letter.value for letter in letters]]
+        arrays = [pa.array(column, pa.binary()) for column in columns]
+        buffers.append(to_buffer(pa.Table.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA)))
+    message = StepDone(
+        step=step,
+        output=tuple(node for node, _ in output),
+        dead=tuple(handle for handle, _ in dead),
+        inputs=tuple(outcome.report.inputs),
+        skipped=outcome.report.skipped,
+        read_ms=outcome.read_ms,
+        stages=tuple(outcome.stages),
+        late=tuple(outcome.times.late.items()),
+        watermarks=tuple(outcome.times.watermarks.items()),
+        errors=tuple((node, e.rows, e.checksum, e.example) for node, e in sorted(outcome.errors.items())),
+    )
+    return message, tuple(buffers)

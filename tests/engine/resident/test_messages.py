@@ -1,0 +1,113 @@
+"""A message is known by its class alone, and nobody can forget to carry one out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.resident import messages
+from engine.resident.handlers import Handlers, Job
+from engine.resident.messages import Answer, Fold, Folded, Notice, Order, Ping, RunStep, StepAbandoned, StepDone
+from engine.resident.messages import message as module
+from engine.resident.messages.message import order_of
+
+
+@pytest.fixture(autouse=True)
+def no_traces() -> Iterator[None]:
+    """The classes that a test defines are forgotten after it."""
+    by_kind, answered = dict(module._BY_KIND), dict(module._ANSWERED)  # type: ignore[attr-defined]
+    yield
+    for kept, before in ((module._BY_KIND, by_kind), (module._ANSWERED, answered)):  # type: ignore[attr-defined]
+        kept.clear()
+        kept.update(before)
+
+
+def test_an_order_knows_its_kind_and_its_answers() -> None:
+    assert RunStep.kind == "run_step" and order_of("run_step") is RunStep
+    assert RunStep.answers == (StepDone, StepAbandoned) and Fold.answers == (Folded,)
+    assert order_of("folded") is None, "an answer is no order"
+
+
+def test_a_class_is_a_message_as_soon_as_it_is_defined() -> None:
+    class Listed(Answer):
+        rows: int
+
+    class ListRows(Order[Listed]):
+        table: int
+
+    assert {Listed, ListRows} <= set(messages.kinds())
+    assert messages.message_of("list_rows", {"table": 7}) == ListRows(table=7)
+    assert messages.answered_by(Listed(rows=1)) is ListRows
+
+
+def test_a_kind_belongs_to_one_class_and_an_answer_to_one_order() -> None:
+    with pytest.raises(AssertionError, match="two messages have the kind ping"):
+        type("Ping", (Notice,), {"__module__": __name__})
+    with pytest.raises(AssertionError, match="Folded answers Fold and FoldAgain"):
+
+        class FoldAgain(Order[Folded]):
+            pass
+
+
+class Counted(Answer, is_base=True):
+    """Of CountRows. Neither is registered, because frames are to hold no message of a test."""
+
+
+class CountRows(Order[Counted], is_base=True):
+    """Defined here, because annotations are resolved by the names of this module."""
+
+
+CountRows.answers = (Counted,)
+
+
+def test_an_order_without_a_method_is_noticed_when_the_worker_is_imported() -> None:
+    carries_out = Handlers()
+
+    class Counter:
+        @carries_out
+        def _count(self, order: CountRows) -> Counted:
+            return Counted()
+
+    carries_out.check([CountRows, Counted, Ping], others=[Ping])
+    assert carries_out.name_of(CountRows()) == "_count" and carries_out.name_of(Ping()) is None
+    with pytest.raises(AssertionError, match="without a method, or with one too many"):
+        carries_out.check([CountRows, Counted, Ping, Fold], others=[Ping])
+    with pytest.raises(AssertionError, match="without a method, or with one too many"):
+        carries_out.check([Ping], others=[Ping])
+
+
+def test_a_method_whose_result_does_not_answer_its_order_is_noticed() -> None:
+    carries_out = Handlers()
+    with pytest.raises(AssertionError, match="CountRows is answered by"):
+
+        class Wrong:
+            @carries_out
+            def _count(self, order: CountRows) -> Folded:
+                raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="CountRows is not carried out beside the steps"):
+
+        class Beside:
+            @carries_out
+            def _count(self, order: CountRows) -> Job[Counted]:
+                raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="Ping, which has no answer"):
+
+        class Answered:
+            @carries_out
+            def _ping(self, order: Ping) -> Counted:
+                raise NotImplementedError
+
+    class First:
+        @carries_out
+        def _fold(self, order: Fold) -> Job[Folded]:
+            raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="_again and _fold carry out Fold"):
+
+        class Second:
+            @carries_out
+            def _again(self, order: Fold) -> None:
+                raise NotImplementedError
