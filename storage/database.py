@@ -341,11 +341,6 @@ class Database:
             record_set_checksums=(old.record_set_checksums[-1], progress.record_set_checksum),
         )  # fmt: skip
 
-    def commit(self, version: VersionId) -> VersionId:
-        """`freeze`, then `fold`."""
-        self.freeze(version)
-        return self.fold()
-
     def compact(self, is_wanted: Callable[[], bool] = lambda: True) -> bool:
         """Shrinks the file if much of it is free, beside the steps. Returns whether it did (committed.py). One thread at
         a time may do so. It gives up as soon as `is_wanted` says no. Raises StaleEpoch, NotOpen, WriterBlocked, CorruptRecord."""

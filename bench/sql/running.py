@@ -79,7 +79,8 @@ class Running:
     def checkpoint(self) -> None:
         """Completes a version, as a service does beside its steps. It is called after every CHECKPOINT_STEPS steps."""
         for database in self.databases:
-            database.commit(VersionId(self.steps // CHECKPOINT_STEPS, self.steps, f"checkpoint {self.steps}"))
+            database.freeze(VersionId(self.steps // CHECKPOINT_STEPS, self.steps, f"checkpoint {self.steps}"))
+            database.fold()
 
     def content(self) -> pa.Table:
         """The consolidated Z-set of the circuit's one view, read as a query reads it."""

@@ -167,11 +167,6 @@ def drop(store: Store, table: int, slots: SlotSet) -> None:
                 runs.delete(first, number)
 
 
-def cut_at(store: Store, table: int, slot: int) -> None:
-    """Makes the first hash of a slot the edge of a bucket. Runs with rows on both sides are split, and keep their order."""
-    _cut(_Runs(store, table), first_hash_of(slot))
-
-
 def _cut_around(runs: _Runs, span: Range) -> Range:
     """Makes both ends of a range of slots edges of buckets. Returns the first hash in it and the one after its last."""
     low, high = _hashes(span)
@@ -181,7 +176,8 @@ def _cut_around(runs: _Runs, span: Range) -> Range:
 
 
 def _cut(runs: _Runs, edge: int) -> None:
-    """If copies are hidden behind the edge, there are no rows of the trace, so the next place where there may be some does as well."""
+    """Makes a hash the edge of a bucket. Runs with rows on both sides are split, and keep their order. If copies are hidden behind the edge, there
+    are no rows of the trace, so the next place where there may be some does as well."""
     edge = runs.free_from(edge)
     below = max((first for first in runs.numbers if first <= edge), default=edge)
     if below == edge or edge == 1 << HASH_BITS:  # above the last slot there is nothing to cut off

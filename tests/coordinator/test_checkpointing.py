@@ -32,7 +32,7 @@ def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
 def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     """With the workers that it waits for."""
     now = [100.0]
-    crew: Any = SimpleNamespace(begin_fold=lambda may_rewrite: None, folded=lambda: None, folding=[1, 4])
+    crew = crew_that(begin_fold=lambda may_rewrite: None, folded=lambda: None, folding=[1, 4])
     core: Any = core_that(is_stopping=False, is_changing=False)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
@@ -46,6 +46,10 @@ def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     assert told == [[], [], [(60, [1, 4])], [], [(122, [1, 4])]]
 
 
+def crew_that(**orders: Any) -> Any:
+    return SimpleNamespace(checkpoints=SimpleNamespace(**orders))
+
+
 def core_that(*, is_stopping: bool, is_changing: bool) -> Any:
     change = SimpleNamespace(is_idle=lambda log: not is_changing)
     return SimpleNamespace(folding=lambda: None, stopping=is_stopping, change=change)
@@ -53,7 +57,7 @@ def core_that(*, is_stopping: bool, is_changing: bool) -> Any:
 
 def test_no_file_is_rewritten_while_the_layout_changes() -> None:
     told: list[bool] = []
-    crew: Any = SimpleNamespace(begin_fold=lambda may_rewrite: told.append(may_rewrite))
+    crew = crew_that(begin_fold=lambda may_rewrite: told.append(may_rewrite))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     for is_changing in (False, True, False):
@@ -64,9 +68,7 @@ def test_no_file_is_rewritten_while_the_layout_changes() -> None:
 @pytest.mark.parametrize(("is_stopping", "is_changing"), [(True, False), (False, True)])
 def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, is_changing: bool) -> None:
     hurried: list[bool] = []
-    crew: Any = SimpleNamespace(
-        begin_fold=lambda may_rewrite: None, folded=lambda: None, hurry=lambda: hurried.append(True)
-    )
+    crew = crew_that(begin_fold=lambda may_rewrite: None, folded=lambda: None, hurry=lambda: hurried.append(True))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     for fold in (1, 2):

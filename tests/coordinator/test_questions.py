@@ -27,6 +27,7 @@ class Workers:
 
     def __init__(self, *rounds: Any) -> None:
         self.rounds, self.asked = list(rounds), list[tuple[str, ...]]()
+        self.checkpoints = self
 
     def begin_read(self, views: Sequence[str]) -> None:
         self.asked.append(tuple(views))

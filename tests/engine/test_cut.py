@@ -25,7 +25,6 @@ from engine.run.exchange import ExchangeMessage
 from engine.run.in_process import InProcess
 from engine.run.region import StageTask, run_stage
 from engine.run.staging import discard, stage, tables_of
-from engine.state import moves
 from engine.state.moves import Piece
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
@@ -35,7 +34,7 @@ from storage.keys import key_table
 from storage.transaction import CutNumber, Transaction
 from tests.engine.contexts import placement_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
-from tests.engine.test_moves import shuffled
+from tests.engine.test_moves import cut_at, shuffled
 
 CIRCUIT = every_kind()
 PLAN = plan(CIRCUIT)
@@ -158,7 +157,8 @@ class Workers:
     def commit(self, number: int) -> VersionId:
         version = VersionId(number, self.steps, f"v{number}")
         for database in self.databases:
-            database.commit(version)
+            database.freeze(version)
+            database.fold()
         return version
 
 
@@ -263,7 +263,7 @@ def test_copies_of_runs_that_are_gone_do_not_count(workers: Workers) -> None:
     with workers.databases[1].transaction() as transaction:
         for table in tables_of(transaction):
             for slot in range(0, SLOTS, 1000):
-                moves.cut_at(transaction, table, slot)
+                cut_at(transaction, table, slot)
     assert workers.step(steps[1]) == expected[1]
     with workers.databases[0].read() as there:
         known = set(

@@ -16,11 +16,11 @@ from base.slots import SLOTS, SlotSet
 from engine.model.placement import Placement
 from engine.operators.base import TRACES_MAX
 from engine.operators.keys import PlacedKey
-from engine.rows.hashing import slot_of
+from engine.rows.hashing import first_hash_of, slot_of
 from engine.run.in_process import InProcess
 from engine.state import moves, trace
-from engine.state.moves import Piece, adopt, cut_at, drop, export
-from engine.state.store import DictStore
+from engine.state.moves import Piece, adopt, drop, export
+from engine.state.store import DictStore, Store
 from engine.state.trace import Trace, TraceLayout, parse_run_key
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, key_table, table_prefix
@@ -48,6 +48,11 @@ def rows_of(found: pa.Table) -> Counter[tuple[int, int]]:
     for a, b, weight in zip(*columns, strict=True):
         result[a, b] += weight
     return Counter({row: weight for row, weight in result.items() if weight})
+
+
+def cut_at(store: Store, table: int, slot: int) -> None:
+    """Makes the first hash of a slot the edge of a bucket, as merges and moves of other slots may have done."""
+    moves._cut(moves._Runs(store, table), first_hash_of(slot))
 
 
 def slot(row: tuple[int, int]) -> int:

@@ -86,8 +86,8 @@ ENGINE = (
         (
             Edit(
                 MOVES,
-                "                runs.delete(first, number)\n\n\ndef cut_at",
-                "                continue\n\n\ndef cut_at",
+                "                runs.delete(first, number)\n\n\ndef _cut_around",
+                "                continue\n\n\ndef _cut_around",
             ),
         ),
         (f"{TEST_MOVES}::test_rows_are_found_where_their_slots_lie[1000]",),

@@ -76,7 +76,8 @@ def step(database: Database, puts: dict[str, bytes], deletes: tuple[str, ...] = 
 
 def commit(database: Database, version: int, step_next: int) -> VersionId:
     made = VersionId(version, step_next, f"checkpoint-{version}-{step_next}")
-    assert database.commit(made) == made
+    database.freeze(made)
+    assert database.fold() == made
     return made
 
 

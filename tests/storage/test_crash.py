@@ -83,7 +83,8 @@ def half_folded(path: Path) -> Database:
 
 def at_both(path: Path) -> Database:
     database = at_v1(path)
-    database.commit(V2)
+    database.freeze(V2)
+    database.fold()
     return database
 
 

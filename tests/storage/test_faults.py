@@ -364,7 +364,8 @@ def fills_up(path: Path, database: Database, value: bytes) -> None:
         for number in range(1, 1000):
             step(database, {f"{number}-{part}": value for part in range(4)})
             if number % 4 == 0:
-                database.commit(VersionId(1 + number // 4, 1 + number, "c"))
+                database.freeze(VersionId(1 + number // 4, 1 + number, "c"))
+                database.fold()
     present = Database.versions(path)
     with Database.read_committed(path) as (version, view):
         assert version == present[-1]

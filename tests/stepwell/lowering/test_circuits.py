@@ -7,8 +7,8 @@ from textwrap import dedent
 from pyspark.sql import SparkSession
 
 from stepwell.lowering.driver import lower, survey
-from stepwell.lowering.text import circuit_text
 from tests.stepwell.lowering.projects import Workbench, output
+from tests.stepwell.lowering.texts import circuit_text
 
 
 def _bench(spark: SparkSession) -> Workbench:

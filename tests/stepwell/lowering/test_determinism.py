@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stepwell.lowering.driver import lower
-from stepwell.lowering.text import circuit_text
 from tests.stepwell.lowering.projects import Query, Workbench
+from tests.stepwell.lowering.texts import circuit_text
 
 QUERIES: dict[str, Query] = {
     "several count distinct": "SELECT a, count(DISTINCT b), count(DISTINCT s), count(DISTINCT ts) FROM t GROUP BY a",
