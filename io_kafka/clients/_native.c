@@ -8,6 +8,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -56,6 +57,14 @@ enum { FLAG_COPY = 2 };
 typedef struct {
     void *words[16];
 } CallState;
+
+/* What librdkafka's header says of these structures where pointers have eight bytes. Elsewhere the extension is not built. */
+_Static_assert(sizeof(void *) == 8 && sizeof(int) == 4, "the layouts below are those of 64 bits");
+_Static_assert(offsetof(Message, topic) == 8 && offsetof(Message, partition) == 16 && offsetof(Message, value) == 24 &&
+                   offsetof(Message, key) == 40 && offsetof(Message, offset) == 56 && sizeof(Message) == 72,
+               "rd_kafka_message_t");
+_Static_assert(offsetof(Part, of) == 8 && sizeof(Part) == 72, "rd_kafka_vu_t has 64 bytes behind its kind");
+_Static_assert(offsetof(Handle, client) == sizeof(PyObject), "the client is the first field of a Handle");
 
 static struct {
     void (*begin)(void *handle, CallState *state);

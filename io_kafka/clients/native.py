@@ -26,7 +26,10 @@ except ImportError:  # no C compiler where Stepwell was installed
     _native = None  # type: ignore[assignment]
 
 VERSION = (2, 16)
-"""The version of confluent-kafka whose `Handle` _native.c knows."""
+"""The version of confluent-kafka whose `Handle` _native.c knows, and of librdkafka, whose structures it has copied from the public header."""
+
+_HANDLE_BYTES_MIN = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
+"""Of an object that begins as _native.c expects: Python's head, and a pointer to the client."""
 
 _FUNCTIONS = (
     "CallState_begin",
@@ -65,12 +68,22 @@ def why_not() -> str | None:
     if tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2]) != VERSION:
         return f"it is for confluent-kafka {VERSION[0]}.{VERSION[1]}, and {confluent_kafka.__version__} is installed"
     library = ctypes.CDLL(cimpl.__file__)
+    if (loaded := _librdkafka_version(library)) != VERSION:
+        return f"it is for librdkafka {VERSION[0]}.{VERSION[1]}, and confluent-kafka has loaded {loaded[0]}.{loaded[1]}"
+    if cimpl.Consumer.__basicsize__ < _HANDLE_BYTES_MIN or cimpl.Producer.__basicsize__ < _HANDLE_BYTES_MIN:
+        return "the objects of this build of confluent-kafka are smaller than it expects"
     try:
         found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     except AttributeError as missing:
         return f"this build of confluent-kafka hides what it needs: {missing}"
     _native.bind(*(address or 0 for address in found))
     return None
+
+
+def _librdkafka_version(library: ctypes.CDLL) -> tuple[int, int]:
+    """Of the library that is loaded, which may be another one than confluent-kafka was built with. Its number is 0xMMmmrrxx."""
+    number = library.rd_kafka_version()
+    return number >> 24 & 0xFF, number >> 16 & 0xFF
 
 
 def open_queue(consumer: Any) -> int:

@@ -3,9 +3,14 @@ from typing import Any
 Declared = tuple[bytes, str, bool, tuple[int, int] | tuple["Declared", ...] | None]
 """(name, kind, whether a value is required, detail)."""
 
-Column = tuple[int, bytes, bytes | None, bytes | None, list["Column"] | None]
-"""(nulls, validity bitmap, data, ends of the texts, columns of an object)."""
+Column = tuple[int, int, Block, Block, Block, list["Column"]]
+"""(values, nulls, validity bitmap, data, ends, columns within it). What a kind does not have is empty."""
+
+class Block:
+    """Bytes for `pyarrow.py_buffer`."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def read(
     data: Any, ends: Any, declined: Any, columns: tuple[Declared, ...], text_bytes: int
-) -> tuple[bytes, list[Column]]: ...
+) -> tuple[Block, list[Column]]: ...

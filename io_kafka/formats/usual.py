@@ -1,14 +1,14 @@
 """Access to the C extension `_json`, which reads the usual JSON messages straight into Arrow columns.
 
-It declines every message about which anything is unusual, and every schema with a type that it does not know. `parse.py` reads those. So what
-it accepts has the value that `parse_slowly` gives, and nothing depends on whether the extension was built.
+It declines every message about which anything is unusual. `parse.py` reads those. So what it accepts has the value that `parse_slowly` gives,
+and nothing but speed depends on whether the extension was built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,17 +31,23 @@ KINDS = {
     pa.int16(): "h",
     pa.int32(): "i",
     pa.int64(): "q",
+    pa.float32(): "f",
     pa.float64(): "d",
     pa.bool_(): "?",
     pa.string(): "s",
+    pa.binary(): "B",
     pa.date32(): "D",
     pa.timestamp("us"): "T",
     pa.timestamp("us", "UTC"): "Z",
 }
-"""The types without details that the extension reads, and their kinds there. It also reads decimals, and structs of what it reads."""
+"""The types without details that the extension reads, and their kinds there. It also reads decimals, and structs, lists and maps of what it
+reads."""
+
+DECLINED = "x"
+"""The kind of a column whose values the extension declines, unless they are null: intervals, and what is nested too deeply."""
 
 DEPTH_MAX = 16
-"""Of structs within structs. Deeper ones are rare, and the extension calls itself for each level."""
+"""Of columns within columns. Deeper ones are rare, and the extension calls itself for each level."""
 
 
 @cache
@@ -52,57 +58,64 @@ def why_not() -> str | None:
 
 def read_usual(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Bools] | None:
     """`values`: messages, binary; a null is declined. Returns (rows, which messages were declined: these are rows of nulls). None if
-    the extension cannot read this schema, or is not used."""
-    declared = _declared(schema)
-    if declared is None or why_not() is not None:
+    the schema has no columns, or the extension is not used."""
+    if not len(schema) or why_not() is not None:
         return None
     data, ends = bytes_of(values)
     text_bytes = int(ends[-1] - ends[0]) // max(1, _texts(schema))
+    declared = _declared(schema)
     declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), declared, text_bytes)
-    arrays = [_array(field.type, len(values), column) for field, column in zip(schema, found, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.frombuffer(declined, dtype=np.bool_).copy()
+    arrays = _arrays(schema.types, declared, found)
+    return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.array(memoryview(declined), dtype=np.bool_)
 
 
-def _array(kind: pa.DataType, length: int, column: Column) -> pa.Array:
-    nulls, validity, content, text_ends, members = column
-    buffers = [pa.py_buffer(validity) if nulls else None]
-    if members is not None:
-        children = [_array(field.type, length, member) for field, member in zip(kind, members, strict=True)]
-        return pa.Array.from_buffers(kind, length, buffers, nulls, children=children)
-    if text_ends is not None:
-        buffers.append(pa.py_buffer(text_ends))
-    return pa.Array.from_buffers(kind, length, [*buffers, pa.py_buffer(content)], nulls)
+def _arrays(kinds: Sequence[pa.DataType], declared: Sequence[Declared], found: Sequence[Column]) -> list[pa.Array]:
+    return [_array(*each) for each in zip(kinds, declared, found, strict=True)]
+
+
+def _array(kind: pa.DataType, declared: Declared, column: Column) -> pa.Array:
+    length, nulls, validity, data, ends, found = column
+    _, letter, _, detail = declared
+    valid = pa.py_buffer(validity) if nulls else None
+    match letter:
+        case "x":
+            return pa.nulls(length, kind)
+        case "{":
+            children = _arrays([field.type for field in kind], cast("tuple[Declared, ...]", detail), found)
+            return pa.Array.from_buffers(kind, length, [valid], nulls, children=children)
+        case "[":
+            elements = _arrays([kind.value_type], cast("tuple[Declared, ...]", detail), found)
+            return pa.Array.from_buffers(kind, length, [valid, pa.py_buffer(ends)], nulls, children=elements)
+        case "m":
+            entries = _arrays([kind.key_type, kind.item_type], cast("tuple[Declared, ...]", detail), found)
+            both = pa.StructArray.from_arrays(entries, fields=[kind.key_field, kind.item_field])
+            return pa.Array.from_buffers(kind, length, [valid, pa.py_buffer(ends)], nulls, children=[both])
+        case "s" | "B":
+            return pa.Array.from_buffers(kind, length, [valid, pa.py_buffer(ends), pa.py_buffer(data)], nulls)
+        case _:
+            return pa.Array.from_buffers(kind, length, [valid, pa.py_buffer(data)], nulls)
 
 
 @lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
-def _declared(schema: pa.Schema) -> tuple[Declared, ...] | None:
-    return _declared_all(schema, DEPTH_MAX)
+def _declared(schema: pa.Schema) -> tuple[Declared, ...]:
+    return tuple(_declared_column(field, DEPTH_MAX) for field in schema)
 
 
-def _declared_all(fields: Iterable[pa.Field], depth_max: int) -> tuple[Declared, ...] | None:
-    """The columns as the extension takes them. None if it cannot read one of them, or if there is none."""
-    columns = []
-    for field in fields:
-        column = _declared_column(field, depth_max)
-        if column is None:
-            return None
-        columns.append(column)
-    return tuple(columns) or None
-
-
-def _declared_column(field: pa.Field, depth_max: int) -> Declared | None:
+def _declared_column(field: pa.Field, depth_max: int) -> Declared:
     kind, name, required = field.type, field.name.encode(), not field.nullable
     if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
         return name, "p", required, (kind.precision, kind.scale)
-    if not pa.types.is_struct(kind):
-        return (name, KINDS[kind], required, None) if kind in KINDS else None
-    if not depth_max or not all(member.nullable for member in kind):
-        return None
-    members = _declared_all(kind, depth_max - 1)
-    return None if members is None else (name, "{", required, members)
+    if depth_max and pa.types.is_struct(kind) and all(member.nullable for member in kind):
+        return name, "{", required, tuple(_declared_column(member, depth_max - 1) for member in kind)
+    if depth_max and pa.types.is_map(kind) and kind.key_type == pa.string():
+        names = (b"", "s", True, None)
+        return name, "m", required, (names, _declared_column(kind.item_field.with_nullable(True), depth_max - 1))
+    if depth_max and pa.types.is_list(kind):
+        return name, "[", required, (_declared_column(kind.value_field.with_nullable(True), depth_max - 1),)
+    return name, KINDS.get(kind, DECLINED), required, None
 
 
 @lru_cache(maxsize=256)
 def _texts(fields: pa.Schema | pa.StructType) -> int:
-    """The number of columns of texts, also within structs."""
-    return sum(_texts(f.type) if pa.types.is_struct(f.type) else pa.types.is_string(f.type) for f in fields)
+    """The number of columns of texts and bytes, also within structs."""
+    return sum(_texts(f.type) if pa.types.is_struct(f.type) else f.type in (pa.string(), pa.binary()) for f in fields)

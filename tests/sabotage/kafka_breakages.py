@@ -531,7 +531,7 @@ KAFKA = (
         (
             Edit(
                 "io_kafka/formats/usual.py",
-                "pa.Array.from_buffers(kind, length, buffers, nulls, children=children)",
+                "pa.Array.from_buffers(kind, length, [valid], nulls, children=children)",
                 "pa.Array.from_buffers(kind, length, [None], 0, children=children)",
             ),
         ),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from io_kafka.formats import parse as module
 from io_kafka.formats import usual
 from io_kafka.formats.parse import parse, parse_slowly
-from io_kafka.formats.usual import KINDS, read_usual
+from io_kafka.formats.usual import DEPTH_MAX, KINDS, read_usual
 from io_kafka.native_switch import SWITCH
 
 pytestmark = pytest.mark.skipif(usual.why_not() is not None, reason=str(usual.why_not()))
@@ -25,8 +27,11 @@ DECIMALS = {MONEY: "money", SMALL: "small", WHOLE: "whole", WIDE: "wide"}
 FLAT = [*(pa.field(f"k{kind}", type_) for type_, kind in KINDS.items()), *(pa.field(n, t) for t, n in DECIMALS.items())]
 DEEPER = pa.struct([pa.field("kq", pa.int64()), pa.field("ks", pa.string()), pa.field("money", MONEY)])
 INNER = pa.struct([*FLAT, pa.field("deeper", DEEPER)])
-EVERY_KIND = pa.schema([*FLAT, pa.field("inner", INNER), pa.field("second", INNER)])
-NAMES = {type_: f"k{kind}" for type_, kind in KINDS.items()} | DECIMALS | {INNER: "inner"}
+LIST, MAP = pa.list_(pa.field("element", pa.string())), pa.map_(pa.string(), DEEPER)
+ROWS = pa.list_(pa.field("element", pa.struct([*FLAT, pa.field("list", LIST), pa.field("map", MAP)])))
+NESTED = {INNER: "inner", LIST: "list", MAP: "map", ROWS: "rows"}
+EVERY_KIND = pa.schema([*FLAT, *(pa.field(name, type_) for type_, name in NESTED.items()), pa.field("second", INNER)])
+NAMES = {type_: f"k{kind}" for type_, kind in KINDS.items()} | DECIMALS | NESTED
 
 
 def array(messages: Sequence[bytes | None]) -> pa.Array:
@@ -59,15 +64,22 @@ def texts(rows: pa.RecordBatch) -> list[list[str]]:
     """Also the signs of zeros count. Times are compared as counts, for Python's own know no year before the first."""
     counts = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64(), pa.timestamp("us", "UTC"): pa.int64()}
     columns = [column.cast(counts.get(column.type, column.type)) for column in _leaves(rows.columns)]
-    return [[repr(value) for value in row] for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    return [[repr(value) for value in column.to_pylist()] for column in columns]
 
 
 def _leaves(columns: Sequence[pa.Array]) -> list[pa.Array]:
-    """The columns without structs: for each struct where it is null, and then its own columns."""
+    """The columns without what is nested: for each struct where it is null, and then its own columns; for each list its length, and then its
+    elements; for each map its text."""
     leaves = []
     for column in columns:
-        is_struct = pa.types.is_struct(column.type)
-        leaves += [column.is_null(), *_leaves(column.flatten())] if is_struct else [column]
+        if pa.types.is_struct(column.type):
+            leaves += [column.is_null(), *_leaves(column.flatten())]
+        elif pa.types.is_map(column.type):
+            leaves.append(pa.array([repr(each) for each in column.to_pylist()]))
+        elif pa.types.is_list(column.type):
+            leaves += [pc.list_value_length(column), *_leaves([column.flatten()])]
+        else:
+            leaves.append(column)
     return leaves
 
 
@@ -83,7 +95,17 @@ def one(text: str | bytes, kind: pa.DataType) -> bool:
         (pa.int8(), ["0", "-0", "127", "-128", "null"], ["128", "255", "-129", "1.0", "1e0", '"1"', "true", "01", "+1", "", "-", "{}"]),
         (pa.int16(), ["32767", "-32768"], ["32768", "-32769"]),
         (pa.int32(), ["2147483647", "-2147483648"], ["2147483648", "-2147483649"]),
-        (pa.int64(), ["999999999999999999", "-999999999999999999"], ["1000000000000000000", "9223372036854775808", "1_0", "0x1", "1 2"]),
+        (
+            pa.int64(),
+            ["9223372036854775807", "-9223372036854775808", "-0", "1000000000000000000"],
+            ["9223372036854775808", "-9223372036854775809", "18446744073709551616", "99999999999999999999", "1_0", "0x1", "1 2"],
+        ),
+        (
+            pa.float32(),
+            ["0", "-0", "-0.0", "0.1", "16777217", "1e38", "1e39", "-1e-50", "1.1754943508222875e-38", "8388608.5000000001",
+             "0.30000001192092896"],
+            ["NaN", '"Infinity"', "1.", ".5", '"1"', "[]"],
+        ),
         (
             pa.float64(),
             ["0", "-0", "-0.0", "0.1", "1e22", "1e23", "123456789012345678901234567890", "4.9e-324", "2.2250738585072011e-308", "1e999", "-1E+5",
@@ -93,8 +115,16 @@ def one(text: str | bytes, kind: pa.DataType) -> bool:
         (pa.bool_(), ["true", "false", "null"], ["True", "1", '"true"', "tru", "truee", "nul"]),
         (
             pa.string(),
-            ['""', '"a"', '"ä€😀"', r'"\"\\\/\b\f\n\r\t"', '"\x7f"', '"12345678"', '"1234567\\n89"'],
-            ['"' + chr(92) + 'u00e4"', r'"\ud83d"', r'"\x"', r'"\'"', '"a', '"\n"', '"\x00"', "'a'", "1", "{}", "[]", '"a"b'],
+            ['""', '"a"', '"ä€😀"', r'"\"\\\/\b\f\n\r\t"', '"\x7f"', '"12345678"', '"1234567\\n89"', r'"\u00e4\u00E4"', r'"\u0000\u007f\u0080"',
+             r'"\u07ff\u0800\uffff"', r'"\ud83d\ude00\uD83D\uDE00 \udbff\udfff"', r'"12345\u0041"'],
+            [r'"\ud83d"', r'"\ud83dx"', r'"\ud83d\u0041"', r'"\ude00"', r'"\ud83d\ud83d"', r'"\u12"', r'"\u12g4"', '"' + chr(92) + 'u123',
+             r'"\x"', r'"\'"', '"a', '"\n"', '"\x00"', "'a'", "1", "{}", "[]", '"a"b'],
+        ),
+        (
+            pa.binary(),
+            ['""', '"AA=="', '"AAA="', '"AAAA"', '"+/8="', '"AAAAAA=="', '"AB=="', "null"],
+            ['"A"', '"AA"', '"AAA"', '"AAAAA"', '"===="', '"A==="', '"AA==AAAA"', '"AA=A"', '"-_8="', '"AAAA\\n"', '" AAAA"',
+             '"\\u0041AAA"', "1"],
         ),
         (
             pa.date32(),
@@ -110,26 +140,49 @@ def one(text: str | bytes, kind: pa.DataType) -> bool:
         ),
         (
             pa.timestamp("us", "UTC"),
-            ['"2020-01-01T00:00:00Z"', '"2020-01-01T00:00:00.5Z"', '"2020-01-01T00:00:00.000001"', '"2020-01-01"'],
-            ['"2020-01-01T00:00:00+00:00"', '"2020-01-01T00:00:00.Z"', '"2020-01-01Z"', '"2020-01-01T00:00:00ZZ"', '"2020-01-01T00:00:00z"'],
+            ['"2020-01-01T00:00:00Z"', '"2020-01-01T00:00:00.5Z"', '"2020-01-01T00:00:00.000001"', '"2020-01-01"', '"2020-01-01T00:00:00+00:00"',
+             '"2020-01-01 00:00:00.25-05:30"', '"2020-01-01T00:00:00+18:00"', '"0001-01-01T00:00:00+18:00"',
+             '"9999-12-31T23:59:59.999999-18:00"'],
+            ['"2020-01-01T00:00:00+18:01"', '"2020-01-01T00:00:00+19:00"', '"2020-01-01T00:00:00+00:60"', '"2020-01-01+01:00"',
+             '"2020-01-01T00:00+01:00"',
+             '"2020-01-01T00:00:00+0100"', '"2020-01-01T00:00:00.+01:00"', '"2020-01-01T00:00:00.Z"', '"2020-01-01Z"',
+             '"2020-01-01T00:00:00ZZ"', '"2020-01-01T00:00:00z"'],
         ),
         (
             MONEY,
-            ["0", "-0", "0.00", "-0.01", "12345678", "-12345678.99", "99999999.9", "1.5", "null"],
-            ["123456789", "100000000.00", "0.001", "1.500", "1e2", "0e0", "1E-2", '"1.50"', "NaN", "1.", "01", "-", "true", "{}"],
+            ["0", "-0", "0.00", "-0.01", "12345678", "-12345678.99", "99999999.9", "1.5", '"1.50"', '"-0.1"', "null"],
+            ["123456789", "100000000.00", "0.001", "1.500", "1e2", "0e0", "1E-2", '"1,000.5"', '" 1.5"', '"1.5', '"+1.5"', '"01"', '""',
+             '"1.5x"', "NaN", "1.", "01", "-", "true", "{}"],
         ),
         (SMALL, ["0.99", "-0.5", "0"], ["1", "1.0", "-1.00", "0.999"]),
         (WHOLE, ["999999999999999999", "-999999999999999999"], ["1000000000000000000", "1.0", "0.1", "1e1"]),
         (
             WIDE,
             ["99999999999999999", "-0.000000000000000001", "0.999999999999999999", "123456789012345678", "0.1"],
-            ["1234567890123456789", "0.0000000000000000001", "1.000000000000000001"],
+            ["1234567890123456789", "99999999999999999999", "0.0000000000000000001", "1.000000000000000001"],
         ),
         (
             INNER,
             ["{}", "null", '{"kq":1}', '{ "kq" : 1 , "more" : [{}] }', '{"deeper":{"money":1.25,"ks":"\\n"},"ks":"x"}', '{"deeper":null}'],
             ["[]", '"{}"', "1", '{"kq":1,"kq":2}', '{"kq":"1"}', '{"deeper":{"kq":1,"kq":1}}', '{"deeper":{"kq":0.5}}', '{"deeper":[]}',
              '{"kq":1,}', '{"deeper":{}', '{"kq":1'],
+        ),
+        (
+            LIST,
+            ["[]", "[ ]", "null", '["a"]', '[ "a" , null , "" ]', r'["\u00e4","\n"]'],
+            ["[1]", '["a",]', '[,"a"]', '["a" "b"]', '["a"', "{}", '"a"', '[["a"]]', "[nul]"],
+        ),
+        (
+            MAP,
+            ["{}", "{ }", "null", '{"a":null}', '{ "a" : {"kq":1} , "" : {} , "a" : {"ks":"x"} }', r'{"\u00e4\n":{"money":1.5}}'],
+            ["[]", '{"a":1}', '{"a":{},}', '{"a"}', '{"a":{"kq":1,"kq":1}}', '{"a":{}', "1"],
+        ),
+        (
+            ROWS,
+            ["[]", "[{}]", '[null,{"kq":1},{"kq":2,"list":["a",null],"map":{"x":{"kq":3}}}]', '[{"list":[]},{"list":null},{"map":{}}]',
+             '[{"kB":"AAAA","kf":0.5,"k?":true},{"k?":false,"kD":"2020-01-01"}]'],
+            ["[[]]", '[{"kq":1,"kq":1}]', '[{"kq":1},{"kq":"1"}]', '[{"list":["a"]},{"list":[1]}]',
+             '[{"map":{"x":{"kq":1}}},{"map":{"x":1}}]', "{}"],
         ),
     ],
 )  # fmt: skip
@@ -144,7 +197,7 @@ def test_every_kind_has_its_texts() -> None:
     (mark,) = [
         m for m in test_usual_values_are_read_and_all_others_declined.pytestmark if m.name == "parametrize"  # type: ignore[attr-defined]
     ]  # fmt: skip
-    assert {case[0] for case in mark.args[1]} == {*KINDS, *DECIMALS, INNER}
+    assert {case[0] for case in mark.args[1]} == {*KINDS, *DECIMALS, *NESTED}
 
 
 @pytest.mark.parametrize(
@@ -229,19 +282,38 @@ def test_a_message_that_is_declined_late_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize(
     "type_",
     [
-        pa.float32(),
-        pa.binary(),
-        pa.list_(pa.int64()),
-        pa.struct([("a", pa.float32())]),
-        pa.struct([("a", pa.struct([("b", pa.binary())]))]),
+        pa.duration("us"),
+        pa.list_(pa.duration("us")),
+        pa.struct([("a", pa.duration("us"))]),
         pa.struct([pa.field("a", pa.int64(), nullable=False)]),
+        reduce(lambda inner, _: pa.list_(inner), range(DEPTH_MAX + 1), pa.int64()),
     ],
 )
-def test_a_schema_with_another_type_is_left_to_the_others(type_: pa.DataType) -> None:
+def test_values_of_another_type_are_left_to_the_exact_reader(type_: pa.DataType) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", type_)])
-    assert read_usual(array([b'{"a":1}']), schema) is None
+    messages = [b'{"a":1}', b'{"a":2,"b":null}', b'{"a":3,"b":"1 00:00:00"}', b'{"a":4,"b":[]}', b'{"a":5,"b":{"a":7}}']
+    read = read_usual(array(messages), schema)
+    assert read is not None and read[1].tolist()[:3] == [False, False, True]
+    assert parse(array(messages[:2]), schema).rows.column(0).to_pylist() == [1, 2]
+    together, slowly = parse(array(messages), schema), parse_slowly(array(messages), schema)
+    assert together.rows.equals(slowly.rows) and together.faults == slowly.faults
+
+
+def test_a_schema_without_columns_is_left_to_the_exact_reader() -> None:
     assert read_usual(array([b"{}"]), pa.schema([])) is None
-    assert parse(array([b'{"a":1}']), schema).rows.column(0).to_pylist() == [1]
+
+
+def test_lists_that_are_declined_late_leave_nothing_behind() -> None:
+    first = b'{"rows":[{"list":["one"],"map":{"a":{"ks":"x"}},"kB":"AAAA"}],"list":["two"]'
+    second = b'{"rows":[{"kq":1},{"kq":2,"list":["three","four"],"k?":true}],"map":{"b":null,"c":{"kq":9}}'
+    messages = [
+        first + b"}",
+        second + b',"rows":[]}',
+        second + b"}",
+        first + b',"map":{"d":{"ks":"y"},"e":7}}',
+        first + b"}",
+    ]
+    assert accepted(messages, EVERY_KIND) == [True, False, True, False, True]
 
 
 def test_without_the_extension_all_is_read_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +376,12 @@ def messages_of(draw: Any) -> bytes:
             told = json.dumps(value, ensure_ascii=ascii_only)
             if is_object:
                 told = object_of(depth + 1)
+            elif key == "rows" and depth < 3 and draw(st.booleans()):
+                told = "[" + ",".join(object_of(depth + 1) for _ in range(draw(st.integers(0, 2)))) + "]"
+            elif key == "list" and draw(st.booleans()):
+                told = json.dumps(draw(st.lists(st.none() | st.text(max_size=3), max_size=3)), ensure_ascii=ascii_only)
+            elif key == "map" and depth < 3 and draw(st.booleans()):
+                told = f'{{"a":{object_of(depth + 1)},"":null}}'
             elif is_decimal:
                 told = str(draw(DECIMAL_TEXTS))
             members.append(f"{json.dumps(key, ensure_ascii=ascii_only)}:{space}{told}")
@@ -340,10 +418,11 @@ def compare_with_the_exact_reader(messages: list[bytes]) -> None:
 
 
 def test_usual_messages_reach_no_other_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_parse_unusual", lambda *_: pytest.fail("a message was declined"))
+    monkeypatch.setattr(module, "parse_slowly", lambda *_: pytest.fail("a message was declined"))
     rows = [
         {"kb": i % 100, "kh": i, "ki": -i, "kq": i * 10**12, "kd": i / 7, "k?": i % 2 == 0, "ks": f"ä{i}\n", "kD": "2024-02-29",
          "kT": f"2024-02-29T12:00:{i % 60:02}.{i:06}", "kZ": "2024-02-29 12:00:00Z", "more": {"x": [i, None]},
+         "kf": i / 4, "kB": "AAEC", "list": [f"{i}\u00e4", None], "map": {f"m{i}": {"kq": i}}, "rows": [{"kq": i}, {"list": [f"{i}"]}],
          "money": i / 4, "inner": None if i % 3 else {"ks": f"{i}", "deeper": {"kq": i}}, "second": {"money": -i}}
         for i in range(1000)
     ]  # fmt: skip
