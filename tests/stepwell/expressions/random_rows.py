@@ -36,8 +36,8 @@ ROWS_MAX = 12  # of one example: more rows find no more per second, for Spark's 
 DAY_US = 86_400_000_000
 _DAYS_OF_YEARS_1_TO_9999 = (-719_162, 2_932_896)
 
-_PATTERNS_QUOTED = [sql.replace("''", "\\'") for sql in test_dates.CASES]
 _MODULES = (
+    test_dates,
     test_arithmetic,
     test_arrays,
     test_casts,
@@ -51,9 +51,7 @@ _MODULES = (
     test_text_measures,
     test_tried,
 )
-EXPRESSIONS: tuple[str, ...] = tuple(
-    dict.fromkeys([*_PATTERNS_QUOTED, *(sql for module in _MODULES for sql in module.CASES)])
-)
+EXPRESSIONS: tuple[str, ...] = tuple(dict.fromkeys(sql for module in _MODULES for sql in module.CASES))
 
 _ALPHABET = st.sampled_from(
     string.ascii_letters + string.digits + string.punctuation + " \t\n\x00\x7f\u00a0éßİıΣς日\u0301\u0661😀𝟎"

@@ -45,7 +45,7 @@ def test_cast_is_sparks(oracle: Oracle, sql: str) -> None:
 
 def test_floats_are_written_with_the_fewest_digits_that_tell_them_apart(oracle: Oracle) -> None:
     """As Java does from version 19 on. Java 17, where Spark may run, sometimes prints a digit more: the same float."""
-    _, _, ours = oracle.lower("cast(f as string)")
+    ours = oracle.lower("cast(f as string)").fragment.expression
     written = evaluate(None, (ours,), oracle.input).column(0).to_pylist()
     values = oracle.table.column("f").to_pylist()
     for text, value in zip(written, values, strict=True):

@@ -24,7 +24,7 @@ UNITS = (
 PATTERNS = (
     "yyyy-MM-dd",
     "yyyy-MM-dd HH:mm:ss",
-    "yyyy-MM-dd''T''HH:mm:ss.SSS",
+    "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS",
     "yyyy-MM",
     "yyyy",
     "yy",
@@ -48,7 +48,7 @@ PATTERNS = (
     "Q",
     "XXX",
     "yyyyMMdd",
-    "yyyy-MM-dd''Z''",
+    "yyyy-MM-dd\\'Z\\'",
     "Z",
     "z",
     "VV",
@@ -63,7 +63,7 @@ READ = (
     "yyyyMMdd",
     "yyyy-M-d",
     "yyyy-MM-dd HH:mm:ssXXX",
-    "yyyy-MM-dd''T''HH:mm:ss.SSSSSS",
+    "yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSS",
     "yyyy-MM",
     "yy-MM-dd",
     "yyyy-MM-dd HH:mm:ss.S",
@@ -96,4 +96,4 @@ CASES = [
 
 @pytest.mark.parametrize("sql", CASES)
 def test_time_function_is_sparks(oracle: Oracle, sql: str) -> None:
-    oracle.check(sql.replace("''", "\\'") if "''" in sql else sql)
+    oracle.check(sql)
