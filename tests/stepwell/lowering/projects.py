@@ -4,6 +4,7 @@ the optimiser, and plans are read, as in a real project."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Literal, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +41,12 @@ class Workbench:
         self.streaming = streaming
         self.sources: list[SourceSpec] = []
         self.views: list[ResolvedView] = []
+
+    def beside(self) -> Workbench:
+        """Another project over the same sources: a session and its tables cost more than most queries."""
+        other = copy(self)
+        other.sources, other.views = list(self.sources), []
+        return other
 
     def tables(self, *names: str) -> Workbench:
         """Append sources of `TABLES`, all by default."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args
 from zlib import crc32
 
@@ -38,6 +40,7 @@ TABLES = {
     "u": "a bigint, c bigint, s string, d double",
 }
 STEPS = 4
+ROUNDS = 8
 WORKERS = (2, 3, 5)
 """Each query runs with one of these numbers, because all three would take a minute and a half longer. `make fuzz` draws others."""
 
@@ -576,6 +579,37 @@ QUERIES: dict[str, Query] = {
 }
 
 
+@pytest.fixture(scope="module")
+def bench(spark: SparkSession) -> Workbench:
+    """Its sources are TABLES."""
+    made = Workbench(spark)
+    for table, ddl in TABLES.items():
+        made.source(table, ddl, "changelog")
+    return made
+
+
+@dataclass(frozen=True)
+class Round:
+    """Changes of the tables, and a session in which the tables are those after the last change."""
+
+    histories: dict[str, list[Rows]]
+    batch: SparkSession
+
+
+@pytest.fixture(scope="module")
+def rounds(spark: SparkSession) -> Callable[[str], Round]:
+    """A query gets one of a few rounds, because to make the tables costs as much as to ask the query."""
+
+    @cache
+    def made(number: int) -> Round:
+        histories = {table: list(history(random.Random(f"{number}{table}"))) for table in TABLES}
+        batch = spark.newSession()
+        show_batch(batch, histories)
+        return Round(histories, batch)
+
+    return lambda name: made(crc32(name.encode()) % ROUNDS)
+
+
 KINDS_OF: dict[str, set[type]] = {}
 """The kinds of nodes of each query that was run."""
 
@@ -585,18 +619,15 @@ are in streaming tables only, with Structured Streaming."""
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_lowered_query_holds_what_spark_answers(spark: SparkSession, name: str) -> None:
-    bench = Workbench(spark)
-    for table, ddl in TABLES.items():
-        bench.source(table, ddl, "changelog")
-    circuit = lower(bench.view("v", QUERIES[name]).project())
+def test_a_lowered_query_holds_what_spark_answers(bench: Workbench, rounds: Callable[[str], Round], name: str) -> None:
+    circuit = lower(bench.beside().view("v", QUERIES[name]).project())
     KINDS_OF[name] = {type(node) for node in circuit.nodes}
-    histories = {table: list(history(random.Random(f"{name}{table}"))) for table in TABLES}
+    histories = rounds(name).histories
     content: Rows = Counter()
     store = DictStore()
     for change in steps_of(circuit, store, histories):
         content = plus(content, change)
-    answer = _comparable(_batch(bench, name, histories))
+    answer = _comparable(_batch(rounds(name).batch, name))
     assert _comparable(content) == answer
     assert _comparable(_asked_for(circuit, [store])) == answer
     if _exchanges_matter(circuit):
@@ -650,12 +681,9 @@ def test_a_view_over_an_aggregate_stores_nothing_unless_its_key_must_be_watched(
     ],
 )
 def test_a_left_join_that_asks_for_rows_without_a_match_is_an_anti_join(
-    spark: SparkSession, query: str, anti: bool
+    bench: Workbench, query: str, anti: bool
 ) -> None:
-    bench = Workbench(spark)
-    for table, ddl in TABLES.items():
-        bench.source(table, ddl, "changelog")
-    kinds = [type(node) for node in lower(bench.view("v", query).project()).nodes]
+    kinds = [type(node) for node in lower(bench.beside().view("v", query).project()).nodes]
     assert (SemiJoin in kinds, OuterJoin in kinds) == (anti, not anti)
 
 
@@ -680,11 +708,8 @@ LATE = {
 @pytest.mark.parametrize(
     "name", [name for name in QUERIES if ("over" in name and "join" in name) or "both sides" in name]
 )
-def test_sums_are_taken_before_a_join_where_they_may_be(spark: SparkSession, name: str) -> None:
-    bench = Workbench(spark)
-    for table, ddl in TABLES.items():
-        bench.source(table, ddl, "changelog")
-    circuit = lower(bench.view("v", QUERIES[name]).project())
+def test_sums_are_taken_before_a_join_where_they_may_be(bench: Workbench, name: str) -> None:
+    circuit = lower(bench.beside().view("v", QUERIES[name]).project())
     assert any(isinstance(node, FinalAggregate) for node in circuit.nodes) == (name not in LATE)
 
 
@@ -735,11 +760,8 @@ def _rows(table: pa.Table) -> Rows:
         ("SELECT sum(c) AS x FROM u", False),
     ],
 )
-def test_a_value_is_summed_where_the_rows_lie(spark: SparkSession, query: str, early: bool) -> None:
-    bench = Workbench(spark)
-    for table, ddl in TABLES.items():
-        bench.source(table, ddl, "changelog")
-    circuit = lower(bench.view("v", query).project())
+def test_a_value_is_summed_where_the_rows_lie(bench: Workbench, query: str, early: bool) -> None:
+    circuit = lower(bench.beside().view("v", query).project())
     assert any(isinstance(node, FinalAggregate) for node in circuit.nodes) == early
 
 
@@ -816,21 +838,20 @@ def steps_of(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]
                 yield _rows(changes[-1])
 
 
-def _batch(bench: Workbench, name: str, histories: dict[str, list[Rows]]) -> Rows:
+def _batch(session: SparkSession, name: str) -> Rows:
     """Spark's answer over what is in the tables after the last step."""
-    show_batch(bench, histories)
     query = QUERIES[name]
-    frame = bench.spark.sql(query) if isinstance(query, str) else query(bench.spark)
+    frame = session.sql(query) if isinstance(query, str) else query(session)
     return Counter(_Row(_plain(value) for value in row) for row in frame.collect())
 
 
-def show_batch(bench: Workbench, histories: dict[str, list[Rows]]) -> None:
+def show_batch(session: SparkSession, histories: dict[str, list[Rows]]) -> None:
     """Makes the tables of the session those after the last step."""
     for table, ddl in TABLES.items():
         whole: Rows = Counter()
         for change in histories[table]:
             whole = plus(whole, change)
-        bench.spark.createDataFrame(list(whole.elements()), ddl).createOrReplaceTempView(table)
+        session.createDataFrame(list(whole.elements()), ddl).createOrReplaceTempView(table)
 
 
 def _plain(value: Any) -> Any:

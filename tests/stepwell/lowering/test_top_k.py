@@ -158,7 +158,7 @@ def test_the_first_rows_are_sparks_but_for_ties(spark: SparkSession, name: str) 
     content: Rows = Counter()
     for change in steps_of(circuit, DictStore(), histories):
         content = plus(content, change)
-    show_batch(bench, histories)
+    show_batch(bench.spark, histories)
     ranked = [(repr(tuple(row[:-1])), row[-1]) for row in bench.spark.sql(top.ranked).collect()]
     theirs = Counter(repr(tuple(row)) for row in bench.spark.sql(top.sql).collect())
     check(top, ranked, theirs)
