@@ -185,7 +185,7 @@ def test_a_cut_keeps_the_order_of_age() -> None:
 
 
 CIRCUIT = every_kind()
-RANGE_SLOTS = 64
+RANGE_SLOTS = 1024
 """Of the ranges that change their owner."""
 
 
