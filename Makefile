@@ -4,18 +4,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BELOW_SPARK := tests/faults tests/storage $(wildcard tests/io_kafka/test_*.py) tests/io_kafka/formats/test_usual.py tests/simulator \
-	$(filter-out tests/engine/test_aggregate_spark.py,$(wildcard tests/engine/test_*.py))
-COMMANDS := $(addprefix tests/stepwell/test_,cli.py layout_commands.py jvm.py session.py doctor.py) tests/test_demo.py tests/cluster \
-	tests/end_to_end/test_layouts.py
-END_TO_END := tests/end_to_end
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
 PACKAGES := stepwell coordinator engine io_kafka storage faults base
 
+WORKERS ?= 4
+TESTS ?= tests
 SEEDS ?= 0-199
 SECONDS ?= 600
 
-.PHONY: demo demo-cluster test check lint types soak sabotage fuzz bench benchmarks-sql clean
+.PHONY: set-up demo demo-cluster test check lint types soak sabotage fuzz bench benchmarks-sql clean
+
+set-up: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.flights.demo
@@ -23,18 +22,9 @@ demo: $(STAMP)
 demo-cluster: $(STAMP)
 	$(BIN)/python -m examples.flights.demo_cluster
 
-# Four lanes beside each other, for each waits much of its time: tests below Spark, tests of commands, clusters and changes of the layout, most of
-# which are processes of their own, pipelines from end to end, and all others. What the first three said is shown at the end.
+# WORKERS beside each other, because each waits much of its time; tests/scheduling.py says which one runs what. TESTS="tests/engine" for some.
 test: $(STAMP)
-	@mkdir -p build
-	@$(BIN)/python -m pytest $(BELOW_SPARK) > build/tests-below.log 2>&1 & below=$$!; \
-	$(BIN)/python -m pytest $(COMMANDS) > build/tests-commands.log 2>&1 & commands=$$!; \
-	$(BIN)/python -m pytest $(END_TO_END) $(addprefix --ignore=,$(COMMANDS)) > build/tests-end-to-end.log 2>&1 & whole=$$!; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(BELOW_SPARK) $(COMMANDS) $(END_TO_END)); spark=$$?; \
-	wait $$below; below=$$?; wait $$commands; commands=$$?; wait $$whole; whole=$$?; \
-	echo; echo "Below Spark:"; cat build/tests-below.log; echo; echo "Commands and clusters:"; cat build/tests-commands.log; \
-	echo; echo "From end to end:"; cat build/tests-end-to-end.log; \
-	test $$spark -eq 0 -a $$below -eq 0 -a $$commands -eq 0 -a $$whole -eq 0
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
 check: lint types test
 

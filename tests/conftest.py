@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session and one broker a run."""
+"""What all tests share: one Spark session and one broker per worker of a run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from io_kafka.broker.local import LocalBroker
 from stepwell.spark.session import make_session
 from tests.rooms import ROOMS
+from tests.scheduling import Scheduler
 
 # Every JVM of a test run is short-lived: what the second compiler and a collector of many threads would give comes too late.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -26,6 +28,10 @@ for name in [name for name in os.environ if name.startswith("STEPWELL_") and nam
 # The time that an example takes says how busy the machine is, and nothing of the code.
 hypothesis.settings.register_profile("stepwell", deadline=None)
 hypothesis.settings.load_profile("stepwell")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
+    return Scheduler(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,7 +55,7 @@ class Broker:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One real broker a run. A test that stops or kills a broker starts its own."""
+    """One real broker per worker. A test that stops or kills a broker starts its own."""
     named = os.environ.get("STEPWELL_TEST_BOOTSTRAP")
     if named:
         yield Broker(named, None)

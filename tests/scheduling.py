@@ -1,0 +1,101 @@
+"""Which worker of pytest-xdist runs which file of tests.
+
+Each worker has its own Spark session and its own broker, which it starts for the first test that needs one. A session costs 8 s of processor
+time, and as much again until its JVM has compiled what tests use. So only some of the workers start one, and take the files that need it; the
+others begin with the files that need neither, most of which wait for processes and disks. Long files come first: a long one at the end would
+leave the other workers without work.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+ROOT = Path(__file__).parent.parent
+
+SPARK, BROKER, CLUSTER = "spark", "broker", "cluster"
+NEEDS_OF = {
+    "spark: SparkSession": {SPARK},
+    "oracle: Oracle": {SPARK},
+    "play: Playground": {SPARK, BROKER},
+    "broker: Broker": {BROKER},
+    "settings: KafkaSettings": {BROKER},
+    "cluster: DevCluster": {CLUSTER},
+}
+"""By a parameter of a test or fixture. A file of which this says too little is only run by a worker that has to start more."""
+
+LONG = tuple(
+    f"tests/{file}"
+    for file in (
+        "cluster/test_pipeline.py",
+        "stepwell/lowering/test_against_spark.py",
+        "end_to_end/test_layouts.py",
+        "stepwell/test_layout_commands.py",
+        "end_to_end/test_bad_input.py",
+        "end_to_end/test_fences.py",
+        "end_to_end/test_processes.py",
+        "end_to_end/test_crash_points.py",
+        "end_to_end/test_drain.py",
+        "end_to_end/test_checkpoints.py",
+        "end_to_end/test_divisions.py",
+        "storage/test_crash.py",
+        "io_kafka/test_writer.py",
+        "io_kafka/test_broker.py",
+        "io_kafka/test_reader.py",
+        "engine/test_descriptors.py",
+        "engine/test_cut.py",
+        "engine/test_moves.py",
+        "stepwell/lowering/test_aggregate_functions.py",
+        "stepwell/lowering/test_auto_cdc.py",
+        "test_demo.py",
+        "engine/test_aggregate.py",
+        "engine/resident/test_preload.py",
+        "base/text/test_corpus.py",
+    )
+)
+"""Files that take more than 20 s, about the longest first. What is missing here is only begun later."""
+
+
+@cache
+def needs(file: str) -> frozenset[str]:
+    text = (ROOT / file).read_text()
+    found = [need for parameter, need in NEEDS_OF.items() if re.search(rf"\b{parameter}\b", text)]
+    return frozenset().union(*found)
+
+
+@dataclass
+class Worker:
+    """What a worker has started, or is meant to start first."""
+
+    has: set[str] = field(default_factory=set)
+
+    def best(self, files: list[str]) -> str:
+        """The file that makes it start the fewest things, and among those the one that uses most of what it has. `files` are in order."""
+        return min(files, key=lambda file: (len(needs(file) - self.has), -len(needs(file) & self.has)))
+
+
+class Scheduler(LoadFileScheduling):
+    """A file runs in one worker. Every second worker is meant for Spark, and one of the others for the cluster."""
+
+    def schedule(self) -> None:
+        if self.collection is None:
+            firsts = ({SPARK, BROKER}, {CLUSTER}, {SPARK, BROKER}, set())
+            self.workers = {node: Worker(set(firsts[n % len(firsts)])) for n, node in enumerate(self.nodes)}
+        super().schedule()
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        worker = self.workers.setdefault(node, Worker())
+        chosen = worker.best(sorted(self.workqueue, key=_rank))
+        worker.has |= needs(chosen)
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _rank(file: str) -> int:
+    """sorted() is stable: the others stay in the order of the collection, from the ground up."""
+    return LONG.index(file) if file in LONG else len(LONG)
