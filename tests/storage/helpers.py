@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import lmdb
@@ -39,6 +39,15 @@ _WITHIN_THE_PROCESS = frozenset(
     ]
 )
 """Modules in C whose functions change nothing that outlives the process. A module that is forgotten here costs time and hides nothing."""
+_READS = {
+    "posix": {"stat", "lstat", "fstat", "statvfs", "scandir", "listdir", "getpid", "_path_normpath"},
+    "DirEntry": {"is_dir"},
+    "ScandirIterator": {"__exit__"},
+    "Environment": {"stat", "info"},
+    "Transaction": {"get", "cursor"},
+    "Cursor": {"set_range", "key", "__exit__"},
+}
+"""Functions in C that only read, by their module or by the class of their object."""
 children: set[int] = set()  # pids of children that have not been waited for
 FAILED = 99  # exit status of a child whose body raised
 
@@ -106,18 +115,27 @@ def leaves_the_process(function: Any) -> bool:
     return function is not os.fspath and (function.__module__ or type(owner).__module__) not in _WITHIN_THE_PROCESS
 
 
+def only_reads(function: Any) -> bool:
+    """A process that is killed before such an access leaves what it leaves if it is killed before the next one."""
+    owner = getattr(function, "__self__", None)
+    place = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__name__
+    return function.__name__ in _READS.get(place, ())
+
+
 def before_access(number: int, signal_number: int, body: Callable[[], Any]) -> Callable[[], Any]:
     """A version of `body` in which the process sends itself a signal before its `number`-th access to what other processes see.
 
-    Between two accesses nothing changes for the others, so that a crash at every access is a crash at every moment.
+    Between two accesses nothing changes for the others, so that a crash at every access is a crash at every moment. If the signal kills the
+    process, accesses that only read do not count. A process that is only stopped goes on with what it has read, so for it they do.
     """
+    kills = signal_number == signal.SIGKILL
 
     def run() -> Any:
         seen = 0
 
         def trace(frame: FrameType, event: str, function: Any) -> None:
             nonlocal seen
-            if event == "c_call" and leaves_the_process(function):
+            if event == "c_call" and leaves_the_process(function) and not (kills and only_reads(function)):
                 seen += 1
                 if seen == number:
                     os.kill(os.getpid(), signal_number)

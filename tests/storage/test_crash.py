@@ -128,7 +128,7 @@ def crash_everywhere(shared_memory: Path, prepare: Prepare, body: Operation) -> 
         assert status in (0, -signal.SIGKILL)
         yield status != 0, path
         if status == 0:
-            assert number > 20
+            assert number > 10
             return
 
 
