@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
-from engine.model.node import Column, NodeBase, Types, columns_exist
+from engine.model.node import LATER, Column, NodeBase, Types, columns_exist
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,18 @@ class WindowCall:
 @dataclass(frozen=True)
 class Window(NodeBase):
     """Functions over the rows around a row (OVER). The output has the input's columns, then one column per call. Rows of equal `partition`
-    columns, where null equals null, are a partition. They are ordered by `order`, and rows that tie in it by the whole row in canonical order.
-    A row of weight 3 is three rows."""
+    columns, where null equals null, are a partition. They are ordered by `order`, rows that tie in it by `ties`, and those that tie in both by
+    the whole row in canonical order. Ranks, and frames up to the rows that tie, know `order` alone. A row of weight 3 is three rows."""
 
     partition: tuple[Column, ...]
     order: tuple[SortKey, ...]
     calls: tuple[WindowCall, ...]
+    ties: tuple[SortKey, ...] = field(default=(), metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
         assert self.calls and self.types == (*rows, *(call.type for call in self.calls))
-        assert columns_exist((*self.partition, *(key.column for key in self.order)), rows)
+        assert columns_exist((*self.partition, *(key.column for key in (*self.order, *self.ties))), rows)
         assert columns_exist((column for call in self.calls for column in (call.argument, call.default)), rows)
         assert all(
             (call.argument is None) == (call.function in RANKING) or call.function == "count" for call in self.calls

@@ -5,9 +5,8 @@ rows together, once, and computes the functions of all these partitions at once:
 whose values stay the same are not given out. So a step costs the rows of the partitions that changed, and the operators above it pay only for
 the rows whose values changed.
 
-Rows that tie in the order are ordered by the whole row in canonical order. This is a function of the content alone. Spark orders such rows as
-they come.
-"""
+Rows that tie in the order and in the keys that decide between ties are ordered by the whole row in canonical order. This is a function of the
+content alone. Spark orders such rows as they come. """
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ def _sorted(
     sums = [np.add.reduceat(weight[order], starts) if len(starts) else weight for weight in weights]
     chosen = order[starts]
     different = [zset.take(column, pa.array(chosen)) for column in columns]
-    rows, places = sort_rows(different, partition[chosen], node.order)
+    rows, places = sort_rows(different, partition[chosen], node.order, node.ties)
     return rows, [total[places] for total in sums]
 
 
@@ -138,7 +137,8 @@ def _unique_key(node: Window, inputs: Sequence[Key | None]) -> Key | None:
 def _text(node: Window) -> str:
     by = [f"by {words.columns(node.partition)}"] if node.partition else []
     order = [f"in the order of {', '.join(map(_key, node.order))}"] if node.order else []
-    return " ".join([*by, *order]) + ": " + ", ".join(map(_call, node.calls))
+    ties = [f"(those that tie, of {', '.join(map(_key, node.ties))})"] if node.ties else []
+    return " ".join([*by, *order, *ties]) + ": " + ", ".join(map(_call, node.calls))
 
 
 def _key(key: SortKey) -> str:

@@ -119,11 +119,14 @@ class Rows:
         return result
 
 
-def sort_rows(table: list[pa.Array], partition: Int64s, order_by: Sequence[SortKey]) -> tuple[Sorted, Int64s]:
-    """(the rows in the order of the window, the position that each of them had). `table`: different rows, in canonical order, which decides
-    between rows that tie. `partition`: the number of each row's partition."""
-    keys = [code for key in order_by for code in _key_codes(table[key.column], key)]
-    places = np.lexsort((*reversed(keys), partition)).astype(np.int64, copy=False)
+def sort_rows(
+    table: list[pa.Array], partition: Int64s, order_by: Sequence[SortKey], ties: Sequence[SortKey]
+) -> tuple[Sorted, Int64s]:
+    """(the rows in the order of the window, the position that each of them had). `ties`: what decides between rows that tie in `order_by`.
+    `table`: different rows, in canonical order, which decides between those that tie in both. `partition`: the number of each row's
+    partition."""
+    keys, more = ([code for key in by for code in _key_codes(table[key.column], key)] for by in (order_by, ties))
+    places = np.lexsort((*reversed([*keys, *more]), partition)).astype(np.int64, copy=False)
     chosen = pa.array(places)
     columns = [zset.take(column, chosen) for column in table]
     return Sorted(columns, partition[places], [key[places] for key in keys]), places

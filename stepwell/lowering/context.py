@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -62,6 +63,7 @@ class Lowering:
     `analysed` tells what the user wrote, as opposed to what the optimiser made of it.
     `leaf` maps a LogicalRDD or LocalRelation of this plan to the circuit node that holds its rows.
     `observed` and `latest`: by the identity of a withWatermark's node, its rows and its LatestTime node (rules/event_time.py).
+    `unread`: by the identity of a Sort, the kind of the node above it that has to read its order and has not done so yet.
     Rules append to `refusals` and `notes`. `dry-run` shows the notes, which have no other effect.
     """
 
@@ -85,6 +87,7 @@ class Lowering:
         self.leaf = leaf
         self.refusals: list[UnsupportedPlan] = []
         self.notes: list[str] = []
+        self.unread: dict[int, str] = {}
         self._rules = rules
         self._open: list[TreeNode] = []
         self._fresh = 0
@@ -107,8 +110,13 @@ class Lowering:
         return self._stand_in()
 
     def lower_whole(self, plan: TreeNode) -> Relation:
-        """The settled relation of the root of a plan, or a stand-in if it was refused."""
+        """The settled relation of the root of a plan, or a stand-in if it was refused. Raises AssertionError at the end of the whole plan if a
+        rule has not read the order of rows on which its answer depends."""
         relation = self.lower(plan)
+        if plan is self.plan and self.unread and not self.refusals:
+            raise AssertionError(
+                f"the rule of {next(iter(self.unread.values()))} leaves out the order of the Sort below it: read it by rules/order.py"
+            )
         with self._refusing(plan):
             return self.settle(relation)
         return self._stand_in()
@@ -168,25 +176,37 @@ class Lowering:
     def project(self, relation: Relation, outputs: Iterable[Output]) -> Relation:
         """Projects the relation to `outputs`, which read its outputs. No expression that costs time is put into the circuit twice."""
         wanted = tuple(outputs)
-        uses = Counter(expression_id(leaf) for output in wanted for leaf in attributes(output.tree))
+        order = None if relation.order is None else relation.order.projected(wanted)
+        kept = 0 if relation.order is None else len(relation.order.hidden)
+        dropped = () if order is None else order.hidden[kept:]
+        uses = Counter(expression_id(leaf) for output in (*wanted, *dropped) for leaf in attributes(output.tree))
         if any(uses[output.id] > 1 and not plain(output.tree) for output in relation.outputs):
-            relation = self.settle(relation)
+            relation = self.settle_in_order(relation)
         values = {output.id: output.tree for output in relation.outputs}
         renewed = tuple(Output(output.id, substitute(output.tree, values)) for output in wanted)
-        return Relation(relation.node, relation.columns, renewed, relation.predicates)
+        if order is not None and relation.order is not None:
+            read = (Output(output.id, substitute(output.tree, values)) for output in dropped)
+            order = replace(order, hidden=(*relation.order.hidden, *read))
+        return Relation(relation.node, relation.columns, renewed, relation.predicates, order)
 
     def filter(self, relation: Relation, condition: TreeNode) -> Relation:
         """The rows for which `condition`, which reads the relation's outputs, is true."""
         read = {expression_id(leaf) for leaf in attributes(condition)}
         if any(output.id in read and not plain(output.tree) for output in relation.outputs):
-            relation = self.settle(relation)
+            relation = self.settle_in_order(relation)
         values = {output.id: output.tree for output in relation.outputs}
         added = (part for part in conjuncts(substitute(condition, values)) if not always_true(part))
         predicates = (*relation.predicates, *added)
-        return Relation(relation.node, relation.columns, relation.outputs, predicates)
+        return replace(relation, predicates=predicates)
+
+    def settle_in_order(self, relation: Relation) -> Relation:
+        """As `settle`, with the order. Its hidden outputs become columns behind the others."""
+        if relation.order is None:
+            return self.settle(relation)
+        return self.settle(relation.revealed).hiding(relation.order)
 
     def settle(self, relation: Relation) -> Relation:
-        """The same rows and outputs with nothing pending: column i of the circuit node is output i, and has its id.
+        """The same rows and outputs with nothing pending and without an order: column i of the circuit node is output i, and has its id.
 
         A projection that only renames columns needs no node, but it gives the columns new ids. The result has these new ids,
         because a caller that adds a node on top refers to the columns by the ids of the outputs."""

@@ -40,7 +40,8 @@ from stepwell.lowering.rules.aggregate_calls import read_calls
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
 from stepwell.lowering.rules.event_time import Closing, closing_of
-from stepwell.lowering.rules.ordered_rows import in_order, needs_order
+from stepwell.lowering.rules.order import needs_order
+from stepwell.lowering.rules.ordered_rows import in_order
 from stepwell.lowering.rules.pivot import pivoted
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
@@ -56,7 +57,7 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
         keys = [expression_id(key) for key in grouping if not _is_constant(key)]
-        kept = deduplicate.by_key(context, child, keys)
+        kept = deduplicate.by_key(context, child, keys, order)
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
         child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"], closing)
@@ -73,10 +74,17 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
     return _aggregate(context, child, grouping, calls, results, closing)
 
 
-def grouped(context: Lowering, child: Relation, grouping: Sequence[TreeNode], results: Sequence[Output]) -> Relation:
-    """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls."""
+def grouped(
+    context: Lowering,
+    child: Relation,
+    grouping: Sequence[TreeNode],
+    results: Sequence[Output],
+    order: Sequence[TreeNode] = (),
+) -> Relation:
+    """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls. `order`: that of the
+    rows, as SortOrders over them."""
     trees = [output.tree for output in results]
-    calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), (), None)
+    calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), order, None)
     return _aggregate(context, child, grouping, calls, results)
 
 

@@ -5,6 +5,7 @@
 - If the input only inserts, the first row of each key is kept. If several rows of a key come in one step, the least of
   them in canonical order is kept. It is never retracted, so the view can be published to an append-only topic.
 - If the input can retract, the least row in canonical order is kept, which is a function of the content alone.
+- If the input has the order of an ORDER BY, the first row of each key in that order is kept, as a TopK.
 
 With a watermark below and a column that is event time, keys are forgotten (`engine/operators/timed_deduplicate.py`).
 
@@ -15,8 +16,10 @@ and an Aggregate of `first` over a plain one. `rules/aggregate.py` recognises th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.model.event_time import TimedDeduplicate
+from engine.model.ordered import TopK
 from engine.model.rows import Deduplicate, Distinct
 from engine.operators.event_time import MS_US
 from stepwell.catalyst.tree import TreeNode
@@ -26,6 +29,8 @@ from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import event_time
 from stepwell.lowering.rules.event_time import is_above
+from stepwell.lowering.rules.order import order_below, sort_orders
+from stepwell.lowering.rules.sort_keys import note_ties, sort_key
 from stepwell.lowering.trees import attribute, expression_id
 
 _WITHIN_REMEDY = "Write withWatermark('ts', '10 minutes') below it, and keep the column ts"
@@ -56,7 +61,11 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
     keys = of_child if keys is None else keys
     time = event_time.event_time_of(context, of_child)
     if watermark is None or (time is None and not within):
-        return by_key(context, child, keys)
+        references = [attribute(key, "", None) for key in keys]
+        order = None if set(keys) >= set(of_child) else order_below(context, node, child, references)
+        if order is None or not order.keys:
+            return by_key(context, child, keys, ())
+        return by_key(context, replace(child, order=order).revealed, keys, sort_orders(order)).hiding(order)
     if time is None:
         raise UnsupportedPlan(node.kind, "dropDuplicatesWithinWatermark needs the event time column", _WITHIN_REMEDY)
     settled = _normalised(context, child, keys)
@@ -74,10 +83,17 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
     return context.add(made, settled.columns)
 
 
-def by_key(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
-    """One row for every combination of values of the outputs `keys`, with all its outputs."""
+def by_key(context: Lowering, child: Relation, keys: Sequence[int], order: Sequence[TreeNode]) -> Relation:
+    """One row for every combination of values of the outputs `keys`, with all its outputs. `order`: that of the rows, as SortOrders over
+    outputs, if they have one."""
     settled = _normalised(context, child, keys)
     types = context.builder.types(settled.node)
+    if order:
+        places = [settled.position(expression_id(item.children[0])) for item in order]
+        sorts = tuple(sort_key(context, place, item, types[place]) for place, item in zip(places, order, strict=True))
+        partition = tuple(dict.fromkeys(settled.position(key) for key in keys))
+        note_ties(context, settled.node, partition, sorts, ("a subquery below dropDuplicates",))
+        return context.add(TopK((settled.node,), types, partition, sorts, 0, 1), settled.columns)
     if set(keys) >= set(settled.columns):
         return context.add(Distinct((settled.node,), types), settled.columns)
     positions = tuple(settled.position(key) for key in keys)

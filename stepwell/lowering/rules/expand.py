@@ -1,27 +1,41 @@
 """Expand: it emits every input row once for each list of projections. Spark uses it for ROLLUP, CUBE and several
-count(DISTINCT)."""
+count(DISTINCT). Every copy of a row has the row's place in the order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Order, Output, Relation
+from stepwell.lowering.rules.order import handed_on
 from stepwell.lowering.rules.union import unite
-from stepwell.lowering.trees import expression_id, literal
+from stepwell.lowering.trees import attribute, expression_id, literal
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    child = context.lower(node.children[0])
+    child, order = handed_on(context, context.lower(node.children[0]))
+    read = {} if order is None else {id_: context.fresh() for id_ in (*(key.id for key in order.keys), *order.within)}
     identifiers = [expression_id(item) for item in node["output"]]
     types = [item["dataType"] for item in node["output"]]
     copies = []
     for projections in node["projections"]:
-        outputs = (
+        outputs = [
             Output(identifier, _typed(tree, type_))
             for identifier, tree, type_ in zip(identifiers, projections, types, strict=True)
-        )
-        copies.append(context.project(child, outputs))
-    return unite(context, copies)
+        ]
+        hidden = [Output(made, attribute(id_, "", None)) for id_, made in read.items()]
+        copies.append(context.project(child, (*outputs, *hidden)))
+    united = unite(context, copies)
+    return united.hiding(None if order is None else _renamed(order, read))
+
+
+def _renamed(order: Order, read: Mapping[int, int]) -> Order:
+    """The order whose columns are all hidden and have new ids."""
+    hidden = tuple(Output(made, attribute(made, "", None)) for made in read.values())
+    keys = tuple(replace(key, id=read[key.id]) for key in order.keys)
+    return replace(order, keys=keys, hidden=hidden, within=tuple(read[id_] for id_ in order.within))
 
 
 def _typed(tree: TreeNode, type_: object) -> TreeNode:

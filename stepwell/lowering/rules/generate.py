@@ -17,6 +17,7 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.rules import replicate
+from stepwell.lowering.rules.order import handed_on
 from stepwell.lowering.trees import attribute, expression_id, literal
 
 _LIST: Mapping[str, tuple[bool, bool]] = {
@@ -37,7 +38,9 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     left_out = set(node["unrequiredChildIndex"])
     kept = [output for place, output in enumerate(child.outputs) if place not in left_out]
     if generator.kind == "JsonTuple":
-        return _members(context, child, kept, generator, made)
+        child, order = handed_on(context, child)
+        hidden = () if order is None else order.hidden
+        return _members(context, child, [*kept, *hidden], generator, made).hiding(order)
     if generator.kind not in _LIST:
         raise UnsupportedPlan(
             node.kind,

@@ -16,43 +16,21 @@ from collections.abc import Sequence
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Output, Relation, passed_on
-from stepwell.lowering.trees import attribute, expression_id, unalias
-
-_KEEP_ORDER = frozenset({"Project", "Filter", "SubqueryAlias"})
-_NEED_ORDER = frozenset({"First", "Last", "CollectList", "ListAgg"})
+from stepwell.lowering.rules.order import needs_order, order_below, sort_orders
+from stepwell.lowering.trees import attribute
 
 
 def in_order(context: Lowering, node: TreeNode) -> tuple[Relation, Sequence[TreeNode]]:
-    """(the rows below the Aggregate `node`, their order as SortOrders over them). The order is empty if no call needs one."""
-    between: list[TreeNode] = []
-    below = node.children[0]
-    while below.kind in _KEEP_ORDER:
-        between.append(below)
-        below = below.children[0]
-    if below.kind != "Sort" or not needs_order(node):
-        return context.lower(node.children[0]), ()
-    relation = context.lower(below.children[0])
-    keys = [Output(context.fresh(), item.children[0]) for item in below["order"]]
-    relation = context.project(relation, (*passed_on(relation.outputs), *keys))
-    for above in reversed(between):
-        if above.kind == "Filter":
-            relation = context.filter(relation, above["condition"])
-        elif above.kind == "Project":
-            outputs = [Output(expression_id(item), unalias(item)) for item in above["projectList"]]
-            relation = context.project(relation, (*outputs, *passed_on(keys)))
-    references = [attribute(key.id, "", None) for key in keys]
-    order = [_over(item, reference) for item, reference in zip(below["order"], references, strict=True)]
-    return relation, order
-
-
-def needs_order(node: TreeNode) -> bool:
-    """Whether an aggregate call of `node` depends on the order of rows."""
-    return any(
-        part.kind == "AggregateExpression" and part.children[0].kind in _NEED_ORDER
-        for item in node["aggregateExpressions"]
-        for part in item.walk()
-    )
+    """(the rows below the Aggregate `node`, their order as SortOrders over them). The order is empty if no call needs one, or there is none."""
+    child = context.lower(node.children[0])
+    order = order_below(context, node, child, node["groupingExpressions"]) if needs_order(node) else None
+    if order is None:
+        return Relation(child.node, child.columns, child.outputs, child.predicates), ()
+    keys = [Output(context.fresh(), attribute(key.id, "", None)) for key in order.keys]
+    relation = context.project(child.revealed, (*passed_on(child.outputs), *keys))
+    named = zip(keys, sort_orders(order), strict=True)
+    return relation, [_over(item, attribute(key.id, "", None)) for key, item in named]
 
 
 def _over(item: TreeNode, key: TreeNode) -> TreeNode:
-    return TreeNode(item.kind, {**item.fields, "child": key, "sameOrderExpressions": []}, (key,))
+    return TreeNode(item.kind, {**item.fields, "child": key}, (key,))

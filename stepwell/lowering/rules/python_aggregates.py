@@ -1,7 +1,8 @@
 """Aggregate with functions of groups in Python (pandas_udf and arrow_udf that give one value for a Series).
 
 All rows of a group are kept as a list of structs, which is what collect_list keeps, and a PythonMap calls the functions on the lists of the
-groups that changed. The rows of a group are in the order of their values, so the answer depends on the content alone.
+groups that changed. The rows of a group are in the order of an ORDER BY below (`ordered_rows.py`), otherwise in that of their values, so the
+answer depends on the content alone.
 
                     Relation (pending: result expressions)
                        |
@@ -25,6 +26,7 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import aggregate
 from stepwell.lowering.rules.aggregate_functions import struct
+from stepwell.lowering.rules.ordered_rows import in_order
 from stepwell.lowering.rules.python_functions import arguments_of
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal, transform, unalias
 from stepwell.lowering.trees import call as expression
@@ -44,9 +46,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     grouping: list[TreeNode] = node["groupingExpressions"]
     keys = [Output(context.fresh(), tree) for tree in grouping]
     lists = {name: Output(context.fresh(), _list_of_rows(part.children[0])) for name, part in calls.items()}
-    grouped = aggregate.grouped(
-        context, context.lower(node.children[0]), grouping, [*keys, *lists.values(), *_count(context, keys)]
-    )
+    child, order = in_order(context, node)
+    grouped = aggregate.grouped(context, child, grouping, [*keys, *lists.values(), *_count(context, keys)], order)
     if not keys:  # of no rows Spark gives no row, and the Aggregate one
         count = attribute(grouped.outputs[-1].id, "", "long")
         grouped = context.filter(grouped, expression("GreaterThan", left=count, right=literal("0", "long")))

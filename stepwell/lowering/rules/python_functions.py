@@ -13,12 +13,13 @@ from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.rules.order import handed_on
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal
 from stepwell.planning.python_functions import PROMISE, SCALAR_FORMS
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    child = context.lower(node.children[0])
+    child, order = handed_on(context, context.lower(node.children[0]))
     udfs: list[TreeNode] = node["udfs"]
     chains = [_chain(udf) for udf in udfs]
     arguments = {canonical(tree): tree for _, trees, _ in chains for tree in trees}
@@ -48,7 +49,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     index = context.builder.add(PythonMap((below.node,), types, tuple(calls)))
     columns = (*below.columns, *(identifier for identifier, _ in made))
     outputs = (*passed_on(below.outputs), *(Output(id_, attribute(id_, "", type_)) for id_, type_ in made))
-    return Relation(index, columns, outputs)
+    return Relation(index, columns, outputs).hiding(order)
 
 
 def _typed(tree: TreeNode) -> TreeNode:

@@ -18,28 +18,30 @@ Above a WindowGroupLimit of one row, every rank is 1. So `row_number() = 1` need
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 
 from engine.accumulators.order import has_codes, is_ordered
-from engine.accumulators.sort_bytes import has_order
-from engine.analysis.uniqueness import unique_keys
-from engine.model.circuit import Circuit
 from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import aggregate, join
 from stepwell.lowering.rules.aggregate_calls import spoken
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.join_condition import Condition, Equality
+from stepwell.lowering.rules.limit import ARBITRARY_NOTE
+from stepwell.lowering.rules.order import is_limit
+from stepwell.lowering.rules.sort_keys import note_ties, sort_key
+from stepwell.lowering.rules.window_limit import first_rows
+from stepwell.lowering.rules.window_rows import Orders, most_that_pass, partition_of, rows_of
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal, unalias
 
 _RANKS: dict[str, WindowFunction] = {
@@ -55,6 +57,8 @@ _TIED: frozenset[WindowFunction] = frozenset({"row_number", "ntile", "lead", "fi
 """The functions whose value depends on the order of rows that tie, whatever the frame is."""
 
 _TOTALS: dict[str, WindowFunction] = {name: name for name in ("count", "sum", "avg", "min", "max")}
+_FIRST_ROWS_MAX = 1_000
+"""Spark too keeps the first rows of partitions apart up to that number."""
 _RANGE_REMEDY = "Use a number, a date or a timestamp in ORDER BY, and a literal distance in its type; or a ROWS frame"
 _ONE_PARTITION = "a window without PARTITION BY: all its rows meet on one worker, and each step that changes one of them reads them all"
 
@@ -81,27 +85,47 @@ class _Function:
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     refuse_above(node, "a function OVER rows", "Write it as a GROUP BY of a window of time; or leave withWatermark out")
-    relation = context.settle(context.lower(node.children[0]))
+    rows, orders = rows_of(context, node)
     functions = [_function(item) for item in node["windowExpressions"]]
-    partition = partition_of(context, relation, node)
-    if _are_all_one(node.children[0], functions):
-        ones = (Output(function.id, literal("1", "integer")) for function in functions)
-        return Relation(relation.node, relation.columns, (*relation.outputs, *ones), relation.predicates)
+    partition = partition_of(context, rows, node)
+    is_one = _are_all_one(node.children[0], functions)
+    visible = [output.id for output in rows.outputs]
+    most = _most(context, functions) if orders.inherited and not orders.own else None
+    if most is not None:
+        rows = first_rows(context, rows, partition, orders.inherited, most, _reader(context, node, "row_number"))
+        is_one = most == 1
+    if is_one:
+        ones = tuple(Output(function.id, literal("1", "integer")) for function in functions)
+        return Relation(rows.node, rows.columns, (*rows.outputs, *ones)).hiding(orders.above)
     joined = [function for function in functions if function.aggregate and function.whole]
     others = [function for function in functions if function not in joined]
-    if others and all(_is_total(context, relation, function) for function in joined):
+    if others and all(_is_total(context, rows, function) for function in joined):
         joined, others = [], functions  # the partitions are read anyway
     if not partition:
         context.note(_ONE_PARTITION)
-    wanted = [output.id for output in relation.outputs] + [function.id for function in functions]
     if joined:
-        relation = _joined_back(context, relation, partition, joined)
+        rows = _joined_back(context, rows, partition, joined, orders.both)
     if others:
-        relation = _windowed(context, relation, partition, order_of(node), others)
-    by_id = {output.id: output for output in relation.outputs}
-    return Relation(
-        relation.node, relation.columns, tuple(by_id[identifier] for identifier in wanted), relation.predicates
-    )
+        rows = _windowed(context, rows, partition, orders, others, partial(_reader, context, node))
+    by_id = {output.id: output for output in rows.outputs}
+    wanted = [*visible, *(function.id for function in functions)]
+    outputs = tuple(by_id[identifier] for identifier in wanted)
+    return Relation(rows.node, rows.columns, outputs, rows.predicates).hiding(orders.above)
+
+
+def _most(context: Lowering, functions: Sequence[_Function]) -> int | None:
+    """How many rows of each partition can pass the filter above, if the only function is row_number() and it is worth knowing."""
+    if len(functions) != 1 or functions[0].tree.kind != "RowNumber":
+        return None
+    most = most_that_pass(context, functions[0].id)
+    return most if most is not None and 0 < most <= _FIRST_ROWS_MAX else None
+
+
+def _reader(context: Lowering, node: TreeNode, function: WindowFunction) -> str:
+    """How `dry-run` calls the function where it speaks of rows that tie."""
+    if is_limit(context, node):
+        return "a LIMIT or OFFSET in a subquery"
+    return f"{'lag or lead' if function == 'lead' else function} OVER (...)"
 
 
 def _function(item: TreeNode) -> _Function:
@@ -130,28 +154,17 @@ def _total(call: Call) -> WindowFunction | None:
     return _TOTALS.get(call.function) if whole else None
 
 
-def partition_of(context: Lowering, rows: Relation, node: TreeNode) -> list[TreeNode]:
-    """The different keys of the partition, as they are compared. A constant distinguishes no rows."""
-    keys = [normal(tree, context.type_of(tree, rows)) for tree in node["partitionSpec"] if tree.kind != "Literal"]
-    return list({canonical(key): key for key in keys}.values())
-
-
-def order_of(node: TreeNode) -> list[TreeNode]:
-    """The SortOrders that have an effect. A constant sorts nothing, and neither does a value by which rows are sorted already."""
-    first: dict[Hashable, TreeNode] = {}
-    for item in node["orderSpec"]:
-        if item.children[0].kind != "Literal":
-            first.setdefault(canonical(item.children[0]), item)
-    return list(first.values())
-
-
 def _joined_back(
-    context: Lowering, rows: Relation, partition: Sequence[TreeNode], functions: Sequence[_Function]
+    context: Lowering,
+    rows: Relation,
+    partition: Sequence[TreeNode],
+    functions: Sequence[_Function],
+    order: Sequence[TreeNode],
 ) -> Relation:
-    """The rows with the aggregates of their partitions."""
+    """The rows with the aggregates of their partitions. Lists are in this order."""
     keys = [Output(context.fresh(), tree) for tree in partition]
     calls = [Output(function.id, function.tree) for function in functions]
-    totals = aggregate.grouped(context, rows, partition, [*keys, *calls])
+    totals = aggregate.grouped(context, rows, partition, [*keys, *calls], order)
     pairs = [Equality(key.tree, attribute(key.id, "", None), True) for key in keys]
     one = Equality(literal("0", "byte"), literal("0", "byte"), False)
     return join.inner(context, rows, totals, Condition(tuple(pairs) or (one,), (), ()))
@@ -161,22 +174,29 @@ def _windowed(
     context: Lowering,
     rows: Relation,
     partition: Sequence[TreeNode],
-    order: Sequence[TreeNode],
+    orders: Orders,
     functions: Sequence[_Function],
+    reader: Callable[[WindowFunction], str],
 ) -> Relation:
     columns = _Columns(context, rows)
     keys = tuple(columns.add(tree) for tree in partition)
-    sorts = [(columns.add(item.children[0]), item) for item in order]
+    # All frames of a window without an order are ROWS, for which it does not matter whether rows tie.
+    by, between = (orders.own, orders.inherited) if orders.own else (orders.inherited, ())
+    sorts = [(columns.add(item.children[0]), item) for item in by]
+    ties = [(columns.add(item.children[0]), item) for item in between]
     reads = [columns.read(function) for function in functions]
     below = columns.settle()
     types = context.builder.types(below.node)
     at = columns.positions
     sort_keys = tuple(sort_key(context, at[column], item, types[at[column]]) for column, item in sorts)
+    tie_keys = tuple(sort_key(context, at[column], item, types[at[column]]) for column, item in ties)
     calls = tuple(_call(read, at, types, sort_keys) for read in reads)
-    note_ties(context, below.node, tuple(at[key] for key in keys), sort_keys, _tied(calls))
-    made = Window(
-        (below.node,), (*types, *(call.type for call in calls)), tuple(at[key] for key in keys), sort_keys, calls
-    )
+    names = [reader(function) for function in _tied(calls)]
+    if names and not orders.both and names == [reader("row_number")]:
+        context.note(ARBITRARY_NOTE)
+    note_ties(context, below.node, tuple(at[key] for key in keys), (*sort_keys, *tie_keys), names)
+    types_out = (*types, *(call.type for call in calls))
+    made = Window((below.node,), types_out, tuple(at[key] for key in keys), sort_keys, calls, tie_keys)
     relation = context.add(made, [*below.columns, *(function.id for function in functions)])
     return Relation(relation.node, relation.columns, relation.outputs)
 
@@ -277,16 +297,6 @@ def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     return argument
 
 
-def sort_key(context: Lowering, column: int, item: TreeNode, type_: pa.DataType) -> SortKey:
-    """The sort key of a SortOrder, whose value is in the column."""
-    if not has_order(type_) and not context.refusals:
-        raise UnsupportedPlan(
-            "Window", f"ORDER BY of {type_} in OVER (...) is not supported", "Order by a column of another type"
-        )
-    direction, nulls = item["direction"]["object"], item["nullOrdering"]["object"]
-    return SortKey(column, direction.endswith("Ascending$"), nulls.endswith("NullsFirst$"))
-
-
 def _frame(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]) -> Frame:
     unit = tree["frameType"]["object"]
     if unit.endswith("RowFrame$"):
@@ -344,21 +354,3 @@ def _tied(calls: Sequence[WindowCall]) -> list[WindowFunction]:
         call.function for call in calls
         if call.function in _TIED or (call.function not in RANKING and call.frame.unit == "rows" and not call.frame.whole)
     ]  # fmt: skip
-
-
-def note_ties(
-    context: Lowering,
-    node: int,
-    partition: tuple[int, ...],
-    order: tuple[SortKey, ...],
-    functions: Iterable[WindowFunction],
-) -> None:
-    """Says that these functions depend on the order of rows of circuit node `node` that tie, unless a unique key shows that none do."""
-    known = unique_keys(Circuit(tuple(context.builder.nodes)))[node]
-    if known is not None and {*known} <= {*partition, *(key.column for key in order)}:
-        return
-    for name in dict.fromkeys(functions):
-        context.note(
-            f"rows that tie in the ORDER BY of {'lag or lead' if name == 'lead' else name} OVER (...) are ordered by the whole row, in "
-            "canonical order; Spark orders them as they come"
-        )

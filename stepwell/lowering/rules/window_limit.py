@@ -13,6 +13,8 @@ and only then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.model.joins import SemiJoin
 from engine.model.ordered import SortKey, TopK
 from engine.model.rows import Distinct
@@ -20,28 +22,46 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
-from stepwell.lowering.rules.window import note_ties, order_of, partition_of, sort_key
+from stepwell.lowering.rules.sort_keys import note_ties, sort_key
+from stepwell.lowering.rules.window_rows import partition_of, rows_of
 from stepwell.lowering.trees import attribute
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    rows = context.settle(context.lower(node.children[0]))
-    partition, order = partition_of(context, rows, node), order_of(node)
-    sorts = [normal(item.children[0], context.type_of(item.children[0], rows)) for item in order]
-    below, at = context.compute(rows, [*partition, *sorts])
-    keys, by = at[: len(partition)], at[len(partition) :]
-    limit, function = node["limit"], node["rankLikeFunction"].kind
+    rows, orders = rows_of(context, node)
+    partition, function, limit = partition_of(context, rows, node), node["rankLikeFunction"].kind, node["limit"]
     assert type(limit) is int, "Spark makes no limit below 1, so the number is none of a child"
-    types = context.builder.types(below.node)
-    sort_keys = tuple(sort_key(context, place, item, types[place]) for place, item in zip(by, order, strict=True))
     if function == "RowNumber":
-        note_ties(context, below.node, keys, sort_keys, ("row_number",))
-        first = TopK((below.node,), types, keys, sort_keys, 0, limit)
-        return Relation(context.builder.add(first), below.columns, below.outputs)
+        made = first_rows(context, rows, partition, orders.both, limit, "row_number OVER (...)")
+        return made.hiding(orders.above)
+    below, at, sort_keys = _with_keys(context, rows, partition, orders.own)
     found = _first_keys(context, below, at, sort_keys, limit, distinct=function == "DenseRank")
     everything = tuple(range(len(at)))
+    types = context.builder.types(below.node)
     kept = SemiJoin((below.node, found), types, False, at, everything, (True,) * len(at))
-    return Relation(context.builder.add(kept), below.columns, below.outputs)
+    return Relation(context.builder.add(kept), below.columns, below.outputs).hiding(orders.above)
+
+
+def first_rows(
+    context: Lowering, rows: Relation, partition: Sequence[TreeNode], order: Sequence[TreeNode], limit: int, reader: str
+) -> Relation:
+    """The first `limit` rows of each partition in this order. `reader`: what the rows are for, as `dry-run` calls it."""
+    below, at, sort_keys = _with_keys(context, rows, partition, order)
+    keys = at[: len(partition)]
+    note_ties(context, below.node, keys, sort_keys, (reader,))
+    first = TopK((below.node,), context.builder.types(below.node), keys, sort_keys, 0, limit)
+    return Relation(context.builder.add(first), below.columns, below.outputs)
+
+
+def _with_keys(
+    context: Lowering, rows: Relation, partition: Sequence[TreeNode], order: Sequence[TreeNode]
+) -> tuple[Relation, tuple[int, ...], tuple[SortKey, ...]]:
+    """(the rows with columns for all keys, the positions of these columns, the keys of the order)."""
+    sorts = [normal(item.children[0], context.type_of(item.children[0], rows)) for item in order]
+    below, at = context.compute(rows, [*partition, *sorts])
+    types = context.builder.types(below.node)
+    by = zip(at[len(partition) :], order, strict=True)
+    return below, at, tuple(sort_key(context, place, item, types[place]) for place, item in by)
 
 
 def _first_keys(
