@@ -23,3 +23,13 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
         return pa.ListArray.from_arrays(offsets, canonical(column.flatten()), type=column.type, mask=column.is_null())
     return column
+
+
+def one_nan(column: pa.Array) -> pa.Array:
+    """The column with one NaN for all, and with its -0.0. Nested values are returned unchanged."""
+    if not pa.types.is_floating(column.type):
+        return column
+    values = filled(column, 0.0).to_numpy(zero_copy_only=False)
+    plain = np.where(np.isnan(values), np.array(np.nan, dtype=values.dtype), values)
+    mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(plain, type=column.type, mask=mask, from_pandas=False)

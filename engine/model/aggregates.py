@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
-from engine.model.node import Column, NodeBase, Types, columns_exist
+from engine.model.node import LATER, Column, NodeBase, Types, columns_exist
 
 AggregateFunction = Literal[
     "count", "sum", "avg", "min", "max",
@@ -23,12 +23,15 @@ AggregateFunction = Literal[
 @dataclass(frozen=True)
 class AggregateCall:
     """One call of an aggregate function. `argument` is a column of the input; None is count(*). `type` is Spark's type of the result.
-    A Map below computes `count(a, b)` and FILTER clauses as expressions that are null for the rows that do not count."""
+    A Map below computes `count(a, b)` and FILTER clauses as expressions that are null for the rows that do not count.
+
+    `signed_zeros`: of min and max of doubles, whether -0.0 is just below 0.0, and not the same."""
 
     function: AggregateFunction
     argument: Column | None
     distinct: bool
     type: pa.DataType
+    signed_zeros: bool = field(default=False, metadata=LATER, kw_only=True)
 
 
 @dataclass(frozen=True)

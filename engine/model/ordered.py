@@ -80,7 +80,8 @@ class WindowCall:
     """One call of a function over a window. `argument` is a column of the input; None is count(*), or a function of the row's place alone.
 
     `offset`: of lead, the number of rows ahead (lag is a negative one); of nth_value, n; of ntile, the number of tiles. `default`: the column
-    whose value lead gives where there is no such row; None is NULL. `ignore_nulls`: rows whose argument is null are left out of the count."""
+    whose value lead gives where there is no such row; None is NULL. `ignore_nulls`: rows whose argument is null are left out of the count.
+    `signed_zeros`: as in an AggregateCall."""
 
     function: WindowFunction
     argument: Column | None
@@ -89,6 +90,7 @@ class WindowCall:
     offset: int = 0
     default: Column | None = None
     ignore_nulls: bool = False
+    signed_zeros: bool = field(default=False, metadata=LATER)
 
 
 @dataclass(frozen=True)

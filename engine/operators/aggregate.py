@@ -26,7 +26,7 @@ import pyarrow as pa
 from base.arrays import Bools, Int64s
 from base.text.months import type_text
 from engine.accumulators import doubles
-from engine.accumulators.canonical import canonical
+from engine.accumulators.canonical import canonical, one_nan
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.node import Column
 from engine.operators import words
@@ -154,7 +154,7 @@ class Batch:
         """(values, weights, groups) of the rows whose argument is not null. The values are canonical, unless `raw`."""
         if (argument, raw) not in self._present:
             column = self._delta.column(argument)
-            column = column.combine_chunks() if raw else canonical(column)
+            column = one_nan(column.combine_chunks()) if raw else canonical(column)
             weights, groups = self.weights, self.groups
             if column.null_count:
                 rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))

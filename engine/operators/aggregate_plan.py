@@ -59,8 +59,7 @@ CO_MOMENT_SUMS = ("x", "y", "xx", "xx scaled", "xy", "xy scaled", "yy", "yy scal
 
 @dataclass(frozen=True)
 class Ordered:
-    """The values of an argument in order, in slot 2 or 3. `raw`: -0.0 stays as it is and is just below 0.0. Otherwise it has become 0.0, as
-    minima and maxima of numbers have it."""
+    """The values of an argument in order, in slot 2 or 3. `raw`: -0.0 stays as it is and is just below 0.0. Otherwise it has become 0.0."""
 
     argument: Column
     type: pa.DataType
@@ -74,13 +73,16 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Extreme:
+    """A minimum or maximum. `raw`: as in `Ordered`."""
+
     argument: Column
     highest: bool
     type: pa.DataType
+    raw: bool
 
     @property
     def values(self) -> Ordered:
-        return Ordered(self.argument, self.type, pa.types.is_nested(self.type))
+        return Ordered(self.argument, self.type, self.raw)
 
     @property
     def coded(self) -> bool:
@@ -111,8 +113,8 @@ class Plan:
         return next(feed for feed in self.feeds if (feed.argument, feed.distinct) == (call.argument, distinct))
 
     def extreme(self, call: AggregateCall) -> int:
-        wanted = (call.argument, call.function == "max")
-        return next(i for i, extreme in enumerate(self.extremes) if (extreme.argument, extreme.highest) == wanted)
+        type_ = next(feed.type for feed in self.feeds if feed.argument == call.argument)
+        return self.extremes.index(_extreme(call, type_, highest=call.function == "max"))
 
     def combines(self) -> tuple[Combine, ...]:
         """How the accumulators of slot 0 are combined."""
@@ -146,7 +148,7 @@ def plan_of(
         distinct = call.distinct and isinstance(function, Total | Moment)
         wanted.setdefault((call.argument, distinct), []).append(call)
         if isinstance(function, ExtremeFunction):
-            extremes[Extreme(call.argument, function.highest, type_)] = None
+            extremes[_extreme(call, type_, highest=function.highest)] = None
         elif isinstance(function, Values):
             values[Ordered(call.argument, type_, raw=True)] = None
     feeds, sums, digit_feeds = [], 1, 0
@@ -163,6 +165,11 @@ def plan_of(
         feeds.append(feed)
         sums += 1 + width
     return Plan(group, calls, tuple(feeds), tuple(extremes), sums, digit_feeds, append_only, tuple(values))
+
+
+def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> Extreme:
+    assert call.argument is not None
+    return Extreme(call.argument, highest, type_, call.signed_zeros or pa.types.is_nested(type_))
 
 
 def _check(call: AggregateCall, type_: pa.DataType) -> None:

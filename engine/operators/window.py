@@ -6,7 +6,7 @@ whose values stay the same are not given out. So a step costs the rows of the pa
 the rows whose values changed.
 
 Rows that tie in the order and in the keys that decide between ties are ordered by the whole row in canonical order. This is a function of the
-content alone. Spark orders such rows as they come. """
+content alone. Spark orders such rows as they come."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s
 from engine.accumulators import doubles, integers, order
-from engine.accumulators.canonical import canonical
+from engine.accumulators.canonical import canonical, one_nan
 from engine.accumulators.doubles import Digits
 from engine.model.aggregates import AggregateCall, AggregateFunction
 from engine.model.node import Column
@@ -156,7 +156,10 @@ def _frame_totals(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) -> li
     new = np.ones(rows.count, np.bool_)
     new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
     frames, frame = (low[new], high[new]), pa.array(np.cumsum(new) - 1)
-    aggregates = tuple(AggregateCall(_aggregate(call), call.argument, False, call.type) for call in calls)
+    aggregates = tuple(
+        AggregateCall(_aggregate(call), call.argument, False, call.type, signed_zeros=call.signed_zeros)
+        for call in calls
+    )
     plan = plan_of((), aggregates, [column.type for column in rows.of.table], append_only=True)
     totals = zero_totals(plan, len(frames[0]))
     totals.sums[0] = frames[1] - frames[0]
@@ -177,7 +180,8 @@ def _aggregate(call: WindowCall) -> AggregateFunction:
 
 
 class _Argument:
-    """The values of an argument that are not null, in order. `low`, `high`: the frames, as positions among these values."""
+    """The values of an argument that are not null, in order. `raw`: those values with their -0.0. `low`, `high`: the frames, as positions among
+    these values."""
 
     def __init__(self, rows: Rows, column: Column, frames: Bounds) -> None:
         values = rows.values(column)
@@ -187,6 +191,7 @@ class _Argument:
             self.low, self.high = before[self.low], before[self.high]
             values = values.drop_null()
         self.values = canonical(values)
+        self.raw = one_nan(values)
 
     def sums(self, numbers: Int64s) -> Int64s:
         """The sum of the numbers of every frame."""
@@ -229,9 +234,10 @@ def _digit_sums(argument: _Argument) -> Digits:
 def _extremes(argument: _Argument, extreme: Extreme) -> pa.Array:
     """The extreme of every frame in the form of `Totals.extremes`."""
     low, high = argument.low, argument.high
+    values = argument.raw if extreme.raw else argument.values
     if extreme.coded:
-        return pa.array(_doubling(order.codes_of(argument.values), low, high, highest=extreme.highest))
-    encoded = order.encode(argument.values)
+        return pa.array(_doubling(order.codes_of(values), low, high, highest=extreme.highest))
+    encoded = order.encode(values)
     ranks = pc.rank(encoded, tiebreaker="dense").to_numpy().astype(np.int64)
     known, first = np.unique(ranks, return_index=True)
     assert len(known) == 0 or known[-1] == len(known)

@@ -62,7 +62,7 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
     if node.get("sessionWindow") is not None:
         child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"], closing)
     type_of = partial(_type_of, context, child)
-    calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order, node.children[0])
+    calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order)
     if needs_order(node) and not order:
         context.note(
             "first, last and lists depend on the order of rows in Spark; here that is the order of their values, or of an ORDER BY in the "
@@ -84,13 +84,13 @@ def grouped(
     """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls. `order`: that of the
     rows, as SortOrders over them."""
     trees = [output.tree for output in results]
-    calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), order, None)
+    calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), order)
     return _aggregate(context, child, grouping, calls, results)
 
 
 def read_call(context: Lowering, rows: Relation, tree: TreeNode) -> Call:
     """The call of an AggregateExpression over `rows`."""
-    (call,) = read_calls([tree], None, context.analysed, partial(_type_of, context, rows), (), None).values()
+    (call,) = read_calls([tree], None, context.analysed, partial(_type_of, context, rows), ()).values()
     return call
 
 
@@ -153,7 +153,8 @@ def _distinct(below: int, types: Types, closing: Closing | None) -> Distinct | C
 def _made(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
     if isinstance(FUNCTIONS[call.function], Values):
         return ValuesCall(call.function, position, call.distinct, type_, call.field, call.parameters)
-    return AggregateCall(call.function, position, call.distinct, type_)
+    signed = call.function in ("min", "max") and pa.types.is_floating(type_)
+    return AggregateCall(call.function, position, call.distinct, type_, signed_zeros=signed)
 
 
 def _count_distinct_rows(

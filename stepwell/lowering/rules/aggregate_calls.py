@@ -9,7 +9,7 @@ import pyarrow as pa
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written, struct
+from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written
 from stepwell.lowering.trees import canonical, expression_id
 
 _SKETCH_REMEDY = "A sketch cannot take a row back: use approx_count_distinct, percentile_approx or count with GROUP BY, which are exact here"
@@ -20,7 +20,6 @@ _INSTEAD: dict[str, str] = {
     ),
     "Product": "Use exp(sum(ln(x))) for positive x",
 }
-_WITHOUT_MINUS_ZERO = frozenset({"Sum", "Average", "Min", "Max"})
 _ELSE = "Use one of the aggregate functions that docs/sql.md lists, or compute it outside"
 # The SQL names that are not the name of the class with underscores.
 _SQL_NAMES = {
@@ -34,13 +33,11 @@ def read_calls(
     analysed: Analysed,
     type_of: Callable[[TreeNode], pa.DataType],
     order: Sequence[TreeNode],
-    inner: TreeNode | None,
 ) -> dict[Hashable, Call]:
     """The different AggregateExpressions in `trees`, in order of appearance, and the call of each.
 
     `number` is the column that numbers the copies in Spark's rewrite of several count(DISTINCT), if the calls are in the upper Aggregate of that
-    rewrite. `type_of`: the type of an expression over the rows below. `order`: the ORDER BY of the rows below, as SortOrders. `inner`: the
-    plan node below, which is the lower Aggregate of that rewrite; None without such a number."""
+    rewrite. `type_of`: the type of an expression over the rows below. `order`: the ORDER BY of the rows below, as SortOrders."""
     written = {canonical(part): part for tree in trees for part in tree.walk() if part.kind == "AggregateExpression"}
     beside: dict[Hashable, dict[Hashable, TreeNode]] = {}
     for part in written.values():
@@ -51,8 +48,7 @@ def read_calls(
         function, *filters = part.children
         condition = filters[0] if filters else None
         if number is not None and _of_one_row(part, number):
-            assert inner is not None
-            calls[key] = _the_one(function.children[0], condition, type_of, inner)
+            calls[key] = Call("max", function.children[0], False, condition)  # of the one value that there is
             continue
         reader = READERS.get(function.kind)
         if reader is None:
@@ -62,18 +58,6 @@ def read_calls(
             Written(_same(function, arguments), bool(part["isDistinct"]), condition, type_of, arguments, order)
         )
     return calls
-
-
-def _the_one(
-    value: TreeNode, condition: TreeNode | None, type_of: Callable[[TreeNode], pa.DataType], inner: TreeNode
-) -> Call:
-    """The one value of a group, for which `condition` is true. A maximum of doubles takes -0.0 for 0.0, and one of structs does not."""
-    made = {expression_id(item): item.children[0] for item in inner["aggregateExpressions"] if item.kind == "Alias"}
-    below = made.get(expression_id(value)) if value.kind == "AttributeReference" else None
-    has_no_minus_zero = below is not None and below.children and below.children[0].kind in _WITHOUT_MINUS_ZERO
-    if has_no_minus_zero or not pa.types.is_floating(type_of(value)):
-        return Call("max", value, False, condition)
-    return Call("max", struct(("value", value)), False, condition, part=0)
 
 
 def _is_of_row(part: TreeNode) -> bool:

@@ -281,7 +281,8 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
     if read.function in RANKING or read.function == "lead":
         frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
     type_ = _type(read, None if argument is None else types[argument])
-    return WindowCall(read.function, argument, frame, type_, read.offset, default, read.ignore_nulls)
+    signed = read.function in ("min", "max") and pa.types.is_floating(type_)
+    return WindowCall(read.function, argument, frame, type_, read.offset, default, read.ignore_nulls, signed)
 
 
 def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:

@@ -50,6 +50,9 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "scalar subquery": subqueries.scalar_subquery,
     "subquery anywhere": subqueries.anywhere,
     "lateral": subqueries.lateral,
+    "first of a subquery": ordered.first_of_subquery,
+    "lateral limit": ordered.lateral_limit,
+    "order below": ordered.order_below,
     "limit": ordered.limit,
     "window function": ordered.window_function,
     "function over a frame": ordered.framed_window,
@@ -61,7 +64,7 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "several flows": changes.several_flows,
 }
 
-_NOT_IN_FROM = ("drop duplicates", "auto cdc", "several flows")
+_NOT_IN_FROM = ("drop duplicates", "order below", "auto cdc", "several flows")
 INNER = (
     *(
         "project",

@@ -1,14 +1,16 @@
-"""What is over ordered rows: LIMIT, and functions OVER windows."""
+"""What is over ordered rows: LIMIT, functions OVER windows, and what reads the order of an ORDER BY below it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from tests.fuzz.constructs.joins import equality
 from tests.fuzz.constructs.maker import Made, Maker, qualified
 from tests.fuzz.constructs.single import project
 from tests.fuzz.expressions import BOOLEAN, Column
-from tests.fuzz.terms import Derived, Expr, Select
+from tests.fuzz.terms import Derived, Expr, Item, Lateral, Select, Unduplicated
 from tests.fuzz.values import INTEGERS, has_floats, is_comparable
 
 
@@ -130,3 +132,100 @@ def _window_type(function: str, operand: str) -> str:
         case "count" | "sum":
             return "bigint"
     return operand
+
+
+def _in_some_order(m: Maker, plain: Sequence[Column]) -> str:
+    """By all of these columns in any order, so that rows that tie are equal in them."""
+    return f"ORDER BY {_order(m, m.chance.sample(plain, len(plain)))}"
+
+
+def _plain(scope: Sequence[Column]) -> list[Column]:
+    return [c for c in scope if not c.loose and not has_floats(c.type) and is_comparable(c.type)]
+
+
+def _first_of(m: Maker, outer: Sequence[Column], most: int) -> tuple[Select, list[Column]] | None:
+    """A subquery that refers to the query around it and takes its first rows. It does not select all that it is ordered by, and the ORDER BY
+    stands beside the LIMIT or one query below."""
+    source, scope, _ = m.read()
+    plain = _plain(scope)
+    link = equality(m, outer, plain)
+    if link is None:
+        return None
+    order, where = _in_some_order(m, plain), m.where(plain, 0.3)
+    if m.maybe(0.2):
+        where = (*where, m.expr.compare([*outer, *plain], 0))
+    limit = "" if m.maybe(0.1) and most > 1 else f"LIMIT {m.chance.choice((1, 1, 2, 3)) if most > 1 else 1}"
+    offset = f"OFFSET {m.chance.choice((1, 2))}" if not limit or m.maybe(0.15) else ""
+    chosen = m.chance.sample(plain, m.chance.randint(1, min(2, len(plain))) if most > 1 else 1)
+    columns = [replace(c, sql=m.name("c")) for c in chosen]
+    items = tuple(Item(Expr(c.sql, c.type), named.sql) for c, named in zip(chosen, columns, strict=True))
+    if m.maybe(0.25):
+        below: Any = Select(
+            tuple(Item(Expr(c.sql, c.type), c.sql.split(".")[-1]) for c in plain), source, (), tail=(Expr(order, ""),)
+        )
+        inner = Derived(below, source.alias)
+        return Select(items, inner, (link, *where), tail=(Expr(f"{limit} {offset}", ""),)), columns
+    return Select(items, source, (link, *where), tail=(Expr(f"{order} {limit} {offset}", ""),)), columns
+
+
+def first_of_subquery(m: Maker) -> Made:
+    """The latest row: a value that is the first of a subquery, or IN its first rows."""
+    source, scope, _ = m.read()
+    found = _first_of(m, scope, 1)
+    if found is None:
+        return project(m)
+    query, (column,) = found
+    if m.maybe(0.7):
+        return m.made([*m.items(scope), (Expr("{0}", column.type, (query,)), column)], source)
+    left = m.expr.of_type(scope, column.type, 0)
+    return m.made(m.items(scope), source, where=(Expr("{0} <=> {1}", BOOLEAN, (left, query)), *m.where(scope, 0.2)))
+
+
+def lateral_limit(m: Maker) -> Made:
+    """The first rows for each row, by LATERAL."""
+    source, scope, _ = m.read()
+    found = _first_of(m, scope, 3)
+    if found is None:
+        return project(m)
+    query, columns = found
+    alias = m.name("l")
+    both = [*scope, *qualified(columns, alias)]
+    if m.maybe(0.5):
+        return m.made(m.items(both), Lateral(source, f", LATERAL ({{0}}) {alias}", (query,)))
+    on = m.expr.compare(both, 0) if m.maybe(0.4) else Expr("true", BOOLEAN)
+    return m.made(m.items(both), Lateral(source, f" LEFT JOIN LATERAL ({{0}}) {alias} ON {{1}}", (query, on)))
+
+
+_READERS = ("first({0})", "last({0})", "collect_list({0})", "first({0}) IGNORE NULLS", "any_value({0})")
+
+
+def order_below(m: Maker) -> Made:
+    """What reads the order of a query in FROM: aggregates, functions OVER a partition without an order of its own, dropDuplicates."""
+    source, scope, _ = m.read()
+    plain = _plain(scope)
+    if len(plain) < 2:
+        return project(m)
+    names = [replace(c, sql=m.name("c")) for c in plain]
+    items = tuple(Item(Expr(c.sql, c.type), named.sql) for c, named in zip(plain, names, strict=True))
+    limit = f" LIMIT {m.chance.choice((3, 5, 8))}" if m.maybe(0.3) else ""
+    ordered = Select(items, source, m.where(scope, 0.2), tail=(Expr(_in_some_order(m, names) + limit, ""),))
+    alias = m.name("o")
+    below, inner = Derived(ordered, alias), qualified(names, alias)
+    key, value = m.chance.sample(inner, 2)
+    operand = (Expr(value.sql, value.type),)
+    match m.chance.randrange(3):
+        case 0:
+            text = m.chance.choice(_READERS)
+            type_ = f"array<{value.type}>" if "list" in text else value.type
+            by = Expr(key.sql, key.type)
+            made = [(by, key), (Expr(text, type_, operand), Column("", type_))]
+            return m.made(made, below, where=m.where(inner, 0.2), group=(by,))
+        case 1:
+            text = m.chance.choice(("first_value({0})", "last_value({0})", "nth_value({0}, 2)", "collect_list({0})"))
+            type_ = f"array<{value.type}>" if "list" in text else value.type
+            over = Expr(f"{text} OVER (PARTITION BY {key.sql})", type_, operand)
+            return m.made([*m.columns_of(inner), (over, Column("", type_))], below)
+        case _:
+            made_query = m.made([(Expr(c.sql, c.type), c) for c in inner], below)
+            by_name = (made_query.columns[inner.index(key)].sql,)
+            return replace(made_query, query=Unduplicated(made_query.query, by_name), key=by_name)
