@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.comparison import in_order
 from stepwell.lowering.expressions.fragment import Fragment, cast, derived, unsupported
 
 BOOL = pa.bool_()
@@ -167,11 +168,15 @@ def _is_default(function: TreeNode) -> bool:
 
 
 def sorted_list(node: TreeNode, array: Fragment, *, ascending: bool, nulls_last: bool) -> Fragment:
+    """The array in the order of its elements. Elements that are equal stay in their order, as in Spark: structs with -0.0 and 0.0 are."""
     element = array.type.value_type
-    if pa.types.is_nested(element):
-        raise unsupported(node, f"elements of type {element}", "sort arrays of plain values")
     order = f"'{'ASC' if ascending else 'DESC'}', 'NULLS {'LAST' if nulls_last else 'FIRST'}'"
-    return derived(cast(f"list_sort({array.sql}, {order})", array.type), array.type, array)
+    if not pa.types.is_nested(element):
+        return derived(cast(f"list_sort({array.sql}, {order})", array.type), array.type, array)
+    place = "n" if ascending else "-n"
+    keyed = f"CASE WHEN e IS NOT NULL THEN struct_pack(k := {in_order('e', element)}, n := {place}, v := e) END"
+    pairs = f"list_sort(list_transform({array.sql}, lambda e, n: {keyed}), {order})"
+    return derived(cast(f"list_transform({pairs}, lambda p: p.v)", array.type), array.type, array)
 
 
 HIGHER_ORDER: dict[str, HigherOrderRule] = {

@@ -7,6 +7,7 @@ import pyarrow as pa
 from engine.expressions.types import quote_name
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
+from stepwell.lowering.expressions.comparison import in_order
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
@@ -114,13 +115,20 @@ def _join(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(f"(CASE WHEN {both} THEN {joined} END)", pa.string(), *arguments)
 
 
-def _extreme(function: str) -> Rule:
+def _extreme(function: str, better: str) -> Rule:
+    """The rule of array_max or array_min. Nulls are skipped. -0.0 and 0.0 are equal, and the first of them is the result, as in Spark."""
+
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         array = arguments[0]
         type_ = array.type.value_type
-        if pa.types.is_floating(type_) or pa.types.is_nested(type_):
-            raise unsupported(node, f"elements of type {type_}")
-        return derived(cast(f"{function}({array.sql})", type_), type_, array)
+        if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
+            return derived(cast(f"{function}({array.sql})", type_), type_, array)
+        is_better = f"{in_order('y', type_)} {better} {in_order('x', type_)}"
+        # Two nulls at the front: DuckDB reduces no empty list, and each null gives way to what comes.
+        some = f"list_concat([{cast('NULL', type_)}, {cast('NULL', type_)}], {array.sql})"
+        choice = f"lambda x, y: CASE WHEN x IS NULL OR {is_better} THEN y ELSE x END"
+        best = f"CASE WHEN {array.sql} IS NOT NULL THEN list_reduce({some}, {choice}) END"
+        return derived(cast(best, type_), type_, array)
 
     return rule
 
@@ -134,6 +142,6 @@ TABLE: dict[str, Rule] = {
     "Size": _size,
     "ArrayContains": strict(_contains),
     "ArrayJoin": strict(_join),
-    "ArrayMax": _extreme("list_max"),
-    "ArrayMin": _extreme("list_min"),
+    "ArrayMax": _extreme("list_max", ">"),
+    "ArrayMin": _extreme("list_min", "<"),
 }

@@ -39,6 +39,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     kept = [output for place, output in enumerate(child.outputs) if place not in left_out]
     if generator.kind == "JsonTuple":
         child, order = handed_on(context, child)
+        order = None if order is None else order.projected(passed_on(kept))
         hidden = () if order is None else order.hidden
         return _members(context, child, [*kept, *hidden], generator, made).hiding(order)
     if generator.kind not in _LIST:

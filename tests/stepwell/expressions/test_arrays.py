@@ -28,6 +28,11 @@ CASES = [
     "aggregate(arr, 0L, (a, x) -> a + x)", "aggregate(arr, 0L, (a, x) -> a + coalesce(x, 0), a -> a * 2)", "aggregate(arr, 0, (a, x) -> a + x)", "aggregate(arr, '', (a, x) -> concat(a, '-', coalesce(x, 'null')))", "aggregate(arr, 10L, (a, x) -> a div x)", "aggregate(arr, k, (a, x) -> coalesce(x, a))",
     "aggregate(arr, named_struct('n', 0, 's', 0L), (a, x) -> named_struct('n', a.n + 1, 's', a.s + coalesce(x, 0)), a -> a.s / a.n)", "aggregate(arr, cast(array() AS array<int>), (a, x) -> array_append(a, x))", "aggregate(arr, 0L, (a, x) -> a + aggregate(arr, 0L, (b, y) -> b + coalesce(y, 0) * coalesce(x, 1)))", "reduce(arr, 10 div k, (a, x) -> a)", "transform(arr, x -> aggregate(arr, 0L, (a, y) -> a + coalesce(y, 0) + coalesce(x, 0), a -> a + coalesce(x, 0)))",
     "zip_with(arr, arrs, (x, y) -> concat(x, y))", "zip_with(arr, array(i, j, k, l), (x, y) -> coalesce(x, 0) + y)", "zip_with(arr, arr, (x, y) -> 10 div x)", "array_join(transform(arr, x -> cast(x AS string)), ',')",
+    "array_min(array(d, 0.0D))", "array_min(array(0.0D, d))", "array_max(array(d, NULL, -0.0D))", "array_max(array(-0.0D, 0.0D, d))", "array_min(array(cast(d AS float), cast(1 AS float)))", "array_max(transform(arr, x -> cast(NULL AS double)))", "array_max(filter(array(d), x -> false))", "array_min(transform(arr, x -> d / x))",
+    "array_min(array(st, named_struct('a', k, 'b', s)))", "array_max(array(NULL, st, named_struct('a', k, 'b', s)))", "array_min(array(arr, array(i, k), array()))", "array_max(array(named_struct('x', d, 'y', k), named_struct('x', 0.0D, 'y', 0)))", "array_max(array(named_struct('x', d), named_struct('x', 0.0D)))",
+    "array_sort(array(st))", "array_sort(array(st, NULL, named_struct('a', k, 'b', s)))", "sort_array(array(st, named_struct('a', k, 'b', s), NULL), false)", "sort_array(array(NULL, st, named_struct('a', k, 'b', s)))", "array_sort(array(arr, array(i, k), NULL, array(), array(NULL)))", "sort_array(array(arr, array(i, k)), false)",
+    "array_sort(array(named_struct('x', 0.0D), named_struct('x', d), named_struct('x', -0.0D)))", "sort_array(array(named_struct('x', 0.0D), named_struct('x', d), named_struct('x', -0.0D)), false)", "transform(array_sort(transform(arr, x -> named_struct('k', -x, 'v', x))), e -> e.v)", "transform(arrs, z -> array_sort(array(named_struct('a', z, 'b', d), named_struct('a', s, 'b', 0.0D))))", "array_sort(array(named_struct('x', array(named_struct('y', d, 'z', s))), named_struct('x', array(named_struct('y', 0.0D, 'z', 'a')))))",
+    "array_sort(array(d, 0.0D, -0.0D))", "sort_array(array(-0.0D, d, 0.0D), false)",
 ]  # fmt: skip
 
 
@@ -40,7 +45,6 @@ def test_array_function_is_sparks(oracle: Oracle, sql: str) -> None:
     ("sql", "what"),
     [
         ("array_sort(arr, (x, y) -> y - x)", "a comparator"),
-        ("array_sort(array(st))", "elements of type struct"),
         ("array_distinct(array(st))", "elements of type struct"),
         ("try_cast(arrs AS array<int>)", "a cast of list"),
     ],
