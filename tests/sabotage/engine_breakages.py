@@ -306,7 +306,7 @@ ENGINE = (
         "order-lost-below-a-limit",
         "A Sort is left out although a LIMIT above it takes the first rows of its order.",
         "no silence",
-        (Edit("stepwell/lowering/rules/transparent.py", "    if reader in LIMITS:\n", '    if reader == "Limit":\n'),),
+        (Edit("stepwell/lowering/rules/order.py", "    context.unread[id(sort)] = reader.kind\n", ""),),
         ("tests/stepwell/lowering/test_order.py::test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error",),
     ),
     Breakage(
@@ -453,8 +453,8 @@ ENGINE = (
         (
             Edit(
                 "stepwell/lowering/rules/ordered_rows.py",
-                "    return relation, order\n",
-                "    return relation, order[:0]\n",
+                "    named = zip(keys, sort_orders(order), strict=True)\n",
+                "    named = zip(keys[:0], sort_orders(order)[:0], strict=True)\n",
             ),
         ),
         ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks_after_every_step",),

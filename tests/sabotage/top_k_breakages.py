@@ -6,7 +6,9 @@ from tests.sabotage.breakage import Breakage, Edit
 
 PREFIXES, TOP_K = "engine/state/prefixes.py", "engine/operators/top_k.py"
 SORT_BYTES, ORDER_BYTES = "engine/accumulators/sort_bytes.py", "engine/accumulators/order_bytes.py"
-LIMIT = "stepwell/lowering/rules/limit.py"
+RELATION, ORDER = "stepwell/lowering/relation.py", "stepwell/lowering/rules/order.py"
+RULE, WINDOW_ROWS = "stepwell/lowering/rules/window.py", "stepwell/lowering/rules/window_rows.py"
+TEST_INHERITED = "tests/stepwell/lowering/test_inherited_order.py"
 TEST_TOP_K, TEST_SPARK = "tests/engine/test_top_k.py", "tests/stepwell/lowering/test_top_k.py"
 TEST_ORDER, TEST_DESCRIPTORS = "tests/stepwell/lowering/test_order.py", "tests/engine/test_descriptors.py"
 
@@ -148,9 +150,9 @@ TOP_K_BREAKAGES = (
         "the batch answer",
         (
             Edit(
-                LIMIT,
-                "    keys = tuple(replace(key, id=kept.get(key.id, key.id)) for key in below.keys)",
-                "    keys = tuple(replace(key, id=kept[key.id]) for key in below.keys if key.id in kept)",
+                RELATION,
+                "        keys = tuple(replace(key, id=kept.get(key.id, key.id)) for key in self.keys)\n",
+                "        keys = tuple(replace(key, id=kept[key.id]) for key in self.keys if key.id in kept)\n",
             ),
         ),
         (f"{TEST_ORDER}::test_a_limit_has_the_order_of_the_sort_below_it",),
@@ -159,8 +161,48 @@ TOP_K_BREAKAGES = (
         "an-order-is-lost-in-silence",
         "An ORDER BY is left out if a node that makes rows stands between it and its LIMIT.",
         "no silence",
-        (Edit(LIMIT, "    _refuse_lost_order(node)\n    return", "    return"),),
+        (Edit(ORDER, "_is_lost(node.children[0]):\n            _refuse", "False:\n            _refuse"),),
         (f"{TEST_ORDER}::test_an_order_that_would_have_to_pass_a_node_that_makes_rows_is_refused",),
-        tells="leaves the order out",
+        tells="leaves out the order",
+    ),
+    Breakage(
+        "an-order-stays-below-a-window",
+        "The latest row of a key, by a LIMIT in a subquery that refers to the query around it, is an arbitrary row.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_ROWS,
+                "    rows = context.settle_in_order(replace(child, order=order)).revealed\n",
+                "    order = None\n    rows = context.settle_in_order(replace(child, order=order)).revealed\n",
+            ),
+        ),
+        (f"{TEST_INHERITED}::test_the_order_of_a_subquery_decides_as_in_spark[the latest row]",),
+    ),
+    Breakage(
+        "ties-decide-ranks",
+        "The order below a window decides which rows tie in the window's own order, so that rank() has no ties.",
+        "the batch answer",
+        (
+            Edit(
+                RULE,
+                "(orders.own, orders.inherited) if orders.own else (orders.inherited, ())",
+                "(orders.both, ())",
+            ),
+        ),
+        (f"{TEST_INHERITED}::test_the_order_of_a_subquery_decides_as_in_spark[rows that tie]",),
+    ),
+    Breakage(
+        "an-order-of-other-groups",
+        "The order of the rows of a partition is taken for that of all rows.",
+        "no silence",
+        (Edit(ORDER, "    return order if all(canonical", "    return order if True or all(canonical"),),
+        (f"{TEST_INHERITED}::test_an_order_that_cannot_reach_its_reader_is_refused",),
+    ),
+    Breakage(
+        "the-first-duplicate-is-any",
+        "dropDuplicates over rows with ORDER BY keeps another row than the first one.",
+        "the batch answer",
+        (Edit("stepwell/lowering/rules/deduplicate.py", "    if order:\n", "    if order and not keys:\n"),),
+        (f"{TEST_INHERITED}::test_the_order_of_a_subquery_decides_as_in_spark[dropDuplicates of the first rows]",),
     ),
 )

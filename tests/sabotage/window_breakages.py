@@ -8,6 +8,7 @@ WINDOW, WINDOW_ORDER, WINDOW_FUNCTIONS = (f"engine/operators/window{name}.py" fo
 TEST_WINDOW, TEST_WINDOWS = "tests/engine/test_window.py", "tests/stepwell/lowering/test_windows.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 RULE, LIMIT_RULE = "stepwell/lowering/rules/window.py", "stepwell/lowering/rules/window_limit.py"
+SORT_KEYS = "stepwell/lowering/rules/sort_keys.py"
 
 WINDOWS = (
     Breakage(
@@ -30,8 +31,8 @@ WINDOWS = (
         (
             Edit(
                 WINDOW_ORDER,
-                "    places = np.lexsort((*reversed(keys), partition)).astype(np.int64, copy=False)\n",
-                "    places = np.lexsort((-np.arange(len(partition)), *reversed(keys), partition))\n",
+                "    places = np.lexsort((*reversed([*keys, *more]), partition)).astype(np.int64, copy=False)\n",
+                "    places = np.lexsort((-np.arange(len(partition)), *reversed([*keys, *more]), partition))\n",
             ),
         ),
         (f"{TEST_WINDOW}::test_ranks_and_values_of_other_rows",),
@@ -109,7 +110,7 @@ WINDOWS = (
         "ties-unsaid",
         "dry-run does not say that a window orders rows that tie otherwise than Spark.",
         "no silence",
-        (Edit(RULE, "    for name in dict.fromkeys(functions):\n", "    for name in ():\n"),),
+        (Edit(SORT_KEYS, "    for name in dict.fromkeys(readers):\n", "    for name in ():\n"),),
         (f"{TEST_WINDOWS}::test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_worker",),
     ),
 )

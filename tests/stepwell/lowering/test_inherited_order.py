@@ -1,7 +1,7 @@
 """The order of an ORDER BY reaches what stands some plan nodes above it: the answer is Spark's after every step.
 
-Every query orders by so much that rows which tie give the same answer. Spark runs with one partition, because the rows of several partitions come
-to it in any order.
+Every query orders by so much that rows which tie give the same answer. Spark runs with one partition, because it reads the rows of
+several ones in any order.
 """
 
 from __future__ import annotations
