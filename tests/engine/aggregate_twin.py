@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -24,17 +24,25 @@ def canon(value: Any) -> Any:
     return value
 
 
-def aggregate(node: Aggregate, types: Sequence[pa.DataType], rows: Counter[Row]) -> Counter[Row]:
-    """The output for a multiset of rows, every value in canonical form."""
+def aggregate(node: Aggregate, types: Sequence[pa.DataType], rows: Iterable[tuple[Row, int]]) -> Counter[Row]:
+    """The output for rows with their weights, every value in canonical form. Rows that differ in the sign of a zero are equal to Counter."""
     groups: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
-    for row, weight in rows.items():
+    for row, weight in rows:
         if weight:
             groups[tuple(canon(row[i]) for i in node.group)].append((row, weight))
     if not node.group:
         groups.setdefault((), [])
     return Counter(
-        {(*key, *(canon(_call(call, types, members)) for call in node.calls)): 1 for key, members in groups.items()}
+        {
+            (*key, *(shown(call, _call(call, types, members)) for call in node.calls)): 1
+            for key, members in groups.items()
+        }
     )
+
+
+def shown(call: AggregateCall, value: Any) -> Any:
+    """The result of a call, in canonical form."""
+    return canon_raw(value) if call.signed_zeros else canon(value)
 
 
 def _call(call: AggregateCall, types: Sequence[pa.DataType], members: list[tuple[Row, int]]) -> Any:
@@ -55,6 +63,9 @@ def _call(call: AggregateCall, types: Sequence[pa.DataType], members: list[tuple
         return None
     if call.function in ("var_pop", "var_samp"):
         return _variance(call, values, count)
+    if call.signed_zeros:
+        present = [row[call.argument] for row, weight in members if row[call.argument] is not None and weight > 0]
+        return (max if call.function == "max" else min)(present, key=raw_order)
     if call.function in ("min", "max"):
         return (max if call.function == "max" else min)(values, key=_order)
     return _sum_or_average(call, types[call.argument], values, count)

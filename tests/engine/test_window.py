@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -101,7 +102,10 @@ def definition(node: Window, content: Rows) -> Rows:
     result: Rows = Counter()
     for rows in partitions.values():
         where = [tuple(place(row[k.column], k.ascending, k.nulls_first) for k in node.order) for row in rows]
-        in_order = sorted(range(len(rows)), key=lambda i: where[i])  # stable: ties stay in canonical order
+        between = [tuple(place(row[k.column], k.ascending, k.nulls_first) for k in node.ties) for row in rows]
+        in_order = sorted(
+            range(len(rows)), key=lambda i: (where[i], between[i])
+        )  # stable: ties stay in canonical order
         rows, where = [rows[i] for i in in_order], [where[i] for i in in_order]
         for i, row in enumerate(rows):
             result[(*row, *(value(node, call, rows, where, i) for call in node.calls))] += 1
@@ -244,11 +248,11 @@ def named(rows: Rows) -> Rows:
 
 
 @settings(max_examples=30)
-@given(histories(), st.sampled_from(ORDERS), st.sampled_from([(KEY,), (), (KEY, WORD)]))
+@given(histories(), st.sampled_from(ORDERS), st.sampled_from([(KEY,), (), (KEY, WORD)]), st.sampled_from([(), *ORDERS]))
 def test_ranks_and_values_of_other_rows(
-    changes: list[Rows], order: tuple[SortKey, ...], partition: tuple[int, ...]
+    changes: list[Rows], order: tuple[SortKey, ...], partition: tuple[int, ...], ties: tuple[SortKey, ...]
 ) -> None:
-    compare(window(partition, order, [*RANKS, *OTHERS]), changes)
+    compare(replace(window(partition, order, [*RANKS, *OTHERS]), ties=ties), changes)
 
 
 @settings(max_examples=60)
@@ -259,6 +263,16 @@ def test_values_and_totals_of_frames(
     if (frame.unit == "range" and (frame.low or frame.high) and order[0:1] and order[0].column == WORD) or not order:
         frame = WHOLE
     compare(window(partition, order, of_frame(frame)), changes)
+
+
+@settings(max_examples=30)
+@given(histories(), st.sampled_from([order for order in ORDERS if order]))
+def test_what_decides_between_ties_does_not_end_a_frame_of_rows_that_tie(
+    changes: list[Rows], order: tuple[SortKey, ...]
+) -> None:
+    compare(
+        replace(window((KEY,), order, of_frame(Frame("range", None, 0))), ties=(SortKey(WORD, False, True),)), changes
+    )
 
 
 # What the histories do not reach
@@ -272,6 +286,24 @@ def run(node: Window, *changes: Rows) -> Rows:
     for step, change in enumerate(changes):
         content = plus(content, to_rows(step_window(node, [to_table(change, TYPES)], context_of(node, store, step))))
     return content
+
+
+def test_the_extremes_of_zeros_keep_their_signs() -> None:
+    signed = (WindowCall(name, NUMBER, BEGIN, DOUBLE, signed_zeros=True) for name in ("min", "max"))
+    node = window(FEW, ORDERS[0], [*signed, WindowCall("sum", NUMBER, BEGIN, DOUBLE)])
+    minus, plus_ = (1, 1, -0.0, "a"), (1, 2, 0.0, "a")
+    store, content = DictStore(), Counter[str]()
+    for step, (change, wanted) in enumerate(
+        (
+            ({minus: 1}, {(*minus, -0.0, -0.0, 0.0): 1}),
+            ({plus_: 1}, {(*minus, -0.0, -0.0, 0.0): 1, (*plus_, -0.0, 0.0, 0.0): 1}),
+            ({minus: -1}, {(*plus_, 0.0, 0.0, 0.0): 1}),
+        )
+    ):
+        made = step_window(node, [to_table(Counter(change), TYPES)], context_of(node, store, step))
+        for row in zip(*(column.to_pylist() for column in made.columns), strict=True):
+            content[repr(row[:-1])] += row[-1]
+        assert +content == Counter({repr(row): weight for row, weight in wanted.items()})
 
 
 def test_a_row_of_weight_three_is_three_rows() -> None:
