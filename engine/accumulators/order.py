@@ -2,7 +2,7 @@
 
 Spark's order: NaN is above all numbers, -0.0 equals 0.0, false is below true; decimals, dates, timestamps and intervals are ordered by value,
 and strings by their UTF-8 bytes. The mapping is one to one on canonical values, so a value is restored exactly. A -0.0 that has not become 0.0
-is just below it. With two forms for all types, traces of values have one of two layouts, whatever the arguments of the aggregates are. """
+is just below it. With two forms for all types, traces of values have one of two layouts, whatever the arguments of the aggregates are."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import event_time
 from stepwell.lowering.rules.event_time import is_above
-from stepwell.lowering.rules.order import order_below, sort_orders
+from stepwell.lowering.rules.order import order_below, release, sort_orders
 from stepwell.lowering.rules.sort_keys import note_ties, sort_key
 from stepwell.lowering.trees import attribute, expression_id
 
@@ -62,12 +62,21 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
     time = event_time.event_time_of(context, of_child)
     if watermark is None or (time is None and not within):
         references = [attribute(key, "", None) for key in keys]
-        order = None if set(keys) >= set(of_child) else order_below(context, node, child, references)
+        if set(keys) >= set(of_child):
+            release(context, node)
+            return by_key(context, child, keys, ())
+        order = order_below(context, node, child, references)
         if order is None or not order.keys:
             return by_key(context, child, keys, ())
         return by_key(context, replace(child, order=order).revealed, keys, sort_orders(order)).hiding(order)
     if time is None:
         raise UnsupportedPlan(node.kind, "dropDuplicatesWithinWatermark needs the event time column", _WITHIN_REMEDY)
+    if child.order is not None:
+        raise UnsupportedPlan(
+            node.kind,
+            "an ORDER BY below a dropDuplicates above a withWatermark is not supported",
+            "Leave one of them out",
+        )
     settled = _normalised(context, child, keys)
     types = context.builder.types(settled.node)
     lifetime = context.event_times.delays_ms[time] * MS_US if within else 0 if time in keys else None

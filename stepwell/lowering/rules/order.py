@@ -29,7 +29,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Key, Order, Output, Relation, passed_on
-from stepwell.lowering.trees import attribute, canonical, expression_id, references, substitute, unalias
+from stepwell.lowering.trees import attribute, canonical, expression_id, references, substitute
 
 LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 """`rules/limit.py` says why a LocalLimit is none of them."""
@@ -64,9 +64,16 @@ def needs_order(node: TreeNode) -> bool:
     )
 
 
+def window_expression(item: TreeNode) -> TreeNode:
+    """The WindowExpression in an item of a Window. In a subquery that refers to the query around it, Spark names it twice."""
+    while item.kind == "Alias":
+        item = item.children[0]
+    return item
+
+
 def reads_ties(item: TreeNode) -> bool:
     """Whether the window function in this item of a Window depends on the order of rows that tie in the window's own order."""
-    function, spec = unalias(item).children
+    function, spec = window_expression(item).children
     inner = function.children[0] if function.kind == "AggregateExpression" else function
     if inner.kind in _OF_PLACES | _OF_RANKS:
         return inner.kind in _OF_PLACES
@@ -114,7 +121,8 @@ def sorted_by(context: Lowering, child: Relation, sort: TreeNode, reader: TreeNo
         keys.append(key_of(identifier, item))
     plain = Relation(child.node, child.columns, child.outputs, child.predicates)
     order = Order(tuple(keys), tuple(hidden), (), (sort,), not sort["global"])
-    context.unread[id(sort)] = reader.kind
+    if sort["global"]:
+        context.unread[id(sort)] = reader.kind
     return context.project(plain, (*passed_on(child.outputs), *hidden)).hiding(order)
 
 
@@ -201,12 +209,19 @@ def _refuse(context: Lowering, node: TreeNode, *, ties: bool) -> None:
     while between.kind in _PASS:
         between = between.children[0]
     if ties:
+        release(context, node)
         context.note(_LOST_TIES_NOTE.format(between=between.kind))
         return
     reader, remedy = _reader(context, node)
     raise UnsupportedPlan(
         "Sort", f"a {between.kind} stands between an ORDER BY and {reader}, which is not supported", remedy
     )
+
+
+def release(context: Lowering, node: TreeNode) -> None:
+    """Says that `node` need not read the order of any Sort below it."""
+    for below in node.walk():
+        context.unread.pop(id(below), None)
 
 
 def _reader(context: Lowering, node: TreeNode) -> tuple[str, str]:

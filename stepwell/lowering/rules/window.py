@@ -38,11 +38,11 @@ from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.join_condition import Condition, Equality
 from stepwell.lowering.rules.limit import ARBITRARY_NOTE
-from stepwell.lowering.rules.order import is_limit
+from stepwell.lowering.rules.order import is_limit, window_expression
 from stepwell.lowering.rules.sort_keys import note_ties, sort_key
 from stepwell.lowering.rules.window_limit import first_rows
 from stepwell.lowering.rules.window_rows import Orders, most_that_pass, partition_of, rows_of
-from stepwell.lowering.trees import attribute, canonical, expression_id, literal, unalias
+from stepwell.lowering.trees import attribute, canonical, expression_id, literal
 
 _RANKS: dict[str, WindowFunction] = {
     "RowNumber": "row_number",
@@ -129,7 +129,7 @@ def _reader(context: Lowering, node: TreeNode, function: WindowFunction) -> str:
 
 
 def _function(item: TreeNode) -> _Function:
-    function, spec = unalias(item).children
+    function, spec = window_expression(item).children
     return _Function(expression_id(item), function, spec["frameSpecification"])
 
 

@@ -15,7 +15,7 @@ from stepwell.catalyst.types import arrow_schema
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering, Rule
 from stepwell.lowering.rules import RULES, transparent
-from stepwell.lowering.rules.transparent import LIMITS
+from stepwell.lowering.rules.order import LIMITS
 from tests.stepwell.lowering.projects import Workbench
 
 CARELESS: Mapping[str, Rule] = {**RULES, **dict.fromkeys(LIMITS, transparent.lower)}
@@ -27,7 +27,7 @@ def _lowered(spark: SparkSession, query: str, rules: Mapping[str, Rule]) -> Lowe
     flow = bench.project().views[0].flows[0]
     analysed = Analysed.read(flow.analysed_json)
     context = Lowering(flow.tree, analysed, CircuitBuilder(), rules, lambda leaf: _source(context, leaf, bench))
-    context.lower(context.plan)
+    context.lower_whole(context.plan)
     return context
 
 
@@ -47,7 +47,7 @@ def _source(context: Lowering, leaf: TreeNode, bench: Workbench) -> int:
     ],
 )
 def test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error(spark: SparkSession, query: str) -> None:
-    with pytest.raises(AssertionError, match="leaves the order out"):
+    with pytest.raises(AssertionError, match="leaves out the order"):
         _lowered(spark, query, CARELESS)
 
 
