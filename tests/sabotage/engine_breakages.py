@@ -447,6 +447,34 @@ ENGINE = (
         ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks_after_every_step",),
     ),
     Breakage(
+        "zeros-without-signs",
+        "min and max of a group that holds -0.0 alone are 0.0.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/rules/aggregate.py",
+                'signed = call.function in ("min", "max") and',
+                "signed = False and",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[zeros with signs: groups]",
+        ),
+    ),
+    Breakage(
+        "zeros-of-frames-without-signs",
+        "min and max of a frame that holds -0.0 alone are 0.0.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/window_functions.py",
+                "        self.raw = one_nan(values)\n",
+                "        self.raw = self.values\n",
+            ),
+        ),
+        ("tests/engine/test_window.py::test_the_extremes_of_zeros_keep_their_signs",),
+    ),
+    Breakage(
         "order-of-a-subquery-forgotten",
         "first and collect_list over rows with ORDER BY take another order.",
         "the batch answer",

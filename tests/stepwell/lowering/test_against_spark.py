@@ -139,6 +139,27 @@ QUERIES: dict[str, Query] = {
         )
     },
     **{f"recursion: {name}": f"WITH RECURSIVE {query}" for name, query in RECURSIONS.items()},
+    **{
+        f"zeros with signs: {name}": query  # of each group one form, because of both Spark takes the first that comes
+        for name, query in (
+            (
+                "groups",
+                "SELECT a, min(d) AS x, max(d) AS y, sum(d) AS z, avg(d) AS w, min(cast(d AS FLOAT)) AS f, count(DISTINCT b) AS n, "
+                "count(DISTINCT s) AS m FROM t GROUP BY a, cast(d AS STRING)",
+            ),
+            ("everything", "SELECT min(d) AS x, max(d) AS y, sum(d) AS z FROM t WHERE cast(d AS STRING) = '-0.0'"),
+            (
+                "windows",
+                "SELECT a, min(d) OVER w AS x, max(d) OVER w AS y, sum(d) OVER w AS z, min(d) OVER (PARTITION BY cast(d AS STRING)) AS u "
+                "FROM t WINDOW w AS (PARTITION BY cast(d AS STRING) ORDER BY b)",
+            ),
+            (
+                "over a join",
+                "SELECT t.b, min(u.d) AS x, max(u.d) AS y FROM t JOIN u ON t.a = u.a WHERE cast(u.d AS STRING) = '-0.0' GROUP BY t.b",
+            ),
+            ("distinct", "SELECT DISTINCT d, min(d) OVER (PARTITION BY cast(d AS STRING)) AS x FROM t"),
+        )
+    },
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
     "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
     "no groups": "SELECT count(*) AS n, sum(b) AS total, min(s) AS low FROM t WHERE a > 1000",
