@@ -96,7 +96,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         is_one = most == 1
     if is_one:
         ones = tuple(Output(function.id, literal("1", "integer")) for function in functions)
-        return Relation(rows.node, rows.columns, (*rows.outputs, *ones)).hiding(orders.above)
+        return orders.result(Relation(rows.node, rows.columns, (*rows.outputs, *ones)))
     joined = [function for function in functions if function.aggregate and function.whole]
     others = [function for function in functions if function not in joined]
     if others and all(_is_total(context, rows, function) for function in joined):
@@ -110,7 +110,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     by_id = {output.id: output for output in rows.outputs}
     wanted = [*visible, *(function.id for function in functions)]
     outputs = tuple(by_id[identifier] for identifier in wanted)
-    return Relation(rows.node, rows.columns, outputs, rows.predicates).hiding(orders.above)
+    return orders.result(Relation(rows.node, rows.columns, outputs, rows.predicates))
 
 
 def _most(context: Lowering, functions: Sequence[_Function]) -> int | None:

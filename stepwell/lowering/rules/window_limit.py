@@ -33,13 +33,13 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     assert type(limit) is int, "Spark makes no limit below 1, so the number is none of a child"
     if function == "RowNumber":
         made = first_rows(context, rows, partition, orders.both, limit, "row_number OVER (...)")
-        return made.hiding(orders.above)
+        return orders.result(made)
     below, at, sort_keys = _with_keys(context, rows, partition, orders.own)
     found = _first_keys(context, below, at, sort_keys, limit, distinct=function == "DenseRank")
     everything = tuple(range(len(at)))
     types = context.builder.types(below.node)
     kept = SemiJoin((below.node, found), types, False, at, everything, (True,) * len(at))
-    return Relation(context.builder.add(kept), below.columns, below.outputs).hiding(orders.above)
+    return orders.result(Relation(context.builder.add(kept), below.columns, below.outputs))
 
 
 def first_rows(

@@ -16,11 +16,20 @@ from stepwell.lowering.trees import canonical, conjuncts, expression_id
 @dataclass(frozen=True, eq=False)
 class Orders:
     """Orders of the rows of a Window, as SortOrders over them. `own`: that of OVER. `inherited`: that of the rows below, which decides between
-    rows that tie in the own one. `above`: what the window hands on, if a node above reads it."""
+    rows that tie in the own one. `above`: what the window hands on, if a node above reads it. `hidden`: the ids of outputs that only orders
+    read."""
 
     own: Sequence[TreeNode]
     inherited: Sequence[TreeNode]
     above: Order | None
+    hidden: frozenset[int]
+
+    def result(self, rows: Relation) -> Relation:
+        """The rows that the window hands on, with their order and without the outputs that only the window has read."""
+        if self.above is not None:
+            return rows.hiding(self.above)
+        outputs = tuple(output for output in rows.outputs if output.id not in self.hidden)
+        return replace(rows, outputs=outputs, order=None)
 
     @property
     def both(self) -> list[TreeNode]:
@@ -37,8 +46,9 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
         order = order_below(context, node, child, partition, ties=bool(own))
     rows = context.settle_in_order(replace(child, order=order)).revealed
     inherited = [] if order is None else sort_orders(order)
+    hidden = frozenset() if order is None else frozenset(output.id for output in order.hidden)
     if not is_read:
-        return rows, Orders(own, inherited, None)
+        return rows, Orders(own, inherited, None, hidden)
     extra: list[Output] = []
     known = {output.id for output in rows.outputs}
 
@@ -53,9 +63,9 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     if extra:
         rows = context.settle(context.project(rows, (*passed_on(rows.outputs), *extra)))
     if order is None:
-        return rows, Orders(own, inherited, Order(tuple(keys), tuple(extra), within, (), False))
+        return rows, Orders(own, inherited, Order(tuple(keys), tuple(extra), within, (), False), hidden)
     above = Order((*keys, *order.keys), (*order.hidden, *extra), within, order.sorts, order.local)
-    return rows, Orders(own, inherited, above)
+    return rows, Orders(own, inherited, above, hidden)
 
 
 def partition_of(context: Lowering, rows: Relation, node: TreeNode) -> list[TreeNode]:

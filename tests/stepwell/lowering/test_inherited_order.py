@@ -101,6 +101,13 @@ READERS: dict[str, Query] = {
     "first_value and last_value": (
         f"SELECT a, first_value(s) OVER (PARTITION BY a) AS x, last_value(s) OVER (PARTITION BY a) AS y FROM {SORTED}"
     ),
+    "a window at the top": (
+        "SELECT s, first_value(s) OVER (PARTITION BY a) AS x, a FROM (SELECT s, a FROM t WHERE a >= 0 ORDER BY b DESC, s)"
+    ),
+    "UNION ALL of windows": (
+        "SELECT s, a, first_value(s) OVER (PARTITION BY a) AS x FROM (SELECT s, a FROM t WHERE a >= 0 ORDER BY b DESC, s) UNION ALL SELECT s,
+        c, s FROM u"
+    ),
     "frames of rows": f"SELECT a, sum(b) OVER (PARTITION BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM {SORTED}",
     "rows that tie": (
         f"SELECT a, s, row_number() OVER w AS n, rank() OVER w AS r, first_value(s) OVER w AS x, last_value(s) OVER w AS y FROM {SORTED} "
