@@ -105,8 +105,8 @@ READERS: dict[str, Query] = {
         "SELECT s, first_value(s) OVER (PARTITION BY a) AS x, a FROM (SELECT s, a FROM t WHERE a >= 0 ORDER BY b DESC, s)"
     ),
     "UNION ALL of windows": (
-        "SELECT s, a, first_value(s) OVER (PARTITION BY a) AS x FROM (SELECT s, a FROM t WHERE a >= 0 ORDER BY b DESC, s) UNION ALL SELECT s,
-        c, s FROM u"
+        "SELECT s, a, first_value(s) OVER (PARTITION BY a) AS x FROM (SELECT s, a FROM t WHERE a >= 0 ORDER BY b DESC, s) "
+        "UNION ALL SELECT s, c, s FROM u"
     ),
     "frames of rows": f"SELECT a, sum(b) OVER (PARTITION BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM {SORTED}",
     "rows that tie": (
