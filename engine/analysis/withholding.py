@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.model.aggregates import Aggregate, FinalAggregate
-from engine.model.circuit import Circuit, Node, Output, View
-from engine.model.joins import Join, OuterJoin
-from engine.model.rows import Map, PythonMap, ScalarMap, ScalarValue
+from engine.model.circuit import Circuit, Output, View
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
+from engine.operators.table import operator_of
 
 
 def withholding_of(circuit: Circuit, nodes: Iterable[int], released: Iterable[str]) -> Withholding:
@@ -19,25 +17,9 @@ def withholding_of(circuit: Circuit, nodes: Iterable[int], released: Iterable[st
     return Withholding(counted, outputs_behind(circuit, counted), written)
 
 
-COUNTING = (Map, PythonMap, ScalarValue, ScalarMap, Join, Aggregate, FinalAggregate)
-"""The kinds of nodes that can leave out error rows and count them: their output is a sum over rows or groups, so one that fails can be told
-from the others. Of the other kinds, an error of the data ends the step."""
-
-
 def countable(circuit: Circuit) -> frozenset[int]:
-    """The nodes whose error rows can be counted: those of COUNTING, joins with a subquery that stands for a value (of whose conditions no error
-    is counted), and views with a key."""
-    return frozenset(index for index, node in enumerate(circuit.nodes) if _counts(node))
-
-
-def _counts(node: Node) -> bool:
-    match node:
-        case OuterJoin():
-            return node.single
-        case View():
-            return node.stored and bool(node.key)
-        case _:
-            return isinstance(node, COUNTING)
+    """The nodes whose error rows can be counted. At all other nodes, no row can be in error."""
+    return frozenset(index for index, node in enumerate(circuit.nodes) if operator_of(node).counts_errors(node))
 
 
 def outputs_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:

@@ -119,7 +119,7 @@ class Output(NodeBase):
 Node = (
     Source | LastByKey | Constant | Map | PythonMap | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
-    | Sessions | Recursion | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | View | Output
+    | Sessions | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | View | Output | Recursion
 )  # fmt: skip
 """Every kind of node. A `match` over it ends in `assert_never`."""
 

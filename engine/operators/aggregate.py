@@ -304,6 +304,9 @@ AGGREGATE = Operator(
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content),
     outputs_without_input=lambda node: not node.group,
+    counts_errors=lambda node: True,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )

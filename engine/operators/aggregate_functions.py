@@ -22,11 +22,15 @@ import pyarrow as pa
 from engine.accumulators.order import is_ordered
 from engine.model.aggregates import AggregateFunction, ValuesCall
 from engine.operators import aggregate_moments as moments
+from engine.operators import aggregate_types as types
 from engine.operators import aggregate_values as values
 from engine.operators.aggregate_moments import MomentResult, Spread
 from engine.operators.aggregate_values import GroupValues
 
 Accepts = Callable[[pa.DataType], bool]
+TypeOf = Callable[[pa.DataType], pa.DataType | None]
+"""`type_of(value)`: Spark's type of the result for such values; None if the function does not take them. (`accepts` is about the argument, of
+which the value may be a field.)"""
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,13 @@ class Total:
     """count, sum, avg. Their results are in aggregate_results.py, because they depend on the type of the argument."""
 
     accepts: Accepts
+    type_of: TypeOf
 
 
 @dataclass(frozen=True)
 class Extreme:
     accepts: Accepts
+    type_of: TypeOf
     highest: bool
 
 
@@ -47,6 +53,7 @@ class Moment:
     """`result`: from the count, the sums and the co-moments of every group."""
 
     accepts: Accepts
+    type_of: TypeOf
     result: Callable[[Spread], MomentResult]
 
 
@@ -55,6 +62,7 @@ class Values:
     """`result`: from all values of every group, one value per group, of the call's type."""
 
     accepts: Accepts
+    type_of: TypeOf
     result: Callable[[GroupValues, ValuesCall], pa.Array]
 
 
@@ -79,34 +87,34 @@ def _pair(type_: pa.DataType) -> bool:
 
 
 FUNCTIONS: Mapping[AggregateFunction, Function] = {
-    "count": Total(_anything),
-    "sum": Total(_number),
-    "avg": Total(_number),
-    "min": Extreme(is_ordered, highest=False),
-    "max": Extreme(is_ordered, highest=True),
-    "var_pop": Moment(_double, moments.var_pop),
-    "var_samp": Moment(_double, moments.var_samp),
-    "stddev_pop": Moment(_double, moments.stddev_pop),
-    "stddev_samp": Moment(_double, moments.stddev_samp),
-    "regr_sxx": Moment(_double, moments.regr_sxx),
-    "covar_pop": Moment(_pair, moments.covar_pop),
-    "covar_samp": Moment(_pair, moments.covar_samp),
-    "corr": Moment(_pair, moments.corr),
-    "regr_slope": Moment(_pair, moments.regr_slope),
-    "regr_intercept": Moment(_pair, moments.regr_intercept),
-    "regr_r2": Moment(_pair, moments.regr_r2),
-    "regr_sxy": Moment(_pair, moments.regr_sxy),
-    "collect_list": Values(_anything, values.collect_list),
-    "collect_set": Values(_anything, values.collect_set),
-    "first_k": Values(_anything, values.first_k),
-    "listagg": Values(_anything, values.listagg),
-    "mode": Values(_anything, values.mode),
-    "bit_and": Values(pa.types.is_integer, values.bit_and),
-    "bit_or": Values(pa.types.is_integer, values.bit_or),
-    "bit_xor": Values(pa.types.is_integer, values.bit_xor),
-    "skewness": Values(_double, values.skewness),
-    "kurtosis": Values(_double, values.kurtosis),
-    "percentile_cont": Values(_number, values.percentile_cont),
-    "percentile_disc": Values(_number, values.percentile_disc),
-    "percentile_approx": Values(is_ordered, values.percentile_approx),
+    "count": Total(_anything, types.count),
+    "sum": Total(_number, types.total),
+    "avg": Total(_number, types.average),
+    "min": Extreme(is_ordered, types.same, highest=False),
+    "max": Extreme(is_ordered, types.same, highest=True),
+    "var_pop": Moment(_double, types.double, moments.var_pop),
+    "var_samp": Moment(_double, types.double, moments.var_samp),
+    "stddev_pop": Moment(_double, types.double, moments.stddev_pop),
+    "stddev_samp": Moment(_double, types.double, moments.stddev_samp),
+    "regr_sxx": Moment(_double, types.double, moments.regr_sxx),
+    "covar_pop": Moment(_pair, types.double, moments.covar_pop),
+    "covar_samp": Moment(_pair, types.double, moments.covar_samp),
+    "corr": Moment(_pair, types.double, moments.corr),
+    "regr_slope": Moment(_pair, types.double, moments.regr_slope),
+    "regr_intercept": Moment(_pair, types.double, moments.regr_intercept),
+    "regr_r2": Moment(_pair, types.double, moments.regr_r2),
+    "regr_sxy": Moment(_pair, types.double, moments.regr_sxy),
+    "collect_list": Values(_anything, types.list_of, values.collect_list),
+    "collect_set": Values(_anything, types.list_of, values.collect_set),
+    "first_k": Values(_anything, types.list_of, values.first_k),
+    "listagg": Values(_anything, types.same, values.listagg),
+    "mode": Values(_anything, types.same, values.mode),
+    "bit_and": Values(pa.types.is_integer, types.same, values.bit_and),
+    "bit_or": Values(pa.types.is_integer, types.same, values.bit_or),
+    "bit_xor": Values(pa.types.is_integer, types.same, values.bit_xor),
+    "skewness": Values(_double, types.double, values.skewness),
+    "kurtosis": Values(_double, types.double, values.kurtosis),
+    "percentile_cont": Values(_number, types.double, values.percentile_cont),
+    "percentile_disc": Values(_number, types.double, values.percentile_disc),
+    "percentile_approx": Values(is_ordered, types.same, values.percentile_approx),
 }

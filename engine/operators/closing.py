@@ -139,6 +139,9 @@ CLOSING_AGGREGATE = Operator(
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=True,
+    traces_in_recursion=None,
     text=_text_of_aggregate,
     user_name=lambda node: None,
 )
@@ -152,6 +155,9 @@ CLOSING_SESSIONS = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=True,
+    traces_in_recursion=None,
     text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
     user_name=lambda node: None,
 )

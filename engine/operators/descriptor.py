@@ -4,6 +4,7 @@ Each module of operators ends with one `Operator` per node type, and `table.py` 
 of `dry-run` use that table and name no kind of node themselves.
 
 No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error.
+Nothing else lists kinds of operators by what they can do.
 `tests/engine/test_descriptors.py` runs every operator and compares what it does with its descriptor.
 """
 
@@ -59,6 +60,10 @@ class Operator(Generic[N]):
     is at most one row; None if no unique key is known.
     `content`: how the content of the output can be read from the state.
     `outputs_without_input(node)`: whether there can be output before there is any input.
+    `counts_errors(node)`: whether rows can be in error in this operator (`DataError.is_of_rows`). Then its step leaves them out and adds them to
+    `StepContext.errors`, if that is not None (error_rows.py).
+    `needs_append_only`: whether no input may retract, so that a view in which one can is refused.
+    `traces_in_recursion`: the number of traces that it uses, if it may be in the body of a Recursion; None if it may not.
     `text(node)`: what the node does, on one line, without its kind and inputs.
     `user_name(node)`: the name for users, for example "view totals"; None for an operator within a view."""
 
@@ -70,5 +75,8 @@ class Operator(Generic[N]):
     unique_key: Callable[[N, Sequence[Key | None]], Key | None]
     content: Content[N]
     outputs_without_input: Callable[[N], bool]
+    counts_errors: Callable[[N], bool]
+    needs_append_only: bool
+    traces_in_recursion: int | None
     text: Callable[[N], str]
     user_name: Callable[[N], str | None]

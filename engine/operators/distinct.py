@@ -91,6 +91,9 @@ DISTINCT = Operator(
     unique_key=lambda node, inputs: tuple(range(len(node.types))),
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=1,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -105,6 +108,9 @@ DEDUPLICATE = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=1,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: None,
 )

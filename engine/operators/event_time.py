@@ -145,6 +145,9 @@ LATEST_TIME = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=True,
+    traces_in_recursion=None,
     text=lambda node: f"of c{node.time}",
     user_name=lambda node: None,
 )
@@ -158,6 +161,9 @@ WATERMARK = Operator(
     unique_key=lambda node, inputs: None,  # it is told again in every step
     content=NoContent(),
     outputs_without_input=lambda node: True,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=_text_of_watermark,
     user_name=lambda node: None,
 )

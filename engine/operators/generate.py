@@ -63,6 +63,9 @@ GENERATE = Operator(
     unique_key=lambda node, inputs: None,
     content=ContentOfInput(lambda node, content: _generated(node, content)),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=0,
     text=_text,
     user_name=lambda node: None,
 )

@@ -89,6 +89,9 @@ JOIN = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: node.residual is not None,
+    needs_append_only=False,
+    traces_in_recursion=2,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
     user_name=lambda node: None,
 )

@@ -90,6 +90,9 @@ LAST_BY_KEY = Operator(
     unique_key=lambda node, inputs: node.key,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: f"source {node.handle}",
 )

@@ -89,6 +89,9 @@ MAP = Operator(
     unique_key=_unique_key_of_map,
     content=ContentOfInput(_content_of_map),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: True,
+    needs_append_only=False,
+    traces_in_recursion=0,
     text=_text_of_map,
     user_name=lambda node: None,
 )
@@ -102,6 +105,9 @@ REPLICATE = Operator(
     unique_key=lambda node, inputs: None,  # its rows have weights above 1
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=0,
     text=lambda node: f"c{node.times} times, without c{node.times}",
     user_name=lambda node: None,
 )
@@ -115,6 +121,9 @@ UNION = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=0,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -128,6 +137,9 @@ CONSTANT = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: True,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=_text_of_constant,
     user_name=lambda node: None,
 )

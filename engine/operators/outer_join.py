@@ -280,6 +280,9 @@ OUTER_JOIN = Operator(
     unique_key=_unique_key,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: node.single,
+    needs_append_only=False,
+    traces_in_recursion=2,
     text=_text,
     user_name=lambda node: None,
 )

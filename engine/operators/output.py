@@ -182,6 +182,9 @@ OUTPUT = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: (
         f"{node.handle} {node.mode}"
         + (f" by {words.columns(node.key)}" if node.key else "")

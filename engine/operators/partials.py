@@ -181,6 +181,9 @@ PARTIAL_AGGREGATE = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )
@@ -194,6 +197,9 @@ JOIN_PARTIALS = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
     user_name=lambda node: None,
 )
@@ -207,6 +213,9 @@ FINAL_AGGREGATE = Operator(
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content_of_final),
     outputs_without_input=lambda node: not node.group,
+    counts_errors=lambda node: True,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "s"),
     user_name=lambda node: None,
 )

@@ -60,6 +60,9 @@ PYTHON_MAP = Operator(
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # a view stores the results: a query does not call the functions again
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: True,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: ", ".join(f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls),
     user_name=lambda node: None,
 )

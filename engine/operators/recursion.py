@@ -19,8 +19,8 @@ are stored once, for all levels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,19 +28,12 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.errors import DataError
-from engine.model.circuit import Node, Recursion
-from engine.model.joins import Join, OuterJoin, SemiJoin
-from engine.model.rows import Deduplicate, Distinct, Generate, Map, Replicate, ScalarMap, Source, Union
-from engine.operators.arrangement import Key, on_one_worker
+from engine.model.circuit import Recursion
+from engine.model.node import NodeBase
+from engine.operators.arrangement import Everyone, Key, on_one_worker
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.distinct import DEDUPLICATE, DISTINCT
-from engine.operators.generate import GENERATE
-from engine.operators.join import JOIN
-from engine.operators.linear import MAP, REPLICATE, UNION
-from engine.operators.outer_join import OUTER_JOIN
-from engine.operators.scalar import SCALAR_MAP, tells_a_change, told_again
-from engine.operators.semi_join import SEMI_JOIN
+from engine.operators.scalar import tells_a_change, told_again
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
 
@@ -49,35 +42,8 @@ BODY_TRACES_FIRST = 1  # the traces from here on are those of the body's nodes, 
 BODY_TRACES_MAX = TRACES_MAX - BODY_TRACES_FIRST
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A kind of node that a body may have, and the number of its traces."""
-
-    operator: Operator[Any]
-    traces: int
-
-
-_PARTS: Mapping[type, _Part] = {
-    Map: _Part(MAP, 0),
-    Union: _Part(UNION, 0),
-    Replicate: _Part(REPLICATE, 0),
-    Generate: _Part(GENERATE, 0),
-    ScalarMap: _Part(SCALAR_MAP, 1),
-    Distinct: _Part(DISTINCT, 1),
-    Deduplicate: _Part(DEDUPLICATE, 1),
-    Join: _Part(JOIN, 2),
-    OuterJoin: _Part(OUTER_JOIN, 2),
-    SemiJoin: _Part(SEMI_JOIN, 3),
-}
-
-
-def foreign_nodes(body: Sequence[Node]) -> list[str]:
-    """The kinds of nodes that the body of a recursion cannot have."""
-    return sorted({node.kind for node in body if not isinstance(node, Source) and type(node) not in _PARTS})
-
-
-def traces_of(body: Sequence[Node]) -> int:
-    return sum(_PARTS[type(node)].traces for node in body if not isinstance(node, Source))
+Parts = Mapping[type[NodeBase], Operator[Any]]
+"""The operators that a body may have, by the type of their node."""
 
 
 class RecursionLimit(DataError):
@@ -98,12 +64,12 @@ class RecursionLimit(DataError):
         )
 
 
-def step_recursion(node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+def step_recursion(parts: Parts, node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """Raises RecursionLimit."""
     if not context.owns_keyless:
         return zset.empty(node.types)
     anchor, *others = inputs
-    body = _Body(node, context)
+    body = _Body(parts, node, context)
     if not anchor.num_rows and not any(body.tells_a_change(place, other) for place, other in enumerate(others)):
         return zset.empty(node.types)
     counts = _Counts(node, context)
@@ -177,28 +143,36 @@ class _Counts:
 class _Body:
     """The body's operators in one step. They run once in each round."""
 
-    def __init__(self, node: Recursion, context: StepContext) -> None:
+    def __init__(self, parts: Parts, node: Recursion, context: StepContext) -> None:
         self._nodes = node.body
+        self._parts = parts
         self._sources = len(node.inputs)
-        self._values = {place - 1 for part in node.body if isinstance(part, ScalarMap) for place in part.inputs[1:]}
+        self._values: set[int] = set()
         self._contexts: dict[int, StepContext] = {}
         only_grows = [all(context.append_only)] * self._sources
         first = BODY_TRACES_FIRST
         for index in range(self._sources, len(node.body)):
             part = node.body[index]
-            kind = _PARTS[type(part)]
+            operator = parts[type(part)]
             grow = tuple(only_grows[i] for i in part.inputs)
-            only_grows.append(all(grow) and kind.operator.retraction(part) is None)
+            only_grows.append(all(grow) and operator.retraction(part) is None)
             places: tuple[Key | None, ...] = ((),) * len(part.inputs)
+            exchanges = operator.arrange(part, places).exchanges
+            self._values |= {
+                i - 1 for i, told in zip(part.inputs, exchanges, strict=True) if isinstance(told, Everyone)
+            }
             self._contexts[index] = replace(context, append_only=grow, places=places, first_slot=first)
-            first += kind.traces
+            assert operator.traces_in_recursion is not None
+            first += operator.traces_in_recursion
 
     def run(self, changes: Sequence[pa.Table]) -> pa.Table:
         """The change of the body's output. `changes`: of the rows with levels, then of the other inputs."""
         made = list(changes)
         for index in range(self._sources, len(self._nodes)):
             part = self._nodes[index]
-            result = _PARTS[type(part)].operator.step(part, [made[i] for i in part.inputs], self._contexts[index])  # type: ignore[misc]
+            step = self._parts[type(part)].step
+            assert step is not None
+            result = step(part, [made[i] for i in part.inputs], self._contexts[index])
             made.append(result.cast(zset.schema_of(part.types)))
         return made[-1]
 
@@ -211,24 +185,33 @@ class _Body:
         return told_again(rows) if place in self._values else rows.slice(0, 0)
 
 
-def _retraction(node: Recursion) -> str | None:
-    reasons = (_PARTS[type(part)].operator.retraction(part) for part in node.body[len(node.inputs) :])
-    return next((reason for reason in reasons if reason is not None), None)
+def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
+    """The descriptor of a recursion whose body may have those of the operators that say so."""
+    parts = {operator.node: operator for operator in operators if operator.traces_in_recursion is not None}
 
+    def retraction(node: Recursion) -> str | None:
+        reasons = (parts[type(part)].retraction(part) for part in node.body[len(node.inputs) :])
+        return next((reason for reason in reasons if reason is not None), None)
 
-RECURSION = Operator(
-    node=Recursion,
-    step=step_recursion,
-    arrange=lambda node, inputs: on_one_worker(inputs),
-    retraction=_retraction,
-    keeps=lambda node, append_only: (
-        "what the joins of the recursive part keep, for all levels, and the number of rows of each level"
-    ),
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    outputs_without_input=lambda node: False,
-    text=lambda node: (
-        f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"
-    ),
-    user_name=lambda node: None,
-)
+    def step(node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+        return step_recursion(parts, node, inputs, context)
+
+    return Operator(
+        node=Recursion,
+        step=step,
+        arrange=lambda node, inputs: on_one_worker(inputs),
+        retraction=retraction,
+        keeps=lambda node, append_only: (
+            "what the joins of the recursive part keep, for all levels, and the number of rows of each level"
+        ),
+        unique_key=lambda node, inputs: None,
+        content=NoContent(),
+        outputs_without_input=lambda node: False,
+        counts_errors=lambda node: False,
+        needs_append_only=False,
+        traces_in_recursion=None,
+        text=lambda node: (
+            f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"
+        ),
+        user_name=lambda node: None,
+    )

@@ -217,6 +217,9 @@ SCALAR_VALUE = Operator(
     unique_key=lambda node, inputs: None,  # a value that has changed is told in two rows
     content=NoContent(),
     outputs_without_input=lambda node: True,
+    counts_errors=lambda node: True,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: "the one row, or nulls",
     user_name=lambda node: None,
 )
@@ -230,6 +233,9 @@ SCALAR_MAP = Operator(
     unique_key=_unique_key_of_map,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: True,
+    needs_append_only=False,
+    traces_in_recursion=1,
     text=_text_of_map,
     user_name=lambda node: None,
 )

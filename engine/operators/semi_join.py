@@ -243,6 +243,9 @@ SEMI_JOIN = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=3,
     text=_text,
     user_name=lambda node: None,
 )

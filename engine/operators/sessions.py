@@ -82,6 +82,9 @@ SESSIONS = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: f"c{node.window} by {words.columns(node.key)}",
     user_name=lambda node: None,
 )

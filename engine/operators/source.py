@@ -21,6 +21,9 @@ SOURCE = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=lambda node: node.handle + (" keyed" if node.keyed else "") + (" retracts" if node.retracts else ""),
     user_name=lambda node: f"source {node.handle}",
 )

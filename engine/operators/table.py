@@ -21,7 +21,7 @@ from engine.operators.outer_join import OUTER_JOIN
 from engine.operators.output import OUTPUT
 from engine.operators.partials import FINAL_AGGREGATE, JOIN_PARTIALS, PARTIAL_AGGREGATE
 from engine.operators.python_map import PYTHON_MAP
-from engine.operators.recursion import RECURSION
+from engine.operators.recursion import recursion_over
 from engine.operators.scalar import SCALAR_MAP, SCALAR_VALUE
 from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.sessions import SESSIONS
@@ -32,7 +32,7 @@ from engine.operators.top_k import TOP_K
 from engine.operators.view import VIEW
 from engine.operators.window import WINDOW
 
-OPERATORS: tuple[Operator[Any], ...] = (
+_OTHERS: tuple[Operator[Any], ...] = (
     SOURCE,
     LAST_BY_KEY,
     CONSTANT,
@@ -55,7 +55,6 @@ OPERATORS: tuple[Operator[Any], ...] = (
     WINDOW,
     GENERATE,
     SESSIONS,
-    RECURSION,
     LATEST_TIME,
     WATERMARK,
     CLOSING_AGGREGATE,
@@ -65,6 +64,8 @@ OPERATORS: tuple[Operator[Any], ...] = (
     VIEW,
     OUTPUT,
 )
+
+OPERATORS: tuple[Operator[Any], ...] = (*_OTHERS, recursion_over(_OTHERS))
 
 
 def by_node_type(operators: Iterable[Operator[Any]], kinds: Iterable[type]) -> Mapping[type[NodeBase], Operator[Any]]:

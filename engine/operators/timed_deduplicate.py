@@ -83,6 +83,9 @@ TIMED_DEDUPLICATE = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=True,
+    traces_in_recursion=None,
     text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
     user_name=lambda node: None,
 )

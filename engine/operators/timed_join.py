@@ -179,6 +179,9 @@ TIMED_JOIN = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=True,
+    traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,
 )

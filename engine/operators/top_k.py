@@ -186,6 +186,9 @@ TOP_K = Operator(
     # reads these alone.
     content=NoContent(),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,
 )

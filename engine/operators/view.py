@@ -106,6 +106,9 @@ VIEW = Operator(
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: node.stored and bool(node.key),
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=_text,
     user_name=lambda node: f"view {node.name}",
 )

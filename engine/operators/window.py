@@ -163,6 +163,9 @@ WINDOW = Operator(
     unique_key=_unique_key,
     content=ContentOfState(_content),
     outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,
 )

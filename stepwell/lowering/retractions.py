@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.analysis.retraction import retraction_origins, retraction_reason
 from engine.model.circuit import Circuit, Output, View
-from engine.model.event_time import ClosingAggregate, ClosingSessions, LatestTime, TimedDeduplicate, TimedJoin
+from engine.operators.table import operator_of
 
 
 def append_refusals(circuit: Circuit) -> dict[str, str]:
@@ -27,7 +27,7 @@ def watermark_refusals(circuit: Circuit) -> dict[str, str]:
     origins = retraction_origins(circuit)
     refusals: dict[str, str] = {}
     for index, node in enumerate(circuit.nodes):
-        if isinstance(node, LatestTime | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin):
+        if operator_of(node).needs_append_only:
             below = next((i for i in node.inputs if origins[i] is not None), None)
             if below is not None:
                 reason = retraction_reason(circuit, below)

@@ -14,7 +14,9 @@ from engine.model.circuit import Node, Recursion
 from engine.model.joins import Join, OuterJoin, SemiJoin
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
-from engine.operators.recursion import RecursionLimit, step_recursion
+from engine.operators.base import StepContext
+from engine.operators.recursion import RecursionLimit
+from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
@@ -102,6 +104,12 @@ def node_of(name: str, levels_max: int = LEVELS_MAX, rows_max: int = ROWS_MAX) -
     return node
 
 
+def stepped(node: Recursion, inputs: list[pa.Table], context: StepContext) -> pa.Table:
+    step = operator_of(node).step
+    assert step is not None
+    return step(node, inputs, context)
+
+
 class Runner:
     def __init__(self, node: Recursion, *, append_only: bool = False) -> None:
         self.node, self.store, self.append_only = node, DictStore(), append_only
@@ -111,7 +119,7 @@ class Runner:
 
     def step(self, anchor: Rows, edges: Rows) -> Rows:
         context = context_of(self.node, self.store, append_only=self.append_only)
-        change = step_recursion(self.node, [to_table(anchor, ROW), to_table(edges, ROW)], context)
+        change = stepped(self.node, [to_table(anchor, ROW), to_table(edges, ROW)], context)
         assert change.schema.equals(zset.schema_of(ROW))
         self.anchor, self.edges = plus(self.anchor, anchor), plus(self.edges, edges)
         self.content = plus(self.content, to_rows(change))
@@ -183,7 +191,7 @@ def test_too_many_rows_are_sparks_error_before_they_fill_the_memory() -> None:
 def test_another_worker_has_no_row() -> None:
     node = node_of("join")
     context = context_of(node, DictStore(), owns_keyless=False)
-    assert step_recursion(node, [to_table(Counter(), ROW), to_table(Counter(), ROW)], context).num_rows == 0
+    assert stepped(node, [to_table(Counter(), ROW), to_table(Counter(), ROW)], context).num_rows == 0
 
 
 def test_rows_of_many_steps_are_too_many_together() -> None:

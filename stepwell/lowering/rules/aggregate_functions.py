@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from base.text.months import YEAR_TO_MONTH, is_months
 from engine.accumulators.order_bytes import DESCENDING
 from engine.model.aggregates import AggregateFunction
+from engine.operators.aggregate_functions import FUNCTIONS
+from engine.operators.aggregate_types import list_of
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import holds_floating, normal
 from stepwell.lowering.trees import call, conjunction, literal
@@ -362,47 +362,12 @@ READERS: Mapping[str, Reader] = {
 
 def result_type(made: Call, argument: pa.DataType | None) -> pa.DataType:
     """Spark's type of the result of the engine's call. `argument` is None for count(*)."""
-    if made.function == "count":
-        return pa.int64()
-    assert argument is not None
-    value = argument if made.field is None else argument.field(made.field).type
-    if made.function in ("sum", "avg"):
-        return _of_sum(made.function, value)
-    if made.function in ("min", "max", "mode", "bit_and", "bit_or", "bit_xor", "listagg"):
-        return value
-    if made.function in ("collect_list", "collect_set", "first_k"):
-        return _list(value)
-    result = value if made.function == "percentile_approx" else pa.float64()
-    return _list(result) if made.many else result
-
-
-def _list(element: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.field("element", element))
-
-
-# Spark's types for decimals: a sum has ten more digits, and an average has four more digits after the point.
-_SUM_DIGITS_MORE = 10
-_AVERAGE_SCALE_MORE = 4
-
-
-def _of_sum(function: AggregateFunction, argument: pa.DataType) -> pa.DataType:
-    if pa.types.is_null(argument) or pa.types.is_duration(argument):
-        return YEAR_TO_MONTH if function == "avg" and is_months(argument) else argument
-    if pa.types.is_decimal(argument):
-        return _decimal(function, argument.precision, argument.scale)
-    if pa.types.is_floating(argument):
-        return pa.float64()
-    if pa.types.is_integer(argument):
-        return pa.int64() if function == "sum" else pa.float64()
-    raise UnsupportedPlan(
-        "Aggregate",
-        f"{function} of {argument} is not supported yet",
-        "Turn the value into a number first, for example months of an interval",
-    )
-
-
-def _decimal(function: str, precision: int, scale: int) -> pa.DataType:
-    most = DECIMAL_DIGITS_MAX
-    if function == "sum":
-        return pa.decimal128(min(precision + _SUM_DIGITS_MORE, most), scale)
-    return pa.decimal128(min(precision + _AVERAGE_SCALE_MORE, most), min(scale + _AVERAGE_SCALE_MORE, most))
+    value = pa.null() if argument is None else argument if made.field is None else argument.field(made.field).type
+    type_ = FUNCTIONS[made.function].type_of(value)
+    if type_ is None:
+        raise UnsupportedPlan(
+            "Aggregate",
+            f"{made.function} of {value} is not supported yet",
+            "Turn the value into a number first, for example months of an interval",
+        )
+    return list_of(type_) if made.many else type_

@@ -20,9 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.analysis.recursion_body import foreign_nodes, traces_of
 from engine.model.circuit import Node, Recursion
 from engine.model.rows import Source
-from engine.operators.recursion import BODY_TRACES_MAX, foreign_nodes, traces_of
+from engine.operators.recursion import BODY_TRACES_MAX
 from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
