@@ -100,8 +100,8 @@ def advance(
         read_ordered(plan, keys, batch.net, context, old, new)
     existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
     exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
-    before = _fitting(plan, keys, existed, results_of(plan, old), context.errors, sign=-1)
-    after = _fitting(plan, keys, exists, results_of(plan, new), context.errors, sign=1)
+    before = fitting(plan, keys, existed, results_of(plan, old), context.errors, sign=-1)
+    after = fitting(plan, keys, exists, results_of(plan, new), context.errors, sign=1)
     return _difference(plan, types, keys, before, after)
 
 
@@ -214,7 +214,7 @@ def check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
         raise negative_count(keys, int(np.flatnonzero(wrong)[0]))
 
 
-def _fitting(
+def fitting(
     plan: Plan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, sign: int
 ) -> tuple[Bools, list[Result]]:
     """(whether the group has a row, the results). A group of which a result does not fit its type is an error row: it has none, and is counted

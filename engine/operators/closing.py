@@ -20,7 +20,7 @@ import pyarrow as pa
 from engine.model.event_time import ClosingAggregate, ClosingSessions
 from engine.model.ordered import Sessions
 from engine.operators import words
-from engine.operators.aggregate import Batch, check_counts, fresh_totals, keys_of, overflow, stored_totals
+from engine.operators.aggregate import Batch, check_counts, fitting, fresh_totals, keys_of, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Plan, plan_of
 from engine.operators.aggregate_results import results_of
@@ -39,7 +39,8 @@ from engine.state.trace import Trace, as_rows, as_zset
 
 
 def step_closing_aggregate(node: ClosingAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """The rows of the groups that close. Raises ResultOverflow, which names the group."""
+    """The rows of the groups that close. Raises ResultOverflow, which names the group, unless the step counts error rows: then such a group is
+    counted when it closes, and has no row."""
     rows, told = inputs
     if not told.num_rows:
         return untold([rows], node.types)
@@ -80,11 +81,8 @@ def _closed(
     if not keys.count:
         return zset.empty(node.types)
     totals = stored_totals(plan, keys, context)
-    exists = np.flatnonzero(totals.sums[0] > 0)
-    results = results_of(plan, totals)
-    for call, result in zip(plan.calls, results, strict=True):
-        if not result.fits[exists].all():
-            raise overflow(call, keys, int(exists[np.flatnonzero(~result.fits[exists])[0]]))
+    fits, results = fitting(plan, keys, totals.sums[0] > 0, results_of(plan, totals), context.errors, sign=1)
+    exists = np.flatnonzero(fits)
     for trace in traces_of(plan, keys, context):
         forget(trace, rows_of_groups(trace, keys.columns, keys.hashes))
     columns = [*keys.arrays(exists), *(result.column.take(pa.array(exists)) for result in results)]
@@ -139,7 +137,7 @@ CLOSING_AGGREGATE = Operator(
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=NoContent(),
     outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
+    counts_errors=lambda node: bool(node.calls),
     needs_append_only=True,
     traces_in_recursion=None,
     text=_text_of_aggregate,

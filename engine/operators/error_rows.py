@@ -94,13 +94,16 @@ def left_out(
     rows: pa.Table,
     sign: int,
     types: Sequence[pa.DataType],
+    counted: Callable[[pa.Table], pa.Table] = lambda rows: rows,
 ) -> pa.Table:
-    """The results of the rows that do not fail. The others are added to `errors`. `compute` is `attempt` that raises if a row fails."""
+    """The results of the rows that do not fail. The others are added to `errors`. `compute` is `attempt` that raises if a row fails.
+    `counted`: what is counted of rows that fail, one row for each, if an operator adds columns to them that another step would not have."""
     done, failing = attempted(attempt, rows)
     if failing:
         wrong = zset.take_rows(rows, np.array(failing))
-        came = np.flatnonzero(sign * zset.weights_of(wrong) > 0)
-        errors.add(wrong, _raised(compute, wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
+        what = counted(wrong)
+        came = np.flatnonzero(sign * zset.weights_of(what) > 0)
+        errors.add(what, _raised(compute, wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
     return zset.add(done) if done else zset.empty(types)
 
 

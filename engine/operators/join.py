@@ -6,17 +6,18 @@ looked up in the other side's trace. A step costs the changed rows and the rows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from engine.expressions.evaluate import ExpressionError, evaluate
+from engine.expressions.evaluate import ExpressionError, evaluate, try_evaluate
 from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import left_out
 from engine.operators.keys import columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -43,15 +44,34 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     left_trace.append(as_rows(left), left_hashes)
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
     if node.residual is not None:
-        joined = _matching(joined, node.residual, node.types, context)
+        joined = matching(
+            joined if context.errors is None else zset.consolidate(joined), node.residual, node.types, context
+        )
     return zset.consolidate(joined)
 
 
-def _matching(pairs: pa.Table, condition: Expression, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
-    """The pairs for which the condition is true. Those for which it fails are counted if the step counts error rows."""
+def matching(
+    pairs: pa.Table,
+    condition: Expression,
+    types: Sequence[pa.DataType],
+    context: StepContext,
+    counted: Callable[[pa.Table], pa.Table] = lambda pairs: pairs,
+    sign: int = 1,
+) -> pa.Table:
+    """The pairs for which the condition is true. Those for which it fails match nothing, and are counted if the step counts error rows. `types`:
+    of the columns. `counted`: the joined rows of pairs with further columns (see left_out). `sign`: see ErrorRows.add."""
     if context.errors is None or not pairs.num_rows:
         return keep(pairs, condition, types)
-    return context.evaluate(condition, _every(types), zset.consolidate(pairs))
+    every = _every(types)
+    return left_out(
+        context.errors,
+        lambda part: try_evaluate(condition, every, part),
+        lambda row: evaluate(condition, every, row),
+        pairs,
+        sign,
+        types,
+        counted,
+    )
 
 
 def _every(types: Sequence[pa.DataType]) -> tuple[Expression, ...]:

@@ -33,7 +33,7 @@ from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
-from engine.operators.join import keep
+from engine.operators.join import matching
 from engine.operators.keys import distinct_keys, matchable, only
 from engine.operators.scalar import TooManyRows
 from engine.rows import zset
@@ -53,9 +53,9 @@ def step_outer_join(node: OuterJoin, inputs: Sequence[pa.Table], context: StepCo
     left, right, out = _sides(node, changes, context)
     if node.single and context.errors is not None:
         _count_several(left, right, context.errors, sign=-1)
-    one = _meet(node, left, right)
+    one = _meet(node, left, right, context)
     right.store(right.change.columns[:-1], right.weights, right.weights * one.partners, right.hashes)
-    two = _meet(node, right, left)
+    two = _meet(node, right, left, context)
     left.store(left.change.columns[:-1], left.weights, left.weights * two.partners, left.hashes)
     left.store_gains(one)
     right.store_gains(two)
@@ -164,8 +164,8 @@ def _sides(node: OuterJoin, changes: Sequence[pa.Table], context: StepContext) -
     return sides[LEFT], sides[RIGHT], out
 
 
-def _meet(node: OuterJoin, stays: _Side, comes: _Side) -> _Meeting:
-    """The stored rows of the side `stays` with the change of the side `comes`."""
+def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> _Meeting:
+    """The stored rows of the side `stays` with the change of the side `comes`. A pair in error is no match."""
     keys, hashes, group = distinct_keys(comes.change, comes.key, comes.hashes)
     stored = stays.rows_of(keys, hashes)
     stored_at, changed_at = _equal_keys(stored.group, group, len(hashes))
@@ -174,7 +174,8 @@ def _meet(node: OuterJoin, stays: _Side, comes: _Side) -> _Meeting:
     pairs = zset.build(columns, weights)
     if node.residual is not None and len(weights):
         numbered = zset.build([*columns, pa.array(stored_at), pa.array(changed_at)], weights)
-        kept = keep(numbered, node.residual, [*node.types, pa.int64(), pa.int64()])
+        types = [*node.types, pa.int64(), pa.int64()]
+        kept = matching(numbered, node.residual, types, context, lambda wrong: zset.project(wrong, range(len(columns))))
         stored_at, changed_at = (kept.column(len(columns) + i).to_numpy() for i in (0, 1))
         pairs = zset.project(kept, range(len(columns)))
     gained = stored.weights * _sums(stored_at, comes.weights[changed_at], len(stored.weights))
@@ -280,7 +281,7 @@ OUTER_JOIN = Operator(
     unique_key=_unique_key,
     content=NoContent(),
     outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.single,
+    counts_errors=lambda node: node.single or node.residual is not None,
     needs_append_only=False,
     traces_in_recursion=2,
     text=_text,

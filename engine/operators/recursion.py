@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from base.arrays import Int64s
 from engine.errors import DataError
@@ -33,6 +34,7 @@ from engine.model.node import NodeBase
 from engine.operators.arrangement import Everyone, Key, on_one_worker
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import ErrorRows
 from engine.operators.scalar import tells_a_change, told_again
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -46,18 +48,24 @@ Parts = Mapping[type[NodeBase], Operator[Any]]
 """The operators that a body may have, by the type of their node."""
 
 
-class RecursionLimit(DataError):
-    """A recursion has more levels or more rows than it may have. Spark fails too."""
+class LevelLimit(DataError):
+    """A recursion has rows in a level that it may not have. Spark fails too. These are the error rows."""
+
+    is_of_rows = True
 
     @classmethod
-    def of_levels(cls, levels_max: int) -> RecursionLimit:
+    def of(cls, levels_max: int) -> LevelLimit:
         return cls(
             f"[RECURSION_LEVEL_LIMIT_EXCEEDED] Recursion level limit {levels_max} reached but query has not exhausted.",
             "Bound the depth in the recursive part (WHERE level < n), or allow more: WITH RECURSIVE name MAX RECURSION LEVEL n AS (...).",
         )
 
+
+class RowLimit(DataError):
+    """A recursion has more rows than it may have. Spark fails too. No row can be left out so that the others go on (docs/decisions/0089)."""
+
     @classmethod
-    def of_rows(cls, rows_max: int) -> RecursionLimit:
+    def of(cls, rows_max: int) -> RowLimit:
         return cls(
             f"[RECURSION_ROW_LIMIT_EXCEEDED] Recursion row limit {rows_max} reached but query has not exhausted.",
             "Take fewer rows into the recursion, or bound its depth.",
@@ -65,7 +73,8 @@ class RecursionLimit(DataError):
 
 
 def step_recursion(parts: Parts, node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """Raises RecursionLimit."""
+    """Raises LevelLimit and RowLimit, and the errors of the body's operators. If the step counts error rows, those of the body are counted, and
+    the rows of the first level that may have none; only RowLimit is raised."""
     if not context.owns_keyless:
         return zset.empty(node.types)
     anchor, *others = inputs
@@ -85,9 +94,20 @@ def step_recursion(parts: Parts, node: Recursion, inputs: Sequence[pa.Table], co
             break
         whole.append(change)
     assert not change.num_rows, "a round changed a level that was final"
-    counts.check_levels()
+    if context.errors is None:
+        counts.check_levels()
     counts.save(context)
-    return zset.consolidate(zset.project(zset.add(whole), range(len(node.types))))
+    rows = _without_last_level(node, zset.consolidate(zset.add(whole)), context.errors)
+    return zset.consolidate(zset.project(rows, range(len(node.types))))
+
+
+def _without_last_level(node: Recursion, rows: pa.Table, errors: ErrorRows | None) -> pa.Table:
+    """The rows of the levels that may have rows. Those of the level after them are error rows."""
+    if errors is None or not rows.num_rows:
+        return rows
+    beyond = pa.array(_levels_of(rows) >= node.levels_max)
+    errors.add(rows.filter(beyond), LevelLimit.of(node.levels_max))
+    return rows.filter(pc.invert(beyond))
 
 
 def _with_levels(rows: pa.Table, levels: Int64s) -> pa.Table:
@@ -123,14 +143,14 @@ class _Counts:
         np.add.at(self._now, _levels_of(change), zset.weights_of(change))
 
     def check_rows(self, final: int) -> None:
-        """Raises RecursionLimit if the levels up to `final`, which no later round changes, have too many rows. So a recursion that multiplies
+        """Raises RowLimit if the levels up to `final`, which no later round changes, have too many rows. So a recursion that multiplies
         its rows ends before they fill the memory."""
         if int(self._now[: final + 1].sum()) >= self._node.rows_max:
-            raise RecursionLimit.of_rows(self._node.rows_max)
+            raise RowLimit.of(self._node.rows_max)
 
     def check_levels(self) -> None:
         if self._now[-1]:
-            raise RecursionLimit.of_levels(self._node.levels_max)
+            raise LevelLimit.of(self._node.levels_max)
 
     def save(self, context: StepContext) -> None:
         delta = self._now - self._stored
@@ -207,7 +227,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
         unique_key=lambda node, inputs: None,
         content=NoContent(),
         outputs_without_input=lambda node: False,
-        counts_errors=lambda node: False,
+        counts_errors=lambda node: True,
         needs_append_only=False,
         traces_in_recursion=None,
         text=lambda node: (

@@ -25,7 +25,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.join import keep
+from engine.operators.join import matching
 from engine.operators.keys import PlacedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -98,15 +98,15 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     keys, hashes, _ = distinct_keys(right, node.right_key, right_hashes)
     touched = zset.consolidate(as_zset(left_trace.probe(keys, hashes).rows))
     touched_hashes = left_key.hashes(touched)
-    before = _match_counts(node, touched, touched_hashes, right_trace) > 0
+    before = _match_counts(node, touched, touched_hashes, right_trace, context, sign=-1) > 0
     right_trace.append(as_rows(right), right_hashes)
     # Rows that leave have never met the rows that come, so no condition is evaluated for the two.
     touched_leaves, leaves = _leaving(touched, left)
-    after = _match_counts(node, touched, touched_hashes, right_trace, ~touched_leaves) > 0
+    after = _match_counts(node, touched, touched_hashes, right_trace, context, ~touched_leaves) > 0
     sign = -1 if node.anti else 1
     out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
     left_hashes = left_key.hashes(left)
-    present = _match_counts(node, left, left_hashes, right_trace, ~leaves) > 0
+    present = _match_counts(node, left, left_hashes, right_trace, context, ~leaves) > 0
     out.append(only(left, present != node.anti))
     left_trace.append(as_rows(left), left_hashes)
     return out
@@ -126,22 +126,33 @@ def _leaving(stored: pa.Table, change: pa.Table) -> tuple[Bools, Bools]:
 
 
 def _match_counts(
-    node: SemiJoin, left: pa.Table, hashes: Hashes, right_trace: Trace, asked: Bools | None = None
+    node: SemiJoin,
+    left: pa.Table,
+    hashes: Hashes,
+    right_trace: Trace,
+    context: StepContext,
+    asked: Bools | None = None,
+    sign: int = 1,
 ) -> Int64s:
     """For every left row, the number of right rows that match it and satisfy the residual; 0 for rows that are not `asked` for. `hashes`: of
-    the left rows' keys."""
+    the left rows' keys. A pair in error is no match, and counts with `sign` times the weights of both rows."""
     assert node.residual is not None
     counts = np.zeros(left.num_rows, dtype=np.int64)
     if asked is not None and not asked.all():
-        counts[asked] = _match_counts(node, only(left, asked), hashes[asked], right_trace)
+        counts[asked] = _match_counts(node, only(left, asked), hashes[asked], right_trace, context, None, sign)
         return counts
     matches = right_trace.probe(columns_at(left, node.left_key), hashes)
     if not len(matches.probe):
         return counts
     rows = zset.take_rows(left, matches.probe)
-    columns = [*rows.columns[:-1], *matches.rows.columns[:-1], pa.array(matches.probe)]
-    pairs = zset.build(columns, matches.rows.columns[-1].to_numpy())
-    kept = keep(pairs, node.residual, _types(pairs))
+    joined, weights = [*rows.columns[:-1], *matches.rows.columns[:-1]], zset.weights_of(left)
+    pairs = zset.build([*joined, pa.array(matches.probe)], matches.rows.columns[-1].to_numpy())
+
+    def counted(wrong: pa.Table) -> pa.Table:
+        of_left = weights[wrong.column(len(joined)).to_numpy()]
+        return zset.build(wrong.columns[: len(joined)], zset.weights_of(wrong) * of_left)
+
+    kept = matching(pairs, node.residual, _types(pairs), context, counted, sign)
     np.add.at(counts, kept.columns[-2].to_numpy(), zset.weights_of(kept))
     return counts
 
@@ -243,7 +254,7 @@ SEMI_JOIN = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
+    counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,
     traces_in_recursion=3,
     text=_text,

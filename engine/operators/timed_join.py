@@ -25,7 +25,7 @@ from engine.operators.arrangement import Arrangement, Key, by_join_key, told_to_
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.event_time import Mark, mark_of, passed, punctual, times_of, untold
-from engine.operators.join import keep, pairs_of
+from engine.operators.join import matching, pairs_of
 from engine.operators.keys import PlacedKey, columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -44,10 +44,10 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
     right.store()
     parts = [left.paired_with(right), right.paired_with(left)]
     left.store()
-    joined = zset.add([part.cast(zset.schema_of(node.types)) for part in parts])
+    joined = zset.consolidate(zset.add([part.cast(zset.schema_of(node.types)) for part in parts]))
     if node.residual is not None:
-        joined = keep(joined, node.residual, node.types)
-    joined = zset.consolidate(joined)
+        joined = matching(joined, node.residual, node.types, context)
+        joined = zset.consolidate(joined)
     out = [joined]
     for side in (left, right):
         side.count_pairs(joined)
@@ -179,7 +179,7 @@ TIMED_JOIN = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
+    counts_errors=lambda node: node.residual is not None,
     needs_append_only=True,
     traces_in_recursion=None,
     text=_text,

@@ -22,6 +22,7 @@ from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Operator
+from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
 from engine.operators.window_functions import call_values
 from engine.operators.window_order import Rows, Sorted, sort_rows
@@ -48,7 +49,10 @@ def step_window(node: Window, inputs: Sequence[pa.Table], context: StepContext) 
     after[len(stored.probe) :] = zset.weights_of(delta)
     rows, (before, after) = _sorted(node, columns, np.concatenate([stored.probe, partition]), [before, after])
     trace.append(as_rows(delta), of_rows)
-    return _difference(node, _Computed(node, rows, before), _Computed(node, rows, after))
+    computed = _Computed(node, rows, before), _Computed(node, rows, after)
+    for side, sign in zip(computed, (-1, 1), strict=True):
+        side.count_errors(context.errors, sign)
+    return _difference(node, *computed)
 
 
 def _partitions(node: Window, rows: pa.Table, hashes: Hashes) -> tuple[pa.Table, Hashes, Int64s]:
@@ -86,11 +90,26 @@ class _Computed:
             )
         self.rows: Rows = rows.expanded(self.weights)
         self.first = np.cumsum(self.weights) - self.weights
-        self.values = call_values(node, self.rows)
+        self.values, self._wrong = call_values(node, self.rows)
 
-    def given(self, kept: Bools | None, sign: int) -> pa.Table:
-        """The rows for which `kept` is true, all if it is None, with their values and a weight of `sign`."""
-        chosen = np.flatnonzero(kept) if kept is not None else np.arange(self.rows.count)
+    def count_errors(self, errors: ErrorRows | None, sign: int) -> None:
+        """Counts the rows for which a call raises. If nothing is counted, the error is raised. `sign`: see ErrorRows.add."""
+        if self._wrong is None:
+            return
+        if errors is None:
+            raise self._wrong.error
+        at = pa.array(self.rows.at[self._wrong.rows])
+        rows = zset.build([column.take(at) for column in self.rows.of.table], np.ones(len(at), np.int64))
+        errors.add(rows, self._wrong.error, sign)
+
+    @property
+    def right(self) -> Bools:
+        """The rows that are not in error."""
+        return np.ones(self.rows.count, np.bool_) if self._wrong is None else ~self._wrong.rows
+
+    def given(self, kept: Bools, sign: int) -> pa.Table:
+        """The rows for which `kept` is true, with their values and a weight of `sign`."""
+        chosen = np.flatnonzero(kept)
         at = pa.array(self.rows.at[chosen])
         values = [zset.take(column, pa.array(chosen)) for column in self.values]
         return zset.build([*(column.take(at) for column in self.rows.of.table), *values], np.full(len(chosen), sign))
@@ -107,7 +126,8 @@ def _difference(node: Window, before: _Computed, after: _Computed) -> pa.Table:
         [column.take(pa.array(new)) for column in identity_columns(after.values)],
         len(number),
     )
-    gone, come = np.ones(before.rows.count, np.bool_), np.ones(after.rows.count, np.bool_)
+    gone, come = before.right, after.right
+    same &= gone[old] & come[new]
     gone[old[same]] = False
     come[new[same]] = False
     change = zset.add([zset.empty(node.types), before.given(gone, -1), after.given(come, 1)])
@@ -122,7 +142,8 @@ def _content(node: Window, types: Sequence[pa.DataType], context: StepContext) -
     _, _, partition = _partitions(node, stored, hash_keys(stored, node.partition))
     columns = [column.combine_chunks() for column in stored.columns[:-1]]
     rows, (weights,) = _sorted(node, columns, partition, [stored.columns[-1].to_numpy()])
-    return zset.consolidate(zset.add([zset.empty(node.types), _Computed(node, rows, weights).given(None, 1)]))
+    computed = _Computed(node, rows, weights)
+    return zset.consolidate(zset.add([zset.empty(node.types), computed.given(computed.right, 1)]))
 
 
 def _unique_key(node: Window, inputs: Sequence[Key | None]) -> Key | None:
@@ -163,7 +184,7 @@ WINDOW = Operator(
     unique_key=_unique_key,
     content=ContentOfState(_content),
     outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
+    counts_errors=lambda node: True,
     needs_append_only=False,
     traces_in_recursion=None,
     text=_text,

@@ -8,6 +8,7 @@ of 2**k neighbours is that of two times 2**(k-1) of them, and a frame is covered
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,41 +18,55 @@ from base.arrays import Bools, Int64s
 from engine.accumulators import doubles, integers, order
 from engine.accumulators.canonical import canonical, one_nan
 from engine.accumulators.doubles import Digits
+from engine.errors import DataError
 from engine.model.aggregates import AggregateCall, AggregateFunction
 from engine.model.node import Column
-from engine.model.ordered import Window, WindowCall
+from engine.model.ordered import Frame, Window, WindowCall
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import Extreme, Feed, Plan, plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_totals import Totals, zero_totals
-from engine.operators.window_order import Bounds, Rows
+from engine.operators.window_order import Bounds, RangeExceeded, Rows
 from engine.rows import zset
 
 
-def call_values(node: Window, rows: Rows) -> list[pa.Array]:
-    """One column per call, with the value of every row. Raises ResultOverflow and DataError where Spark's ANSI mode fails."""
+class Wrong(NamedTuple):
+    """The rows that are in error: for which a call raises in Spark's ANSI mode. `error`: that of one of them."""
+
+    rows: Bools
+    error: DataError
+
+
+def call_values(node: Window, rows: Rows) -> tuple[list[pa.Array], Wrong | None]:
+    """(one column per call with the value of every row, the rows that are in error if there are any). Those have any value."""
     columns: list[pa.Array | None] = [None] * len(node.calls)
-    by_frame: dict[object, list[int]] = {}
+    found: list[Wrong] = []
+    by_frame: dict[Frame, list[int]] = {}
     for number, call in enumerate(node.calls):
-        if call.function in ("count", "sum", "avg", "min", "max"):
-            by_frame.setdefault(call.frame, []).append(number)
+        rank = _RANKS.get(call.function)
+        if rank is not None:
+            columns[number] = pa.array(rank(call, rows)).cast(call.type)
+        elif call.function == "lead":
+            columns[number] = _lead(call, rows)
         else:
-            columns[number] = _values(node, call, rows)
-    for numbers in by_frame.values():
-        calls = [node.calls[number] for number in numbers]
-        totals = _frame_totals(calls, rows, rows.bounds(calls[0].frame, node.order))
-        for number, column in zip(numbers, totals, strict=True):
-            columns[number] = column
-    return [column for column in columns if column is not None]
+            by_frame.setdefault(call.frame, []).append(number)
+    for frame, numbers in by_frame.items():
+        bounds, exceeding = rows.bounds(frame, node.order)
+        if exceeding is not None:
+            found.append(Wrong(exceeding, RangeExceeded.of()))
+        totals = [number for number in numbers if node.calls[number].function not in _NTH]
+        for number in set(numbers).difference(totals):
+            columns[number] = _nth(node.calls[number], rows, *bounds)
+        if totals:
+            made, overflowing = _frame_totals([node.calls[number] for number in totals], rows, bounds)
+            found += [] if overflowing is None else [overflowing]
+            for number, column in zip(totals, made, strict=True):
+                columns[number] = column
+    wrong = Wrong(np.logical_or.reduce([each.rows for each in found]), found[0].error) if found else None
+    return [column for column in columns if column is not None], wrong
 
 
-def _values(node: Window, call: WindowCall, rows: Rows) -> pa.Array:
-    rank = _RANKS.get(call.function)
-    if rank is not None:
-        return pa.array(rank(call, rows)).cast(call.type)
-    if call.function == "lead":
-        return _lead(call, rows)
-    return _nth(call, rows, *rows.bounds(call.frame, node.order))
+_NTH = ("first_value", "last_value", "nth_value")
 
 
 # Ranks
@@ -150,12 +165,13 @@ def _taken(values: pa.Array, place: Int64s, inside: Bools) -> pa.Array:
 # Totals of frames
 
 
-def _frame_totals(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) -> list[pa.Array]:
-    """The calls over one frame. Neighbouring rows with the same frame share its total."""
+def _frame_totals(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) -> tuple[list[pa.Array], Wrong | None]:
+    """The calls over one frame. Neighbouring rows with the same frame share its total. A total that does not fit its type is wrong."""
     low, high = bounds
     new = np.ones(rows.count, np.bool_)
     new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
-    frames, frame = (low[new], high[new]), pa.array(np.cumsum(new) - 1)
+    number = np.cumsum(new) - 1
+    frames, frame = (low[new], high[new]), pa.array(number)
     aggregates = tuple(
         AggregateCall(_aggregate(call), call.argument, False, call.type, signed_zeros=call.signed_zeros)
         for call in calls
@@ -166,12 +182,15 @@ def _frame_totals(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) -> li
     for feed in plan.feeds:
         _add_feed(plan, feed, _Argument(rows, feed.argument, frames), totals)
     results = results_of(plan, totals)
-    if not all(result.fits.all() for result in results):
-        raise ResultOverflow(
-            "A sum or average of a window exceeds the type of its result.",
-            "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong.",
-        )
-    return [zset.take(result.column, frame) for result in results]
+    columns = [zset.take(result.column, frame) for result in results]
+    fits = np.logical_and.reduce([result.fits for result in results])
+    if fits.all():
+        return columns, None
+    error = ResultOverflow(
+        "A sum or average of a window exceeds the type of its result.",
+        "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong.",
+    )
+    return columns, Wrong(~fits[number], error)
 
 
 def _aggregate(call: WindowCall) -> AggregateFunction:

@@ -77,33 +77,63 @@ class Rows:
         """The column's value in every row."""
         return self.of.table[column].take(pa.array(self.at))
 
-    def bounds(self, frame: Frame, key: Sequence[SortKey]) -> Bounds:
-        """The frame of every row. `key`: the window's order. Raises DataError if a bound of a range exceeds the type of the order."""
+    def bounds(self, frame: Frame, key: Sequence[SortKey]) -> tuple[Bounds, Bools | None]:
+        """(the frame of every row, the rows for which Spark fails because a bound exceeds the type of the order; None if there is none). `key`:
+        the window's order."""
         if frame.unit == "rows":
             low = self.start if frame.low is None else np.maximum(self.here + int(frame.low), self.start)
             high = self.end if frame.high is None else np.minimum(self.here + int(frame.high) + 1, self.end)
             low = np.minimum(low, self.end)
-        else:
-            low = self._range_end(frame.low, key, upper=False)
-            high = self._range_end(frame.high, key, upper=True)
-        return low, np.maximum(low, high)
+            return (low, np.maximum(low, high)), None
+        low, too_low = self._range_end(frame.low, key, upper=False)
+        high, too_high = self._range_end(frame.high, key, upper=True)
+        wrong = self._computed_bounds(frame, (low, high), too_low, too_high)
+        return (low, np.maximum(low, high)), wrong
 
-    def _range_end(self, distance: int | float | None, key: Sequence[SortKey], *, upper: bool) -> Int64s:
-        """One bound of a range, for every row. A null has no distance from a value: the frame of a null is the nulls."""
+    def _computed_bounds(
+        self, frame: Frame, bounds: Bounds, too_low: Bools | None, too_high: Bools | None
+    ) -> Bools | None:
+        """The rows whose lower bound (`too_low`) or upper bound (`too_high`) exceeds the type of the order, and is computed by Spark.
+
+        Spark goes through a partition in order and takes rows into the frame until one is behind the upper bound. It computes that bound only
+        while there are rows that it has not taken yet, and the lower bound only for the first row of a frame, or for one that comes into it.
+        So the bounds of a row depend on the frame of the row before it."""
+        if too_low is None and too_high is None:
+            return None
+        first = self.here == self.start
+        before = np.maximum(self.here - 1, 0)
+        low_before, high_before = (np.where(first, self.start, bound[before]) for bound in bounds)
+        wrong = np.zeros(self.count, np.bool_)
+        if too_high is not None:
+            wrong |= too_high & (high_before < self.end)
+        if too_low is not None and frame.high is None:
+            wrong |= too_low & (low_before < self.end)
+        elif too_low is not None:
+            wrong |= too_low & ((low_before < high_before) | (bounds[1] > high_before))
+        return wrong if wrong.any() else None
+
+    def _range_end(
+        self, distance: int | float | None, key: Sequence[SortKey], *, upper: bool
+    ) -> tuple[Int64s, Bools | None]:
+        """(one bound of a range for every row, the rows for which it exceeds the type of the order; None if there is none). A null has no
+        distance from a value: the frame of a null is the nulls."""
         if distance is None:
-            return self.end if upper else self.start
+            return (self.end if upper else self.start), None
         peers = self.peer_end if upper else self.peer_start
         if not distance:
-            return peers
+            return peers, None
         (by,) = key
         column = self.of.table[by.column]
         known = column.is_valid().to_numpy(zero_copy_only=False)[self.at]
         rows = np.flatnonzero(known)
         values = canonical(column.take(pa.array(self.at[rows])))
-        targets = _codes(_moved(values, distance if by.ascending else -distance), ascending=by.ascending)
+        moved, beyond = _moved(values, distance if by.ascending else -distance)
+        targets = _codes(moved, ascending=by.ascending)
         own, partition = _codes(values, ascending=by.ascending), self.of.partition[self.at[rows]]
-        # A target goes before the values that equal it, or behind them. Then it stands where its frame begins or ends.
+        # A target goes before the values that equal it, or behind them. Then it stands where its frame begins or ends. One that exceeds the
+        # type goes before or behind all values.
         side = np.repeat([1, 2 if upper else 0], len(rows))
+        side[len(rows) :][beyond] = 2 if distance > 0 else 0
         order_ = np.lexsort((side, np.concatenate([own, targets]), np.concatenate([partition, partition])))
         is_target = order_ >= len(rows)
         before = np.cumsum(~is_target)[is_target]
@@ -116,7 +146,11 @@ class Rows:
         first = np.minimum(found, len(rows) - 1)
         inside = (found < len(rows)) & (partition[first] == partition)
         result[rows] = np.where(inside, place[first], ends)
-        return result
+        if not beyond.any() or pa.types.is_decimal(values.type):  # for decimals, Spark computes a bound without a limit
+            return result, None
+        exceeds = np.zeros(self.count, np.bool_)
+        exceeds[rows] = beyond
+        return result, exceeds
 
 
 def sort_rows(
@@ -152,32 +186,39 @@ def _codes(values: pa.Array, *, ascending: bool) -> Int64s:
     return codes if ascending else ~codes
 
 
-def _moved(values: pa.Array, distance: int | float) -> pa.Array:
-    """The values at this distance, in their type."""
+class RangeExceeded(DataError):
+    """A bound of a RANGE frame, which is a value of the order and a distance, exceeds the type of the order. Spark fails too."""
+
+    is_of_rows = True
+
+    @classmethod
+    def of(cls) -> RangeExceeded:
+        return cls(
+            "A bound of a window's RANGE frame exceeds the type of its ORDER BY.",
+            "Spark's ANSI mode fails here too: cast the column to a wider type.",
+        )
+
+
+def _moved(values: pa.Array, distance: int | float) -> tuple[pa.Array, Bools]:
+    """(the values at this distance in their type, for which of them it exceeds the type). In place of those stands the last value of the type,
+    or the first one."""
     type_ = values.type
     if pa.types.is_floating(type_):
         numbers = values.to_numpy(zero_copy_only=False)
         with np.errstate(over="ignore"):
-            return canonical(pa.array(numbers + np.array(distance, numbers.dtype), type_, from_pandas=False))
-    codes = order.codes_of(values)
+            moved = canonical(pa.array(numbers + np.array(distance, numbers.dtype), type_, from_pandas=False))
+        return moved, np.zeros(len(values), np.bool_)
+    codes, far = order.codes_of(values), int(distance)
+    lowest, highest = order.BELOW_ALL, order.ABOVE_ALL
     if pa.types.is_integer(type_):
         lowest, highest = int(np.iinfo(type_.to_pandas_dtype()).min), int(np.iinfo(type_.to_pandas_dtype()).max)
     elif pa.types.is_date32(type_):
         lowest, highest = int(np.iinfo(np.int32).min), int(np.iinfo(np.int32).max)
-    else:
-        lowest, highest = order.BELOW_ALL, order.ABOVE_ALL
-    if abs(distance) > order.ABOVE_ALL or _exceeds(codes, int(distance), lowest, highest):
-        raise DataError(
-            "A bound of a window's RANGE frame exceeds the type of its ORDER BY.",
-            "Spark's ANSI mode fails here too: cast the column to a wider type.",
-        )
-    return order.values_of(codes + int(distance), type_, np.ones(len(codes), np.bool_))
-
-
-def _exceeds(codes: Int64s, distance: int, lowest: int, highest: int) -> bool:
-    if not len(codes):
-        return False
-    return int(codes.max()) + distance > highest or int(codes.min()) + distance < lowest
+    # NumPy compares with a Python integer of any size exactly.
+    beyond: Bools = codes > highest - far if far > 0 else codes < lowest - far
+    last = highest if far > 0 else lowest
+    codes = np.where(beyond, last, codes + (far if not beyond.all() else 0))
+    return order.values_of(codes, type_, np.ones(len(codes), np.bool_)), beyond
 
 
 def _runs(new: Bools) -> Bounds:

@@ -19,9 +19,10 @@ from engine.errors import TaskLost
 from engine.expressions.evaluate import ExpressionError
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_values import ListTooLong
-from engine.operators.recursion import RecursionLimit
+from engine.operators.recursion import LevelLimit, RowLimit
 from engine.operators.scalar import TooManyRows
 from engine.operators.view import SeveralRows
+from engine.operators.window_order import RangeExceeded
 from engine.python.errors import FunctionError, FunctionUnusable
 from engine.resident.messages import WireFault
 from io_kafka import errors as of_kafka
@@ -43,7 +44,9 @@ REGISTERED: Mapping[str, type[Fault]] = {
         ResultOverflow,
         ListTooLong,
         TooManyRows,
-        RecursionLimit,
+        LevelLimit,
+        RowLimit,
+        RangeExceeded,
         SeveralRows,
         FormatError,
         of_kafka.BadOption,

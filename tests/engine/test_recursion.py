@@ -15,7 +15,7 @@ from engine.model.joins import Join, OuterJoin, SemiJoin
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
 from engine.operators.base import StepContext
-from engine.operators.recursion import RecursionLimit
+from engine.operators.recursion import LevelLimit, RowLimit
 from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.state.store import DictStore
@@ -167,7 +167,7 @@ def test_a_level_beyond_the_limit_is_sparks_error() -> None:
     runner.node = replace(runner.node, body=(*SOURCES, JOIN, _project(2, column(4), bound=99)))
     runner.step(Counter({(0, 0): 1}), Counter(chain[:3]))
     assert len(runner.content) == 4
-    with pytest.raises(RecursionLimit, match=r"RECURSION_LEVEL_LIMIT_EXCEEDED.* limit 4 "):
+    with pytest.raises(LevelLimit, match=r"RECURSION_LEVEL_LIMIT_EXCEEDED.* limit 4 "):
         runner.step(Counter(), Counter(chain[3:]))
 
 
@@ -184,7 +184,7 @@ def test_too_many_rows_are_sparks_error_before_they_fill_the_memory() -> None:
     runner = Runner(
         replace(node_of("join", levels_max=100, rows_max=1000), body=(*SOURCES, JOIN, _project(2, column(4), 99)))
     )
-    with pytest.raises(RecursionLimit, match=r"RECURSION_ROW_LIMIT_EXCEEDED.* limit 1000 "):
+    with pytest.raises(RowLimit, match=r"RECURSION_ROW_LIMIT_EXCEEDED.* limit 1000 "):
         runner.step(Counter({(0, 0): 1}), Counter({(0, 0): 2}))
 
 
@@ -198,5 +198,5 @@ def test_rows_of_many_steps_are_too_many_together() -> None:
     runner = Runner(node_of("join", rows_max=10))
     for step in range(9):
         runner.step(Counter({(step, 0): 1}), Counter())
-    with pytest.raises(RecursionLimit, match="RECURSION_ROW_LIMIT_EXCEEDED"):
+    with pytest.raises(RowLimit, match="RECURSION_ROW_LIMIT_EXCEEDED"):
         runner.step(Counter({(9, 0): 1}), Counter())
