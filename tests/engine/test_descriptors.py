@@ -30,7 +30,7 @@ from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, table_prefix
-from tests.engine.every_kind import PARTITIONS, every_kind, history, rows_everywhere
+from tests.engine.every_kind import OF_EVENT_TIME, PARTITIONS, every_kind, history, rows_everywhere
 from tests.engine.zsets import Rows, plus, to_rows
 
 CIRCUIT = every_kind()
@@ -229,3 +229,23 @@ def test_an_incomplete_table_of_operators_is_refused() -> None:
         by_node_type([*OPERATORS, replace(DISTINCT)], kinds)
     with pytest.raises(TypeError, match="Distinct has a descriptor, but is not in the union Node"):
         by_node_type(OPERATORS, [kind for kind in kinds if kind is not Distinct])
+
+
+def test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says() -> None:
+    """With too few, two nodes of a body would write into one trace."""
+    used: dict[str, int] = {}
+    for store in (nodes_after(seed).store for seed in range(6)):
+        for index, node in enumerate(CIRCUIT.nodes):
+            tables = range(TABLE_FIRST + index * TRACES_MAX, TABLE_FIRST + (index + 1) * TRACES_MAX)
+            some = [
+                i for i, table in enumerate(tables) if any(k.startswith(table_prefix(table)) for k in store.records)
+            ]
+            used[node.kind] = max(used.get(node.kind, 0), *(slot + 1 for slot in some), 0)
+    for operator in OPERATORS:
+        if operator.traces_in_recursion is not None:
+            assert used[operator.node.__name__] <= operator.traces_in_recursion, operator.node.__name__
+
+
+def test_an_operator_that_needs_inputs_that_only_insert_reads_event_time() -> None:
+    needing = {operator.node for operator in OPERATORS if operator.needs_append_only}
+    assert needing == OF_EVENT_TIME - {Watermark}

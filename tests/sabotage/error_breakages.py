@@ -7,6 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 ERROR_ROWS, OUTPUT = "engine/operators/error_rows.py", "engine/operators/output.py"
 VIEWS, LOG = "coordinator/views_in_error.py", "io_kafka/step_log/state.py"
 UNIT = "tests/engine/test_error_rows.py"
+OPERATORS = "tests/engine/test_errors_of_operators.py"
 TEST = "tests/end_to_end/test_views_in_error.py"
 EVERY = (f"{TEST}::test_every_kind_of_node_counts_its_errors_until_they_end",)
 
@@ -200,5 +201,101 @@ ERRORS = (
             ),
         ),
         (f"{UNIT}::test_rows_with_several_matches_are_counted",),
+    ),
+    Breakage(
+        "pairs-in-error-before-not-subtracted",
+        "A semi join adds the pairs that fail in the rows of now and does not subtract those of before.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/semi_join.py",
+                "touched_hashes, right_trace, context, sign=-1) > 0",
+                "touched_hashes, right_trace, context) > 0",
+            ),
+        ),
+        (f"{OPERATORS}::test_pairs_for_which_a_condition_fails_are_counted[anti join]",),
+    ),
+    Breakage(
+        "pairs-in-error-of-rows-counted-once",
+        "A semi join counts a pair that fails with the weight of its right row, however often the left row is there.",
+        "the batch answer",
+        (Edit("engine/operators/semi_join.py", "zset.weights_of(wrong) * of_left)", "zset.weights_of(wrong))"),),
+        (f"{OPERATORS}::test_pairs_for_which_a_condition_fails_are_counted[semi join]",),
+    ),
+    Breakage(
+        "pairs-in-error-with-their-numbers",
+        "An outer join counts a pair that fails together with the positions of its rows, which another step does not have.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/outer_join.py",
+                "lambda wrong: zset.project(wrong, range(len(columns)))",
+                "lambda wrong: wrong",
+            ),
+        ),
+        (f"{OPERATORS}::test_pairs_for_which_a_condition_fails_are_counted[full join without keys]",),
+    ),
+    Breakage(
+        "frames-in-error-only-added",
+        "A row of a window that was in error stays counted.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/window.py",
+                "zip(computed, (-1, 1), strict=True)",
+                "zip(computed, (0, 1), strict=True)",
+            ),
+        ),
+        (f"{OPERATORS}::test_rows_whose_frame_or_sum_exceeds_a_type_are_counted",),
+    ),
+    Breakage(
+        "every-bound-is-computed",
+        "A row whose upper bound Spark need not compute is in error.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/window_order.py",
+                "            wrong |= too_high & (high_before < self.end)\n",
+                "            wrong |= too_high\n",
+            ),
+        ),
+        (f"{OPERATORS}::test_rows_whose_frame_or_sum_exceeds_a_type_are_counted",),
+    ),
+    Breakage(
+        "levels-too-many-are-left-out-in-silence",
+        "The rows of a level that a recursion may not have are left out and not counted.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/recursion.py",
+                "    errors.add(rows.filter(beyond), LevelLimit.of(node.levels_max))\n",
+                "",
+            ),
+        ),
+        (f"{OPERATORS}::test_a_level_too_many_is_an_error_of_rows_and_rows_too_many_are_not",),
+    ),
+    Breakage(
+        "a-closing-group-ends-the-step",
+        "A group that overflows when it closes stops the pipeline although the step counts error rows.",
+        "the batch answer",
+        (Edit("engine/operators/closing.py", "context.errors, sign=1)", "None, sign=1)"),),
+        (f"{OPERATORS}::test_a_group_whose_sum_does_not_fit_counts_when_it_closes",),
+        tells="does not fit",
+    ),
+    Breakage(
+        "two-nodes-of-a-body-in-one-trace",
+        "A join in a recursion has one trace of its own, and the next node writes into its second one.",
+        "7 one owner",
+        (Edit("engine/operators/join.py", "    traces_in_recursion=2,\n", "    traces_in_recursion=1,\n"),),
+        (
+            "tests/engine/test_descriptors.py::test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says",
+        ),
+    ),
+    Breakage(
+        "a-join-in-event-time-over-retractions",
+        "A join with a watermark is accepted over rows that can be retracted.",
+        "the batch answer",
+        (Edit("engine/operators/timed_join.py", "    needs_append_only=True,\n", "    needs_append_only=False,\n"),),
+        ("tests/engine/test_descriptors.py::test_an_operator_that_needs_inputs_that_only_insert_reads_event_time",),
     ),
 )
