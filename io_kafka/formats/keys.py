@@ -1,6 +1,6 @@
 """The key of a message -> the values of the key columns.
 
-A key is a JSON object of the key columns, perhaps within Debezium's schema wrapper; where there is one key column
+A key is a JSON object of the key columns, perhaps within Connect's wrapper of a schema and a payload; where there is one key column
 it may be a bare JSON scalar, or bare text: for a STRING column whatever is not a quoted string, an object or an
 array stands for itself.
 """
@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools
 from base.text.columns import nulls_of
-from io_kafka.formats.debezium import column_reader, unwrap
+from io_kafka.formats.connect.read import parse_wrapped, tombstones_as_null
+from io_kafka.formats.debezium import column_reader
+from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, parse, text_of
 from io_kafka.formats.parse import Parsed
@@ -43,9 +45,14 @@ ParseKeys = Callable[[pa.Array, pa.Schema], Parsed]
 
 def read_keys(schema: pa.Schema, keys: pa.Array) -> Keys:
     """`schema`: the key columns."""
-    return keys_of(
-        schema, keys, lambda given, required: parse_all(_as_objects(schema, given), required, KeyReader(required))
-    )
+
+    def plain(given: pa.Array, required: pa.Schema) -> Parsed:
+        return parse_all(_as_objects(schema, given), required, KeyReader(required))
+
+    def parse_given(given: pa.Array, required: pa.Schema) -> Parsed:
+        return parse_wrapped(given, required, Part.KEY, lambda others: plain(others, required))
+
+    return keys_of(schema, tombstones_as_null(keys, schema), parse_given)
 
 
 def keys_of(schema: pa.Schema, keys: pa.Array, parse_given: ParseKeys) -> Keys:
@@ -104,14 +111,11 @@ class KeyReader(RowReader):
         return self._bare(node)
 
     def _object(self, node: Members) -> dict[str, Any]:
-        payload, types = unwrap(node)
-        if not isinstance(payload, Members):
-            return self._bare(payload)
-        members = {f.name: column_reader(f.name, f.type, types, f.name) for f in self.schema}
-        missing = set(members) - {name for name, _ in payload}
+        members = {f.name: column_reader(f.name, f.type) for f in self.schema}
+        missing = set(members) - {name for name, _ in node}
         if missing:
             raise Malformed(f"column {min(missing)} is missing")
-        return read_members(payload, members)
+        return read_members(node, members)
 
     def _bare(self, node: Node) -> dict[str, Any]:
         if len(self.schema) != 1 or node is None or isinstance(node, list):

@@ -6,6 +6,7 @@ Each format gives a `Parsed`: the rows of a schema, the positions of the message
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
+from io_kafka.formats.connect.read import parse_wrapped
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.delimited import parse_csv, parse_text
@@ -31,7 +33,7 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
     """`values`: binary. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
     match source.encoding:
         case None:
-            return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
+            return parse_wrapped(values, schema, part, partial(_plain_values, schema=schema, part=part))
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
         case PlainAvro():
@@ -46,6 +48,10 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             return parse_text(values, schema, source.key)
         case _:
             assert_never(source.encoding)
+
+
+def _plain_values(values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
 
 
 def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:

@@ -1,0 +1,368 @@
+"""A type of a schema, of any depth, and the type of a column -> how the JSON is read, and how what was read becomes the column.
+
+JSON is read as Arrow's nearest type of what the schema says (`raw`): numbers as numbers, and bytes as the text that has them in base64. So most
+messages are read by the extension in C, and the conversion works on whole columns. A value that has no place in the column is a fault of its
+message, and the reason names the column, the value, the schema's type and the column's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, assert_never, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import Bools, Int64s, filled
+from base.text.columns import nulls_of
+from io_kafka.formats import javatext, vector
+from io_kafka.formats.connect.casts import cast_of, decimals_to, each
+from io_kafka.formats.connect.declared import declared
+from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
+from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Array, Map, Plain, Struct, Type, Unknown, shown
+from io_kafka.formats.connect.unscaled import number_of
+from io_kafka.formats.debezium import column_reader
+from io_kafka.formats.exact import Reader, read_members, reader
+from io_kafka.formats.jackson import Malformed, Members, Node, Number, rendered
+
+Faults = dict[int, str]
+Convert = Callable[[pa.Array, Int64s, Faults], pa.Array]
+"""(what was read, the message of each value, faults that grow) -> the column."""
+
+VALUE_CHARS_SHOWN = 60
+NUMBER_MARK = "#"
+"""Before a decimal that came as a number and not in base64, whose alphabet lacks it."""
+
+UNIT_UNKNOWN = ": it is a timestamp of unknown unit, because it has no logical type. Declare BIGINT, and use timestamp_millis or the like"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """`raw`: as what the JSON is read, by `read` where it is read one message at a time. `convert`: None if that is the column."""
+
+    raw: pa.DataType
+    read: Reader
+    convert: Convert | None
+
+
+def conversion(type_: Type, kind: pa.DataType, column: str) -> Conversion:
+    """`column`: its name or path, for errors."""
+    match type_:
+        case Unknown():
+            return Conversion(kind, column_reader(column, kind), None)
+        case Plain():
+            return _plain(type_, kind, column)
+        case Struct(name=name) if name == VARIABLE_DECIMAL and not pa.types.is_struct(kind):
+            return _variable_decimal(type_, kind, column)
+        case Struct() if pa.types.is_struct(kind):
+            return _struct([(field, type_.member(field.name)) for field in kind], kind, column)
+        case Map() if pa.types.is_struct(kind):
+            return _struct([(field, type_.values) for field in kind], kind, column)
+        case Array() if pa.types.is_list(kind) and not pa.types.is_map(kind):
+            return _list(type_, kind, column)
+        case Map() if pa.types.is_map(kind):
+            return _map(type_, kind, column)
+        case Struct() | Array() | Map() if kind == pa.string():
+            return _text_of(type_, column)
+        case Struct() | Array() | Map():
+            return Conversion(pa.string(), reader(column, pa.string()), _refused(type_, kind, column))
+        case _:
+            assert_never(type_)
+
+
+def fault(column: str, value: str, type_: Type, kind: pa.DataType, why: str = "") -> str:
+    text = value if len(value) <= VALUE_CHARS_SHOWN else value[:VALUE_CHARS_SHOWN] + "..."
+    return f"column {column}: {text} of the schema's type {shown(type_)} cannot be cast to {declared(kind)}{why}"
+
+
+def checked(
+    cast_: Callable[[pa.Array], tuple[pa.Array, Bools]], type_: Type, kind: pa.DataType, column: str, why: str = ""
+) -> Convert:
+    """A cast whose failures are faults."""
+
+    def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
+        values, failed = cast_(raw)
+        for place in np.flatnonzero(failed).tolist():
+            faults.setdefault(int(rows[place]), fault(column, str(raw[place].as_py()), type_, kind, why))
+        return values
+
+    return convert
+
+
+def _refused(type_: Type, kind: pa.DataType, column: str, why: str = "") -> Convert:
+    """No value becomes one of the column's but NULL."""
+    return checked(lambda raw: (pa.nulls(len(raw), kind), ~nulls_of(raw)), type_, kind, column, why)
+
+
+def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
+    """A value that is none of the schema's own type."""
+
+    def explained(node: Node) -> Any:
+        try:
+            return read(node)
+        except Malformed as refusal:
+            raise Malformed(f"{refusal}; the schema's type is {shown(type_)}, the column's {declared(kind)}") from None
+
+    return explained
+
+
+def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str) -> Convert | None:
+    """From the leaf's own values. None if they are the column's already."""
+    if leaf is None:
+        return _refused(type_, kind, column, ", because the schema gives it no scale")
+    if leaf.raw == kind and leaf.sense not in (Sense.DECIMAL, Sense.ZONED, Sense.ISO_DATE):
+        return None
+    found = cast_of(leaf, kind)
+    if found is None:
+        no_unit = pa.types.is_timestamp(kind) and leaf.sense in (Sense.INTEGER, Sense.REAL)
+        return _refused(type_, kind, column, UNIT_UNKNOWN if no_unit else "")
+    return checked(found, type_, kind, column)
+
+
+def _plain(type_: Plain, kind: pa.DataType, column: str) -> Conversion:
+    leaf = leaf_of(type_)
+    convert = leaf_convert(type_, leaf, kind, column)
+    raw = leaf.raw if leaf is not None else pa.binary()
+    if raw != pa.binary():
+        return Conversion(raw, _explained(reader(column, raw), type_, kind), convert)
+    if leaf is not None and leaf.sense is Sense.DECIMAL:
+        decode, read = partial(_unscaled, scale=leaf.scale), partial(_marked, column)
+    else:
+        decode, read = _bytes_of_base64, reader(column, pa.string())
+    return Conversion(pa.string(), _explained(read, type_, kind), _decoded(decode, convert, type_, kind, column))
+
+
+def _decoded(
+    decode: Callable[[pa.Array], tuple[pa.Array, Bools]],
+    convert: Convert | None,
+    type_: Type,
+    kind: pa.DataType,
+    column: str,
+) -> Convert:
+    """First the bytes of the text, then what they mean."""
+    first = checked(decode, type_, kind, column)
+    if convert is None:
+        return first
+    then = convert
+    return lambda raw, rows, faults: then(first(raw, rows, faults), rows, faults)
+
+
+def _bytes_of_base64(texts: pa.Array) -> tuple[pa.Array, Bools]:
+    values, doubtful = vector.base64s(texts)
+    if not doubtful.any():
+        return values, doubtful
+    return each(texts.to_pylist(), pa.binary(), javatext.binary_value)
+
+
+def _marked(column: str, node: Node) -> str | None:
+    """A decimal as the converter writes it: in base64 (`decimal.format` = BASE64), or as a number (NUMERIC)."""
+    if isinstance(node, Number):
+        return NUMBER_MARK + node.text
+    if node is None or isinstance(node, str):
+        return node
+    raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not a decimal in base64")
+
+
+def _unscaled(texts: pa.Array, scale: int) -> tuple[pa.Array, Bools]:
+    """The bytes of the unscaled numbers."""
+    values, doubtful = vector.base64s(texts)
+    if not doubtful.any():
+        return values, doubtful
+    return each(texts.to_pylist(), pa.binary(), lambda text: _unscaled_bytes(text, scale))
+
+
+def _unscaled_bytes(text: str, scale: int) -> bytes | None:
+    if not text.startswith(NUMBER_MARK):
+        return javatext.binary_value(text)
+    try:
+        number = Decimal(text[1:])
+    except ArithmeticError:
+        return None
+    if not number.is_finite():
+        return None
+    sign, digits, exponent = number.as_tuple()
+    zeros = cast(int, exponent) + scale
+    if number and not -len(digits) < zeros <= DIGITS_MAX:
+        return None
+    top = int("".join(map(str, digits)))
+    whole, rest = (top * 10**zeros, 0) if zeros >= 0 else divmod(top, 10**-zeros)
+    unscaled = -whole if sign else whole
+    return None if rest else unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+
+
+DIGITS_MAX = 1000
+"""Of a number in JSON, which is Jackson's limit, and so of the zeros behind it."""
+
+
+_PARTS = pa.struct([pa.field("scale", pa.int32()), pa.field("value", pa.string())])
+
+
+def _variable_decimal(type_: Struct, kind: pa.DataType, column: str) -> Conversion:
+    """Scale and unscaled number in base64 of each value."""
+    convert = variable_convert(type_, kind, column, javatext.binary_value)
+    return Conversion(_PARTS, _explained(reader(column, _PARTS), type_, kind), convert)
+
+
+def variable_convert(
+    type_: Type, kind: pa.DataType, column: str, bytes_of_value: Callable[[Any], bytes | None]
+) -> Convert:
+    """From structs of scale and value."""
+    found = decimals_to(kind)
+    if found is None:
+        return _refused(type_, kind, column)
+    one = found
+
+    def read(parts: dict[str, Any]) -> Any:
+        raw = None if parts["value"] is None else bytes_of_value(parts["value"])
+        number = None if raw is None or parts["scale"] is None else number_of(raw, parts["scale"])
+        return None if number is None else one(number)
+
+    return checked(lambda raw: each(raw.to_pylist(), kind, read), type_, kind, column)
+
+
+def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str) -> Conversion:
+    parts = {field.name: conversion(type_, field.type, f"{column}.{field.name}") for field, type_ in members}
+    return struct_of(parts, kind, column)
+
+
+def struct_of(parts: dict[str, Conversion], kind: pa.StructType, column: str) -> Conversion:
+    """Objects whose members are converted one by one, in the order of the type's fields."""
+    readers = {name: part.read for name, part in parts.items()}
+
+    def read(node: Node) -> dict[str, Any] | None:
+        if node is None:
+            return None
+        if not isinstance(node, Members):
+            raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not an object")
+        return read_members(node, readers)
+
+    raw = pa.struct([pa.field(name, part.raw) for name, part in parts.items()])
+    converts = [part.convert for part in parts.values()]
+    if not any(converts):
+        return Conversion(raw, read, None)
+
+    def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
+        children = [
+            child if each is None else each(child, rows, faults)
+            for child, each in zip(raw.flatten(), converts, strict=True)
+        ]
+        mask = pa.array(nulls_of(raw)) if raw.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+
+    return Conversion(raw, read, convert)
+
+
+def _list(type_: Array, kind: pa.ListType, column: str) -> Conversion:
+    item = conversion(type_.items, kind.value_type, f"{column}[]")
+
+    def read(node: Node) -> list[Any] | None:
+        if node is None:
+            return None
+        if isinstance(node, Members) or not isinstance(node, list):
+            raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not an array")
+        return [item.read(element) for element in cast("list[Node]", node)]
+
+    raw = pa.list_(pa.field("element", item.raw))
+    if item.convert is None:
+        return Conversion(kind, read, None)
+    of_items = item.convert
+
+    def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
+        offsets, of_rows = _offsets(raw, rows)
+        return pa.ListArray.from_arrays(offsets, of_items(raw.flatten(), of_rows, faults), type=kind)
+
+    return Conversion(raw, read, convert)
+
+
+def _offsets(lists: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
+    """Offsets of lists or maps, null for a null one; the message of each item. No item of a null one counts."""
+    lengths = filled(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    return pa.array(ends, mask=np.append(nulls_of(lists), False)), np.repeat(rows, lengths)
+
+
+def _map(type_: Map, kind: pa.MapType, column: str) -> Conversion:
+    """An object if the keys are strings, else an array of pairs."""
+    key = conversion(type_.keys, kind.key_type, f"{column}.key")
+    item = conversion(type_.values, kind.item_type, f"{column}[]")
+    as_object = isinstance(type_.keys, Unknown) or (isinstance(type_.keys, Plain) and type_.keys.kind == "string")
+
+    def read(node: Node) -> list[tuple[Any, Any]] | None:
+        if node is None:
+            return None
+        if isinstance(node, Members):
+            return [(key.read(name), item.read(value)) for name, value in node]
+        if as_object or not isinstance(node, list):
+            raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not an object")
+        return [_pair(pair) for pair in cast("list[Node]", node)]
+
+    def _pair(pair: Node) -> tuple[Any, Any]:
+        if isinstance(pair, Members) or not isinstance(pair, list) or len(pair) != 2:
+            raise Malformed(f"column {column}: {rendered(pair)[:VALUE_CHARS_SHOWN]} is not a pair of key and value")
+        name = key.read(pair[0])
+        if name is None:
+            raise Malformed(f"column {column}: a key of the map is null")
+        return name, item.read(pair[1])
+
+    if key.convert is None and item.convert is None:
+        return Conversion(kind, read, None)
+
+    def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
+        offsets, of_rows = _offsets(raw, rows)
+        entries = raw.cast(pa.list_(pa.struct([("key", key.raw), ("value", item.raw)]))).flatten()
+        keys, items = entries.flatten()
+        keys = keys if key.convert is None else key.convert(keys, of_rows, faults)
+        items = items if item.convert is None else item.convert(items, of_rows, faults)
+        if keys.null_count:  # only of messages with a fault
+            keys = filled(keys, "")
+        return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
+
+    return Conversion(pa.map_(key.raw, item.raw), read, convert)
+
+
+def _text_of(type_: Struct | Array | Map, column: str) -> Conversion:
+    """What CAST makes of a value with parts: {1, x}, [1, null], {k -> 1}."""
+    inner = conversion(type_, _all_texts(type_), column)
+    as_texts = inner.convert
+
+    def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
+        values = raw if as_texts is None else as_texts(raw, rows, faults)
+        return pa.array([None if value is None else _joined(type_, value) for value in values.to_pylist()], pa.string())
+
+    return Conversion(inner.raw, inner.read, convert)
+
+
+def _all_texts(type_: Type) -> pa.DataType:
+    """The type with STRING in place of everything without parts."""
+    match type_:
+        case Struct(name=name) if name == VARIABLE_DECIMAL:
+            return pa.string()
+        case Struct():
+            return pa.struct([pa.field(name, _all_texts(type_.member(name))) for name in dict(type_.fields)])
+        case Array():
+            return pa.list_(pa.field("element", _all_texts(type_.items)))
+        case Map():
+            return pa.map_(pa.string(), _all_texts(type_.values))
+        case Unknown() | Plain():
+            return pa.string()
+        case _:
+            assert_never(type_)
+
+
+def _joined(type_: Type, value: Any) -> str:
+    if value is None:
+        return "null"
+    match type_:
+        case Struct() if isinstance(value, dict):
+            return "{" + ", ".join(_joined(type_.member(name), each) for name, each in value.items()) + "}"
+        case Array():
+            return "[" + ", ".join(_joined(type_.items, each) for each in value) + "]"
+        case Map():
+            return "{" + ", ".join(f"{key} -> {_joined(type_.values, each)}" for key, each in value) + "}"
+        case _:
+            return str(value)
