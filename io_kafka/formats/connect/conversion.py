@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, as_lists, filled
 from base.text.columns import nulls_of
 from io_kafka.formats import javatext, vector
 from io_kafka.formats.connect.casts import cast_of, decimals_to, each
 from io_kafka.formats.connect.declared import declared
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
-from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Array, Map, Plain, Struct, Type, Unknown, shown
+from io_kafka.formats.connect.types import DECIMAL, VARIABLE_DECIMAL, Array, Map, Plain, Struct, Type, Unknown, shown
 from io_kafka.formats.connect.unscaled import number_of
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.exact import Reader, read_members, reader
@@ -83,14 +83,20 @@ def checked(
     cast_: Callable[[pa.Array], tuple[pa.Array, Bools]], type_: Type, kind: pa.DataType, column: str, why: str = ""
 ) -> Convert:
     """A cast whose failures are faults."""
+    scale = type_.scale if isinstance(type_, Plain) and type_.logical == DECIMAL else None
 
     def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
         values, failed = cast_(raw)
         for place in np.flatnonzero(failed).tolist():
-            faults.setdefault(int(rows[place]), fault(column, str(raw[place].as_py()), type_, kind, why))
+            faults.setdefault(int(rows[place]), fault(column, _value_text(raw[place].as_py(), scale), type_, kind, why))
         return values
 
     return convert
+
+
+def _value_text(value: Any, scale: int | None) -> str:
+    number = number_of(value, scale) if isinstance(value, bytes) and scale is not None else None
+    return str(value if number is None else number)
 
 
 def _refused(type_: Type, kind: pa.DataType, column: str, why: str = "") -> Convert:
@@ -118,7 +124,7 @@ def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str
         return None
     found = cast_of(leaf, kind)
     if found is None:
-        no_unit = pa.types.is_timestamp(kind) and leaf.sense in (Sense.INTEGER, Sense.REAL)
+        no_unit = pa.types.is_timestamp(kind) and leaf.sense in (Sense.INTEGER, Sense.REAL, Sense.DECIMAL)
         return _refused(type_, kind, column, UNIT_UNKNOWN if no_unit else "")
     return checked(found, type_, kind, column)
 
@@ -279,7 +285,7 @@ def _list(type_: Array, kind: pa.ListType, column: str) -> Conversion:
 
 
 def _offsets(lists: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
-    """Offsets of lists or maps, null for a null one; the message of each item. No item of a null one counts."""
+    """Offsets of lists, null for a null one; the message of each item. No item of a null one counts."""
     lengths = filled(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
@@ -313,9 +319,9 @@ def _map(type_: Map, kind: pa.MapType, column: str) -> Conversion:
         return Conversion(kind, read, None)
 
     def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
-        offsets, of_rows = _offsets(raw, rows)
-        entries = raw.cast(pa.list_(pa.struct([("key", key.raw), ("value", item.raw)]))).flatten()
-        keys, items = entries.flatten()
+        lists = as_lists(raw)
+        offsets, of_rows = _offsets(lists, rows)
+        keys, items = lists.flatten().flatten()
         keys = keys if key.convert is None else key.convert(keys, of_rows, faults)
         items = items if item.convert is None else item.convert(items, of_rows, faults)
         if keys.null_count:  # only of messages with a fault

@@ -51,8 +51,8 @@ _RAW = {
     "int16": (Sense.INTEGER, pa.int16()),
     "int32": (Sense.INTEGER, pa.int32()),
     "int64": (Sense.INTEGER, pa.int64()),
-    "float32": (Sense.REAL, pa.float32()),
-    "float64": (Sense.REAL, pa.float64()),
+    "float": (Sense.REAL, pa.float32()),
+    "double": (Sense.REAL, pa.float64()),
     "string": (Sense.STRING, pa.string()),
     "bytes": (Sense.BINARY, pa.binary()),
 }

@@ -62,15 +62,27 @@ def parse_wrapped(values: pa.Array, schema: pa.Schema, part: Part, plain: ParseP
     others = np.ones(len(values), np.bool_)
     for group in groups:
         group = _without_rows(group, schema)
-        others[group.at] = False
         if group.schema == NO_SCHEMA:
-            found.append((group.at, _schemaless(group.payloads, plain)))
+            parsed = _schemaless(group.payloads, plain)
         else:
-            found.append((group.at, parse_typed(group.payloads, group.schema, schema, part)))
+            parsed = parse_typed(group.payloads, group.schema, schema, part)
+        good = _faults_of_wrappers(parsed, values, group.at)
+        found.append((group.at, good))
+        others[group.at[good.at]] = False
+        others[group.at[[row for row, _ in good.faults]]] = False
     rest = np.flatnonzero(others)
     if len(rest):
         found.append((rest, plain(values.take(pa.array(rest)))))
     return merged(found, schema)
+
+
+def _faults_of_wrappers(parsed: Parsed, values: pa.Array, at: Int64s) -> Parsed:
+    """Without the messages that only begin and end as a wrapper does: what is between is not one value."""
+    if not parsed.faults:
+        return parsed
+    return parsed._replace(
+        faults=[each for each in parsed.faults if form_of(values[int(at[each[0]])].as_py()) is not None]
+    )
 
 
 def _without_rows(group: Group, schema: pa.Schema) -> Group:

@@ -18,20 +18,10 @@ DEPTH_MAX = 200
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
+_NAMES = ("boolean", "int8", "int16", "int32", "int64", "float", "double", "string", "bytes")
 # JsonConverter writes float and double for what Connect's own list calls float32 and float64.
-_PLAIN = {
-    "boolean": "boolean",
-    "int8": "int8",
-    "int16": "int16",
-    "int32": "int32",
-    "int64": "int64",
-    "float": "float32",
-    "float32": "float32",
-    "double": "float64",
-    "float64": "float64",
-    "string": "string",
-    "bytes": "bytes",
-}
+_PLAIN = {name: name for name in _NAMES} | {"float32": "float", "float64": "double"}
+_KINDS = (*_PLAIN, "struct", "array", "map")
 _SCALE = re.compile(r"[+-]?[0-9]{1,9}")
 
 
@@ -42,7 +32,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Plain:
-    """`kind`: boolean, int8 to int64, float32, float64, string or bytes. `logical`: the name of the logical type. `scale`: of a decimal, None if
+    """`kind`: boolean, int8 to int64, float, double, string or bytes. `logical`: the name of the logical type. `scale`: of a decimal, None if
     the schema says none."""
 
     kind: str
@@ -80,7 +70,7 @@ UNKNOWN = Unknown()
 
 def is_schema(plain: Any) -> bool:
     """Whether a value of JSON has the form of one of Connect's schemas."""
-    return isinstance(plain, dict) and (plain.get("type") in {*_PLAIN, "struct", "array", "map"} or "fields" in plain)
+    return isinstance(plain, dict) and (plain.get("type") in _KINDS or "fields" in plain)
 
 
 def type_of(plain: Any) -> Type:

@@ -1,0 +1,455 @@
+# ruff: noqa: E501 (tables of messages: more readable in long lines)
+"""Kafka Connect's wrapper: every logical type as every declared type at every depth is what Spark's CAST makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from base.options import Mode
+from io_kafka.formats import Decoded, SourceFormat, decode
+from tests.io_kafka.formats import connect_table as t
+
+
+def decoded(
+    schema: pa.Schema,
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None = None,
+    mode: Mode = "append",
+    key: tuple[str, ...] = (),
+    **more: Any,
+) -> Decoded:
+    count = len(values)
+    return decode(
+        SourceFormat("t", schema, mode, key, **more),
+        pa.array(keys or [None] * count, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.array([3] * count, pa.int32()),
+        pa.array(range(count), pa.int64()),
+    )
+
+
+def reasons(found: Decoded) -> dict[int, str]:
+    return {rejected.offset: rejected.reason for rejected in found.rejected}
+
+
+def rows(found: Decoded) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in found.rows.to_pylist()]
+
+
+def test_every_logical_type_as_every_type_at_every_depth_is_sparks_cast(spark: SparkSession) -> None:
+    """A table has a column of each type, and each message a value for one of them."""
+    of_source: dict[str, list[t.Case]] = {}
+    for case in t.cases(spark):
+        of_source.setdefault(str(case.source), []).append(case)
+    wrong: list[Any] = []
+    counts = [0, 0]
+    for cases in of_source.values():
+        for depth in t.DEPTHS:
+            differing, read = _compared(cases, depth)
+            wrong += differing
+            counts = [counts[0] + read, counts[1] + 1]
+    assert not wrong, (len(wrong), wrong[:60])
+    assert counts[0] > 10_000 and counts[1] == len(t.SOURCES) * len(t.DEPTHS)
+
+
+def _compared(cases: Sequence[t.Case], depth: t.Depth) -> tuple[list[Any], int]:
+    """(what differs, the number of values that were read)."""
+    names = [f"c{number}" for number in range(len(cases))]
+    schema = t.text(
+        t.row_schema(**{name: depth.schema(case.source.schema) for name, case in zip(names, cases, strict=True)})
+    )
+    columns = pa.schema(
+        [(name, depth.kind(t.DECLARED[case.declared])) for name, case in zip(names, cases, strict=True)]
+    )
+    samples = [(number, sample) for number, case in enumerate(cases) for sample in range(len(case.source.samples))]
+    messages = [t.wrapped_in(schema, {names[n]: depth.json(cases[n].source.samples[k].json)}) for n, k in samples]
+    found = decoded(columns, messages)
+    found.rows.validate(full=True)
+    why = reasons(found)
+    taken = [each for offset, each in enumerate(samples) if offset not in why]
+    wrong: list[Any] = []
+    for number, case in enumerate(cases):
+        mine = pa.array([n == number for n, _ in taken], pa.bool_())
+        values = t.comparable(depth.inner(found.rows.column(number).combine_chunks().filter(mine)))
+        got: dict[int, str | None] = dict(zip([k for n, k in taken if n == number], values, strict=True))
+        place = (case.source.name, case.declared, depth.name)
+        for sample, want in enumerate(case.expected):
+            reason = why.get(samples.index((number, sample)), "")
+            said = (
+                f"column {depth.path.replace('c', names[number], 1)}:" in reason
+                and case.source.name in reason
+                and case.declared in reason
+            )
+            if got.get(sample) != want or (reason and not said):
+                wrong.append((*place, case.source.samples[sample].json, want, got.get(sample), reason))
+    return wrong, len(taken)
+
+
+ROW = pa.schema([("id", pa.int64()), ("name", pa.string())])
+ROW_SCHEMA = t.row_schema(id={"type": "int64", "optional": False}, name={"type": "string", "optional": True})
+
+
+def every_shape(schema: Any, payload: Any) -> list[bytes]:
+    """The same message as different producers write it."""
+    one, two = t.text(schema), t.text(payload)
+    pretty = json.dumps({"payload": payload, "schema": schema}, indent=2).encode()
+    return [
+        f'{{"schema":{one},"payload":{two}}}'.encode(), f'{{"payload":{two},"schema":{one}}}'.encode(), pretty, json.dumps({"schema": schema, "payload": payload}).encode(),
+        b" \n" + pretty + b"\t ", f'{{"schema" : {one}\n, "payload" :{two} }}'.encode(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", [ROW_SCHEMA, None])
+def test_a_wrapped_row_is_read_in_every_shape(schema: Any) -> None:
+    messages = every_shape(schema, {"id": 1, "name": '}{\\"payload":'})
+    mixed = [*messages, b'{"id":2,"name":"plain"}', *messages]
+    found = decoded(ROW, mixed)
+    assert reasons(found) == {}
+    assert rows(found) == [
+        *[(1, '}{\\"payload":', 1)] * len(messages),
+        (2, "plain", 1),
+        *[(1, '}{\\"payload":', 1)] * len(messages),
+    ]
+
+
+KEY_SCHEMA = {"type": "struct", "optional": False, "fields": [{"type": "int64", "optional": False, "field": "id"}]}
+
+
+@pytest.mark.parametrize("schema", [ROW_SCHEMA, None])
+@pytest.mark.parametrize(
+    "key",
+    [
+        t.wrapped(KEY_SCHEMA, {"id": 1}),
+        t.wrapped(None, {"id": 1}),
+        t.wrapped({"type": "int64", "optional": False}, 1),
+        t.wrapped(None, 1),
+        b"1",
+        None,
+        t.wrapped(None, None),
+    ],
+)
+def test_wrapped_upserts_and_tombstones(schema: Any, key: bytes | None) -> None:
+    values = every_shape(schema, {"id": 1, "name": "a"})
+    gone = [*every_shape(schema, None), None]
+    found = decoded(ROW, [*values, *gone], [key] * (len(values) + len(gone)), "upsert", ("id",))
+    upserts = [(1, "a", False, 3, at) for at in range(len(values))]
+    at_end = range(len(values), len(values) + len(gone))
+    no_key = key is None or b'"payload":null' in key
+    assert rows(found) == upserts + ([] if no_key else [(1, None, True, 3, at) for at in at_end])
+    assert reasons(found) == (dict.fromkeys(at_end, "a deletion that names no key") if no_key else {})
+
+
+def test_a_tombstone_deletes_in_a_changelog_and_is_refused_where_nothing_can_be_deleted() -> None:
+    gone = [t.wrapped(None, None), t.wrapped(ROW_SCHEMA, None)]
+    keyed = decoded(ROW, gone, [t.wrapped(KEY_SCHEMA, {"id": 1})] * 2, "changelog", ("id",))
+    assert rows(keyed) == [(1, None, True, 3, at) for at in range(2)] and not keyed.rejected
+    unkeyed = decoded(ROW, gone, None, "changelog")
+    assert unkeyed.rows.num_rows == 0 and not unkeyed.rejected
+    append = decoded(ROW, gone)
+    assert append.rows.num_rows == 0 and [
+        reason.startswith("its payload is null: a tombstone") for reason in reasons(append).values()
+    ] == [True, True]
+
+
+def envelope_schema(**fields: dict[str, Any]) -> dict[str, Any]:
+    image = t.row_schema(**fields)
+    members = [
+        image | {"field": "before"},
+        image | {"field": "after"},
+        {"type": "string", "optional": False, "field": "op"},
+    ]
+    return {"type": "struct", "optional": False, "name": "server.t.Envelope", "fields": members}
+
+
+def test_images_of_a_change_are_typed_at_every_depth() -> None:
+    micro = {"type": "int64", "optional": True, "name": t.T + "MicroTimestamp"}
+    money = {"type": "bytes", "optional": True, "name": t.C + "Decimal", "parameters": {"scale": "2"}}
+    schema = envelope_schema(
+        id={"type": "int64"}, at={"type": "array", "items": micro}, money={"type": "array", "items": money}
+    )
+    columns = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("at", pa.list_(pa.field("element", pa.timestamp("us")))),
+            ("money", pa.list_(pa.field("element", pa.string()))),
+        ]
+    )
+    image = {"id": 1, "at": [5, None], "money": [t.unscaled(1250)]}
+    messages = [
+        t.wrapped(schema, {"before": None, "after": image, "op": "c"}),
+        t.wrapped(schema, {"before": image, "after": image | {"at": None}, "op": "u"}),
+        t.wrapped(schema, {"before": image, "after": None, "op": "d"}),
+        t.wrapped(schema, {"before": None, "after": image | {"money": ["*"]}, "op": "c"}),
+        t.wrapped(schema, {"before": None, "after": image, "op": None}),
+        t.wrapped(None, {"before": None, "after": {"id": 7}, "op": "c"}),
+    ]
+    found = decoded(columns, messages, None, "changelog")
+    five = datetime(1970, 1, 1, microsecond=5)
+    full = (1, [five, None], ["12.50"])
+    assert rows(found) == [(*full, 1), (*full, -1), (1, None, ["12.50"], 1), (*full, -1), (7, None, None, 1)]
+    assert reasons(found)[3].startswith(
+        "column after.money[]: * of the schema's type bytes org.apache.kafka.connect.data.Decimal of scale 2"
+    )
+    assert reasons(found)[4] == "no op: not a change in Debezium's envelope"
+    keyed = decoded(columns, messages, [t.wrapped(KEY_SCHEMA, {"id": 1})] * 3 + [None] * 3, "changelog", ("id",))
+    assert [row[:3] for row in rows(keyed)] == [full, (1, None, ["12.50"]), (1, None, None), (7, None, None)]
+
+
+def test_keys_are_converted_by_their_schemas() -> None:
+    columns = pa.schema([("day", pa.date32()), ("price", pa.decimal128(9, 2)), ("v", pa.int64())])
+    day = {"type": "int32", "optional": False, "name": t.T + "Date", "field": "day"}
+    price = {
+        "type": "bytes",
+        "optional": False,
+        "name": t.C + "Decimal",
+        "parameters": {"scale": "1"},
+        "field": "price",
+    }
+    both = t.wrapped({"type": "struct", "fields": [day, price]}, {"day": 19724, "price": t.unscaled(15)})
+    value = b'{"day":"2024-01-02","price":1.50,"v":7}'
+    found = decoded(columns, [value, None], [both] * 2, "upsert", ("day", "price"))
+    when = date(2024, 1, 2)
+    assert rows(found) == [(when, Decimal("1.50"), 7, False, 3, 0), (when, Decimal("1.50"), None, True, 3, 1)]
+    single = [
+        t.wrapped(day, 19724),
+        t.wrapped(day, "x"),
+        t.wrapped(price, t.unscaled(15)),
+        t.wrapped({"type": "struct", "fields": [price]}, {"price": "AQ=="}),
+    ]
+    found = decoded(columns, [None] * 4, single, "upsert", ("day",))
+    assert rows(found) == [(when, None, None, True, 3, 0)]
+    assert [reason.startswith("key: column day: ") for reason in reasons(found).values()] == [True] * 3
+    missing = decoded(columns, [None], [t.wrapped(day, 19724)], "upsert", ("day", "price"))
+    assert reasons(missing)[0].startswith(
+        "key: the wrapper's schema is int32 io.debezium.time.Date, and the key columns day, price need a struct"
+    )
+
+
+def test_columns_named_schema_and_payload_are_told_from_a_wrapper() -> None:
+    own = pa.schema([("schema", pa.string()), ("payload", pa.string())])
+    plain = [
+        b'{"schema":"public","payload":"x"}',
+        b'{"schema":null,"payload":null}',
+        b'{"payload":"y","schema":null}',
+        b'{"schema":{"a":1},"payload":"z"}',
+    ]
+    within = t.row_schema(schema={"type": "string"}, payload={"type": "string"})
+    found = decoded(
+        own,
+        [*plain, t.wrapped(within, {"schema": "s", "payload": "p"}), t.wrapped(None, {"schema": "s", "payload": "p"})],
+    )
+    assert not found.rejected
+    assert [row[:2] for row in rows(found)] == [
+        ("public", "x"),
+        (None, None),
+        (None, "y"),
+        ('{"a":1}', "z"),
+        ("s", "p"),
+        ("s", "p"),
+    ]
+
+
+def test_a_table_may_declare_the_payload_itself() -> None:
+    """As a project does that has no reader of wrappers."""
+    columns = pa.schema([("payload", pa.struct([("id", pa.int64())]))])
+    found = decoded(
+        columns, [t.wrapped(ROW_SCHEMA, {"id": 1, "name": "a"}), t.wrapped(None, {"id": 2}), t.wrapped(None, None)]
+    )
+    assert [row[0] for row in rows(found)] == [{"id": 1}, {"id": 2}, None] and not found.rejected
+    outbox = pa.schema([("id", pa.int64()), ("payload", pa.string())])
+    schema = t.row_schema(id={"type": "int64"}, payload={"type": "string"})
+    values = [
+        t.wrapped(schema, {"id": 1, "payload": "x"}),
+        b'{"id":1,"payload":"y"}',
+        t.wrapped(None, {"id": 1, "payload": "z"}),
+        t.wrapped(None, None),
+    ]
+    found = decoded(outbox, values, [b"1"] * 4, "upsert", ("id",))
+    assert [row[:3] for row in rows(found)] == [
+        (1, "x", False),
+        (1, "y", False),
+        (1, "z", False),
+        (1, None, True),
+    ] and not found.rejected
+
+
+WRONG_SCHEMAS = [
+    b"1", b'"x"', b"{}", b"[]", b'{"type":"struct"}', b'{"type":"struct","fields":1}', b'{"type":["struct"],"fields":1}', b'{"a":1,}', b'{"type":"struct","fields":[]',
+    b'{"type":"int32"}', b'{"type":"array","items":{"type":"int32"}}', b"nul", b'{"type":"union"}', b"true", b'{"type":"struct","fields":[1]]}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG_SCHEMAS)
+def test_a_wrapper_with_a_wrong_schema_is_malformed_and_never_a_row_of_nulls(wrong: bytes) -> None:
+    good = t.wrapped(ROW_SCHEMA, {"id": 1, "name": "a"})
+    message = b'{"schema":' + wrong + b',"payload":{"id":1,"name":"a"}}'
+    found = decoded(ROW, [good, message, good])
+    assert rows(found) == [(1, "a", 1)] * 2 and list(reasons(found)) == [1]
+
+
+def test_a_payload_is_one_value_and_nothing_else() -> None:
+    schema = t.text(ROW_SCHEMA)
+    payloads = [
+        '{"id":1}x',
+        '{"id":1}}',
+        '{"id":1',
+        "",
+        "[]",
+        "1",
+        '"x"',
+        "nul",
+        '{"id":"x"}',
+        '{"id":1,}',
+        '{"id":1}{}',
+    ]
+    three = ['{"id":1},"more":1', '{"id":1},"payload":{"id":2}']  # more than two members are a row
+    for company in ([], [t.wrapped(ROW_SCHEMA, {"id": 2})]):
+        messages = [f'{{"schema":{schema},"payload":{payload}}}'.encode() for payload in [*payloads, *three]]
+        found = decoded(ROW, [*company, *messages])
+        assert rows(found) == [(2, None, 1)] * len(company) + [(None, None, 1)] * len(three)
+        assert list(reasons(found)) == list(range(len(company), len(payloads) + len(company)))
+
+
+def test_many_schemas_in_one_batch() -> None:
+    """More than are compared with all messages at once."""
+
+    def schema(number: int) -> dict[str, Any]:
+        return ROW_SCHEMA | {"name": f"server.t{number}.Value"}
+
+    messages = [t.wrapped(schema(number % 40), {"id": number, "name": "x"}) for number in range(400)]
+    found = decoded(ROW, messages)
+    assert rows(found) == [(number, "x", 1) for number in range(400)]
+
+
+def test_fields_that_a_schema_lacks_and_values_that_are_null() -> None:
+    columns = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("other", pa.int32()),
+            ("s", pa.struct([("x", pa.date32()), ("y", pa.string())])),
+            ("l", pa.list_(pa.date32())),
+        ]
+    )
+    days = {"type": "int32", "optional": True, "name": t.C + "Date"}
+    schema = t.row_schema(
+        id={"type": "int32"},
+        s=t.row_schema(x=days) | {"optional": True},
+        l={"type": "array", "items": days},
+        unused={"type": "bytes"},
+    )
+    payloads = [
+        {"id": 1, "s": None, "l": None},
+        {"id": 2, "s": {"x": None}, "l": [None, 1]},
+        {"id": 3},
+        {"id": None, "s": {"x": 1}},
+        {"id": 5, "l": [], "s": {}, "unused": 5},
+    ]
+    found = decoded(columns, [t.wrapped(schema, payload) for payload in payloads])
+    none, first = {"x": None, "y": None}, date(1970, 1, 2)
+    assert [row[:4] for row in rows(found)] == [
+        (1, None, None, None),
+        (2, None, none, [None, first]),
+        (3, None, None, None),
+        (5, None, none, []),
+    ]
+    assert reasons(found) == {3: "column id: null, but declared NOT NULL"}
+
+
+def test_values_with_parts_as_text_are_sparks_cast(spark: SparkSession) -> None:
+    money = {"type": "bytes", "optional": True, "name": t.C + "Decimal", "parameters": {"scale": "2"}}
+    days = {"type": "int32", "optional": True, "name": t.C + "Date"}
+    record = t.row_schema(
+        n={"type": "int32"}, d=days, m=money, none={"type": "string"}, inner=t.row_schema(x={"type": "boolean"})
+    )
+    values = [
+        (record, {"n": 1, "d": 1, "m": t.unscaled(1250), "none": None, "inner": {"x": True}}, "named_struct('n', 1, 'd', DATE'1970-01-02', 'm', 12.50BD, 'none', CAST(NULL AS STRING), 'inner', named_struct('x', true))"),
+        ({"type": "array", "items": days}, [1, None, 0], "array(DATE'1970-01-02', NULL, DATE'1970-01-01')"),
+        ({"type": "array", "items": days}, [], "array()"),
+        ({"type": "map", "keys": {"type": "string"}, "values": days}, {"a": 1, "b": None}, "map('a', DATE'1970-01-02', 'b', NULL)"),
+        ({"type": "array", "items": record}, [{"n": 2}, None], "array(named_struct('n', 2, 'd', NULL, 'm', NULL, 'none', NULL, 'inner', NULL), NULL)"),
+    ]  # fmt: skip
+    expected = spark.sql("SELECT " + ", ".join(f"CAST({literal} AS STRING)" for _, _, literal in values)).collect()[0]
+    schema = t.row_schema(**{f"c{number}": each for number, (each, _, _) in enumerate(values)})
+    columns = pa.schema([(f"c{number}", pa.string()) for number in range(len(values))])
+    found = decoded(columns, [t.wrapped(schema, {f"c{number}": value for number, (_, value, _) in enumerate(values)})])
+    assert rows(found) == [(*expected, 1)]
+
+
+def test_maps_with_other_keys_are_arrays_of_pairs() -> None:
+    columns = pa.schema([("m", pa.map_(pa.string(), pa.date32()))])
+    schema = t.row_schema(
+        m={"type": "map", "keys": {"type": "int32"}, "values": {"type": "int32", "name": t.C + "Date"}}
+    )
+    found = decoded(
+        columns, [t.wrapped(schema, {"m": value}) for value in ([[1, 0], [2, None]], None, [], [[1]], [1], [[None, 1]])]
+    )
+    assert [row[0] for row in rows(found)] == [[("1", date(1970, 1, 1)), ("2", None)], None, []]
+    assert [reason.startswith("column m") for reason in reasons(found).values()] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"type": "bytes", "name": t.C + "Decimal", "parameters": {"scale": "2"}}, ["", "*", "A", True, {}, [], 1.005, "1.00", "AAAA" * 30_000]),
+        ({"type": "bytes", "name": t.C + "Decimal"}, ["AQ=="]),
+        ({"type": "bytes", "name": t.C + "Decimal", "parameters": {"scale": "x"}}, ["AQ=="]),
+        ({"type": "bytes", "name": t.C + "Decimal", "parameters": {"scale": "999999999"}}, ["AQ=="]),
+        ({"type": "int64", "name": t.T + "MicroTimestamp"}, ["5", 1.5, True, {}, 2**63, "2024-01-02"]),
+        ({"type": "int32", "name": t.T + "Date"}, ["x", 2**31, 1.0, []]),
+        ({"type": "struct", "name": t.D + "VariableScaleDecimal", "fields": []}, [{}, {"scale": 1}, {"value": "AQ=="}, {"scale": 1, "value": ""}, {"scale": "x", "value": "AQ=="}, 1, "AQ==", []]),
+        ({"type": "boolean"}, [1, "true", {}]),
+        ({"type": "bytes"}, ["*", 1, "A", "AQ"]),
+    ],
+)  # fmt: skip
+def test_values_that_are_none_of_their_schema_are_malformed(schema: dict[str, Any], values: list[Any]) -> None:
+    """In a column of each type, also within an array. The reason names all three."""
+    for declared in ("BIGINT", "STRING", "DECIMAL(38,9)", "TIMESTAMP"):
+        kind = t.DECLARED[declared]
+        columns = pa.schema([("c", kind), ("l", pa.list_(pa.field("element", kind)))])
+        whole = t.row_schema(c=schema, l={"type": "array", "items": schema})
+        messages = [t.wrapped(whole, {"c": value}) for value in values] + [
+            t.wrapped(whole, {"l": [value]}) for value in values
+        ]
+        found = decoded(columns, messages)
+        assert rows(found) == [], declared
+        assert [
+            reason
+            for reason in reasons(found).values()
+            if not ("column c" in reason or "column l[]" in reason) or declared not in reason
+        ] == []
+
+
+def test_conversion_of_whole_columns_is_that_of_single_messages() -> None:
+    """A message is read alike in any company, and rubbish beside it changes nothing."""
+    random = Random(1)
+    schema = t.row_schema(**{f"f{number}": source.schema for number, source in enumerate(t.SOURCES)})
+    columns = pa.schema([(f"f{number}", random.choice(list(t.DECLARED.values()))) for number in range(len(t.SOURCES))])
+    messages: list[bytes | None] = []
+    for _ in range(400):
+        names = random.sample(range(len(t.SOURCES)), 3)
+        messages.append(t.wrapped(schema, {f"f{name}": random.choice(t.SOURCES[name].samples).json for name in names}))
+    rubbish = [
+        None,
+        b"",
+        b"{",
+        b'{"schema":{},"payload":{}}',
+        b'{"f0":true}',
+        t.wrapped(None, {"f0": False}),
+        messages[0] + b"x",
+    ]  # type: ignore[operator]
+    messages += rubbish
+    random.shuffle(messages)
+    together = decoded(columns, messages)
+    alone = [decoded(columns, [message]) for message in messages]
+    assert rows(together) == [row for each in alone for row in rows(each)]
+    assert list(reasons(together).values()) == [reason for each in alone for reason in reasons(each).values()]
+    assert together.rows.num_rows > 20 and len(together.rejected) > 20
