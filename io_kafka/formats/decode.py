@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s, filled
 from base.text.columns import nulls_of
 from io_kafka.formats.connect.read import tombstones_as_null
-from io_kafka.formats.encodings import Part
+from io_kafka.formats.encodings import JsonWithRegistry, Part
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.reading import parse_keys, parse_values
@@ -49,7 +49,7 @@ def decode(
     each partition in its order. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
     """
     assert len(keys) == len(values) == len(partitions) == len(offsets)
-    if source.encoding is None and source.mode != "append":
+    if isinstance(source.encoding, JsonWithRegistry | None) and source.mode != "append":
         values = tombstones_as_null(values, source.payload)
     if source.mode == "append":
         rows, faults = _append(source, values, metadata)

@@ -64,13 +64,22 @@ class DescribedProtobuf:
 
 
 @dataclass(frozen=True)
+class JsonWithRegistry:
+    """JSON, before which some or all messages have a byte 0 and the four bytes of their schema's id."""
+
+    registry: RegistryAddress
+
+
+@dataclass(frozen=True)
 class PlainAvro:
     """Nothing but the datum. `writer`: the text of the schema with which all messages were written."""
 
     writer: str
 
 
-Encoding = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | None
+Encoding = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | JsonWithRegistry | None
+
+WithRegistry = Avro | Protobuf | JsonWithRegistry
 
 KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of

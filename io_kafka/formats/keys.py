@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools
 from base.text.columns import nulls_of
-from io_kafka.formats.connect.read import parse_wrapped, tombstones_as_null
+from io_kafka.formats.connect.read import parse_wrapped
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, read_members, reader
@@ -43,20 +43,17 @@ ParseKeys = Callable[[pa.Array, pa.Schema], Parsed]
 """(the keys that are there, the key columns, none of which may be null) -> their values."""
 
 
-def read_keys(schema: pa.Schema, keys: pa.Array) -> Keys:
-    """`schema`: the key columns."""
+def json_keys(keys: pa.Array, schema: pa.Schema) -> Parsed:
+    """Keys that are there. `schema`: the key columns."""
 
-    def plain(given: pa.Array, required: pa.Schema) -> Parsed:
-        return parse_all(_as_objects(schema, given), required, KeyReader(required))
+    def plain(given: pa.Array) -> Parsed:
+        return parse_all(_as_objects(schema, given), schema, KeyReader(schema))
 
-    def parse_given(given: pa.Array, required: pa.Schema) -> Parsed:
-        return parse_wrapped(given, required, Part.KEY, lambda others: plain(others, required))
-
-    return keys_of(schema, tombstones_as_null(keys, schema), parse_given)
+    return parse_wrapped(keys, schema, Part.KEY, plain)
 
 
 def keys_of(schema: pa.Schema, keys: pa.Array, parse_given: ParseKeys) -> Keys:
-    """The same in any format."""
+    """Keys in any format. `schema`: the key columns."""
     given = np.flatnonzero(~nulls_of(keys))
     required = pa.schema([field.with_nullable(False) for field in schema])
     parsed = parse_given(keys.take(pa.array(given)), required)

@@ -14,17 +14,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
-from io_kafka.formats.connect.read import parse_wrapped
+from io_kafka.formats.connect.read import parse_wrapped, tombstones_as_null
+from io_kafka.formats.connect.registered import explained, parse_registered
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.delimited import parse_csv, parse_text
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, KeyFormat, Part, PlainAvro, Protobuf, Text
-from io_kafka.formats.keys import Keys, keys_of, read_keys
+from io_kafka.formats.encodings import (
+    Avro,
+    Csv,
+    DescribedProtobuf,
+    JsonWithRegistry,
+    KeyFormat,
+    Part,
+    PlainAvro,
+    Protobuf,
+    Text,
+)
+from io_kafka.formats.keys import Keys, json_keys, keys_of
 from io_kafka.formats.parse import Parsed, parse
 from io_kafka.formats.protobuf.described import parse_described
 from io_kafka.formats.protobuf.read import parse_protobuf
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.whole import without_faults
+
+NO_REGISTRY = "set 'format' = 'json' and 'schema.registry.url' if JSON follows, else 'format' = 'avro' or 'protobuf' with that registry"
+NO_REGISTRY_OF_KEYS = "set 'key.format' as the producer writes its keys"
 
 _KEY_BYTES: dict[KeyFormat, int] = {"long": 8, "int": 4}
 
@@ -33,7 +47,10 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
     """`values`: binary. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
     match source.encoding:
         case None:
-            return parse_wrapped(values, schema, part, partial(_plain_values, schema=schema, part=part))
+            return explained(_json_values(values, schema, part), values, NO_REGISTRY)
+        case JsonWithRegistry():
+            others = partial(_json_values, schema=schema, part=part)
+            return parse_registered(values, schema, source.encoding, part, others)
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
         case PlainAvro():
@@ -50,6 +67,10 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
             assert_never(source.encoding)
 
 
+def _json_values(values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_wrapped(values, schema, part, partial(_plain_values, schema=schema, part=part))
+
+
 def _plain_values(values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
     return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
 
@@ -59,7 +80,7 @@ def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
     schema = pa.schema([source.schema.field(name) for name in source.key])
     match source.key_format:
         case "json":
-            return read_keys(schema, keys)
+            return _json_keys(source, schema, keys)
         case "none":
             return Keys([pa.nulls(len(keys), kind) for kind in schema.types], np.zeros(len(keys), np.bool_), {})
         case "avro":
@@ -77,6 +98,16 @@ def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
             return keys_of(schema, keys, lambda given, required: _numbers(given, required, width))
         case _:
             assert_never(source.key_format)
+
+
+def _json_keys(source: SourceFormat, schema: pa.Schema, keys: pa.Array) -> Keys:
+    def parse_given(given: pa.Array, required: pa.Schema) -> Parsed:
+        others = partial(json_keys, schema=required)
+        if isinstance(source.encoding, JsonWithRegistry):
+            return parse_registered(given, required, source.encoding, Part.KEY, others)
+        return explained(others(given), given, NO_REGISTRY if source.encoding is None else NO_REGISTRY_OF_KEYS)
+
+    return keys_of(schema, tombstones_as_null(keys, schema), parse_given)
 
 
 def _texts(keys: pa.Array, schema: pa.Schema) -> Parsed:

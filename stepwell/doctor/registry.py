@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.schemas import Subject, subjects_of
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
-from io_kafka.formats.encodings import Avro, Protobuf
+from io_kafka.formats.encodings import Avro, JsonWithRegistry, Protobuf
 from io_kafka.formats.spec import OutputFormat
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.registry.client import Registry
@@ -42,6 +42,9 @@ def _uses(sources: Sequence[SourceSpec], views: Sequence[ResolvedView]) -> dict[
         if isinstance(source.encoding, Avro | Protobuf):
             kind = "AVRO" if isinstance(source.encoding, Avro) else "PROTOBUF"
             found.setdefault(source.encoding.registry, (set(), []))[0].add(kind)
+        elif isinstance(source.encoding, JsonWithRegistry):
+            # Its messages need not have ids, so a registry without schemas of JSON may do.
+            found.setdefault(source.encoding.registry, (set(), []))
     for view in views:
         if view.output is None or (address := view.output.written.registry) is None:
             continue
@@ -71,7 +74,8 @@ def _checks(address: RegistryAddress, use: _Use) -> Iterator[Check]:
             what_to_do = "Name a registry that has them in 'schema.registry.url', or use another format."
             yield Check(name, "FAIL", f"it has no schemas of {' and '.join(missing)}", what_to_do)
             return
-        yield Check(name, "OK", f"it answers, and has schemas of {' and '.join(sorted(use.kinds))}")
+        has = f", and has schemas of {' and '.join(sorted(use.kinds))}" if use.kinds else ""
+        yield Check(name, "OK", f"it answers{has}")
         for subject in use.subjects:
             yield _subject_check(registry, subject)
     except RegistryUnreachable:

@@ -16,7 +16,7 @@ from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
-from io_kafka.formats.encodings import Avro, Protobuf
+from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.records import extras_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
@@ -89,7 +89,7 @@ def pipeline_spec(
 def _authorised(source: InputTopic, auth: str | None) -> InputTopic:
     """The same with the password for its registry, which no kept plan has."""
     form = source.table.format
-    if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, Avro | Protobuf):
+    if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
         return source
     encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
     return replace(source, table=replace(source.table, format=replace(form, encoding=encoding)))

@@ -20,7 +20,17 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.read import plain_columns
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, KeyFormat, PlainAvro, Protobuf, Text
+from io_kafka.formats.encodings import (
+    Avro,
+    Csv,
+    DescribedProtobuf,
+    Encoding,
+    JsonWithRegistry,
+    KeyFormat,
+    PlainAvro,
+    Protobuf,
+    Text,
+)
 from io_kafka.formats.protobuf.described import reader_of
 from io_kafka.registry.address import RegistryAddress
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
@@ -93,6 +103,8 @@ def source_format(
     name = chosen_format(of, SOURCE_FORMATS, mode)
     encoding: Encoding = None
     match name:
+        case "json":
+            encoding = _json(of)
         case "avro":
             encoding = _avro(of, schema, payload, mode, root)
         case "protobuf":
@@ -117,11 +129,24 @@ def chosen_format(of: Properties, formats: tuple[Name, ...], mode: Mode) -> Name
     if name is None:
         raise of.error(f"format = {of.values[FORMAT]} is not known", f"It is one of {', '.join(formats)}.")
     for other, means in _MEANS_SOMETHING_FOR.items():
-        if other in of.values and name not in means:
+        if other in of.values and name not in means and not (other == REGISTRY and _has_ids(of, formats)):
             raise of.error(f"{other} means nothing for format {name}", f"It belongs to format {' and '.join(means)}.")
     if mode == "changelog" and name in ("csv", "text"):
         raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
     return name
+
+
+def _has_ids(of: Properties, formats: tuple[Name, ...]) -> bool:
+    """Whether a table says of its messages in JSON that they may have ids of schemas. A registry beside no format is rather a format that was
+    forgotten."""
+    return formats == SOURCE_FORMATS and of.values.get(FORMAT, "").strip().lower() == "json"
+
+
+def _json(of: Properties) -> JsonWithRegistry | None:
+    """The registry of the table, or that of all tables: then messages with an id are read too."""
+    if not (of.values.get(REGISTRY) or of.settings.stepwell.registry_url or "").strip():
+        return None
+    return JsonWithRegistry(registry_of(of))
 
 
 def registry_of(of: Properties) -> RegistryAddress:

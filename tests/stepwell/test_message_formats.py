@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, PlainAvro, Protobuf, Text
+from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, JsonWithRegistry, PlainAvro, Protobuf, Text
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
@@ -69,6 +69,18 @@ def test_a_source_in_protobuf(spark: SparkSession) -> None:
     assert (found.encoding, found.key_format) == (Protobuf(RegistryAddress(URL), False), "protobuf")
     zeros = source(spark, {"format": "protobuf", "emit.default.values": "TRUE"})
     assert zeros.encoding == Protobuf(RegistryAddress(URL), True)
+
+
+def test_a_source_in_json_with_a_registry(spark: SparkSession) -> None:
+    for given in ({}, {"format": "json"}, {"format": "JSON", "schema.registry.url": URL}):
+        assert source(spark, given).encoding == JsonWithRegistry(RegistryAddress(URL))
+    own = source(spark, {"format": "json", "schema.registry.url": "https://other/"}, has_url=False)
+    assert (own.encoding, own.key_format) == (JsonWithRegistry(RegistryAddress("https://other")), "json")
+    assert source(spark, {"format": "json"}, has_url=False).encoding is None
+    with pytest.raises(ProjectError, match="is not the URL of a registry"):
+        source(spark, {"format": "json", "schema.registry.url": "localhost:8081"})
+    with pytest.raises(ProjectError, match=r"schema\.registry\.url means nothing for format json"):
+        published({"format": "json", "schema.registry.url": URL})
 
 
 def test_a_source_in_avro_without_a_registry(spark: SparkSession) -> None:

@@ -221,7 +221,7 @@ def typed_of(type_: Type, schema: pa.Schema, part: Part) -> Typed:
     if not has_columns:
         if part is not Part.KEY or len(schema) != 1:
             what = f"the key columns {', '.join(schema.names)}" if part is Part.KEY else "rows"
-            raise Malformed(f"the wrapper's schema is {shown(type_)}, and {what} need a struct")
+            raise Malformed(f"its schema is {shown(type_)}, and {what} need a struct")
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")

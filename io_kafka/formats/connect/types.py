@@ -20,8 +20,8 @@ DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 _NAMES = ("boolean", "int8", "int16", "int32", "int64", "float", "double", "string", "bytes")
 # JsonConverter writes float and double for what Connect's own list calls float32 and float64.
-_PLAIN = {name: name for name in _NAMES} | {"float32": "float", "float64": "double"}
-_KINDS = (*_PLAIN, "struct", "array", "map")
+KINDS = {name: name for name in _NAMES} | {"float32": "float", "float64": "double"}
+_KINDS = (*KINDS, "struct", "array", "map")
 _SCALE = re.compile(r"[+-]?[0-9]{1,9}")
 
 
@@ -97,14 +97,14 @@ def _type(plain: Any, depth_left: int) -> Type:
     if isinstance(fields, list):
         members = [each for each in fields if isinstance(each, dict) and isinstance(each.get("field"), str)]
         return Struct(logical, tuple((each["field"], _type(each, depth_left - 1)) for each in members))
-    if isinstance(kind, str) and kind in _PLAIN:
-        return Plain(_PLAIN[kind], logical, _scale(plain.get("parameters")))
+    if isinstance(kind, str) and kind in KINDS:
+        return Plain(KINDS[kind], logical, scale_of(plain.get("parameters")))
     if logical == VARIABLE_DECIMAL:
         return variable_decimal()
     return UNKNOWN
 
 
-def _scale(parameters: Any) -> int | None:
+def scale_of(parameters: Any) -> int | None:
     text = str(parameters.get("scale", "")) if isinstance(parameters, dict) else ""
     return int(text) if _SCALE.fullmatch(text) else None
 

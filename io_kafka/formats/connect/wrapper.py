@@ -1,7 +1,7 @@
 """Messages {"schema": S, "payload": P}, in either order, as JsonConverter writes them: which they are, and where their payloads lie.
 
-A form is the bytes before the payload and those behind it, so it holds the schema. The messages of one producer have few forms, because it writes
-a schema in one way. So a form is found once, in one message, and then all messages that begin and end alike are compared with it at once.
+A form is the bytes before the payload and those behind it, so it holds the schema. The messages of one producer have few forms, because it
+writes a schema in one way. So a form is found once, in one message, and then all messages that begin and end alike are compared with it at once.
 
 Whether P is one value of JSON is not looked at here: if it is, the message is a wrapper in this form, and otherwise whoever reads P refuses it.
 """
@@ -165,6 +165,8 @@ def perhaps_null(values: pa.Array) -> Int64s:
     wrapped = np.flatnonzero(_perhaps_wrapped(values))
     if not len(wrapped):
         return wrapped
-    texts = values.take(pa.array(wrapped))
-    last, first = pc.binary_slice(texts, -_EDGE, None), pc.binary_slice(texts, 0, _EDGE)
+    data, ends = bytes_of(values)
+    starts, stops = ends[:-1][wrapped].astype(np.int64), ends[1:][wrapped].astype(np.int64)
+    edge = np.minimum(stops - starts, _EDGE)
+    last, first = cut_out(data, stops - edge, edge), cut_out(data, starts, edge)
     return wrapped[_matches(last, _NULL_BEHIND) | _matches(first, _NULL_BEFORE)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
@@ -16,7 +16,11 @@ from pyspark.sql import SparkSession
 
 from base.options import Mode
 from io_kafka.formats import Decoded, SourceFormat, decode
+from io_kafka.formats.encodings import JsonWithRegistry
+from io_kafka.registry.address import RegistryAddress
+from tests.io_kafka.formats import avro_messages
 from tests.io_kafka.formats import connect_table as t
+from tests.schema_registry import SchemaRegistry, schema_registry
 
 
 def decoded(
@@ -230,7 +234,7 @@ def test_keys_are_converted_by_their_schemas() -> None:
     assert [reason.startswith("key: column day: ") for reason in reasons(found).values()] == [True] * 3
     missing = decoded(columns, [None], [t.wrapped(day, 19724)], "upsert", ("day", "price"))
     assert reasons(missing)[0].startswith(
-        "key: the wrapper's schema is int32 io.debezium.time.Date, and the key columns day, price need a struct"
+        "key: its schema is int32 io.debezium.time.Date, and the key columns day, price need a struct"
     )
 
 
@@ -453,3 +457,89 @@ def test_conversion_of_whole_columns_is_that_of_single_messages() -> None:
     assert rows(together) == [row for each in alone for row in rows(each)]
     assert list(reasons(together).values()) == [reason for each in alone for reason in reasons(each).values()]
     assert together.rows.num_rows > 20 and len(together.rejected) > 20
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry() as found:
+        yield found
+
+
+MICRO = {"type": "integer", "title": t.T + "MicroTimestamp", "connect.type": "int64", "connect.index": 1}
+JSON_SCHEMA = {
+    "type": "object", "title": "server.t.Value", "$defs": {"days": {"type": "integer", "title": t.C + "Date", "connect.type": "int32"}},
+    "properties": {
+        "id": {"type": "integer", "connect.type": "int64"}, "at": {"oneOf": [{"type": "null"}, MICRO]},
+        "price": {"oneOf": [{"type": "null"}, {"type": "number", "title": t.C + "Decimal", "connect.type": "bytes", "connect.parameters": {"scale": "2"}}]},
+        "days": {"type": "array", "items": {"$ref": "#/$defs/days"}}, "plain": {"type": ["null", "string"]},
+        "m": {"type": "object", "connect.type": "map", "additionalProperties": {"$ref": "#/$defs/days"}},
+    },
+}  # fmt: skip
+OF_JSON_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("at", pa.timestamp("us")),
+        ("price", pa.decimal128(9, 2)),
+        ("days", pa.list_(pa.date32())),
+        ("plain", pa.timestamp("us")),
+        ("m", pa.map_(pa.string(), pa.date32())),
+    ]
+)
+
+
+def test_json_with_a_schemas_id_is_read_as_its_schema_says(registry: SchemaRegistry) -> None:
+    number = registry.add("t-value", JSON_SCHEMA, "JSON")
+    bare = registry.add("u-value", {"type": "integer", "connect.type": "int64"}, "JSON")
+    says_nothing = registry.add("v-value", {"$schema": "http://json-schema.org/draft-07/schema#"}, "JSON")
+    avro = registry.add("w-value", {"type": "record", "name": "R", "fields": []})
+    row = {"id": 1, "at": 5, "price": t.unscaled(125), "days": [0, None], "plain": "2024-01-02 03:04:05", "m": {"a": 1}}
+    values = [
+        avro_messages.framed(number, t.text(row).encode()), t.text({"id": 2, "at": "2024-01-02"}).encode(), avro_messages.framed(number, t.text(row | {"price": 1.25}).encode()),
+        avro_messages.framed(says_nothing, b'{"id":4}'), t.wrapped(ROW_SCHEMA, {"id": 5}), avro_messages.framed(avro, b"{}"), avro_messages.framed(99, b"{}"), b"\x00\x00", b"\x00",
+        avro_messages.framed(number, t.text(row | {"at": "x"}).encode()), avro_messages.framed(bare, b"1"), avro_messages.framed(number, b""), avro_messages.framed(number, b"{"),
+    ]  # fmt: skip
+    encoding = JsonWithRegistry(RegistryAddress(registry.url))
+    found = decoded(OF_JSON_SCHEMA, values, encoding=encoding)
+    five, first = datetime(1970, 1, 1, microsecond=5), date(1970, 1, 1)
+    whole = (1, five, Decimal("1.25"), [first, None], datetime(2024, 1, 2, 3, 4, 5), [("a", date(1970, 1, 2))])
+    second = (2, datetime(2024, 1, 2), None, None, None, None)
+    assert [row[:6] for row in rows(found)] == [whole, second, whole, (4, *[None] * 5), (5, *[None] * 5)]
+    why = reasons(found)
+    assert why[5] == f"schema id {avro}: it is a schema of AVRO, and the table's format is json"
+    assert (
+        why[6].startswith("schema id 99 is not in the registry")
+        and why[7] == why[8] == "it begins with 0, as a registry's messages do, and then has no schema id"
+    )
+    assert why[9].startswith(
+        "column at: \"x\" is not an integer of 64 bits; the schema's type is int64 io.debezium.time.MicroTimestamp, the column's TIMESTAMP_NTZ"
+    )
+    assert why[10] == f"schema id {bare}: its schema is int64, and rows need a struct" and {11, 12} < set(why)
+    keys = [
+        avro_messages.framed(bare, b"7"),
+        avro_messages.framed(number, b'{"id":7}'),
+        b"7",
+        avro_messages.framed(says_nothing, b"7"),
+        t.wrapped(KEY_SCHEMA, {"id": 7}),
+    ]
+    keyed = decoded(OF_JSON_SCHEMA, [None] * 5, keys, "upsert", ("id",), encoding=encoding)
+    assert [row[0] for row in rows(keyed)] == [7] * 5 and not keyed.rejected
+    envelope = {
+        "type": "object", "properties": {"after": {"$ref": "#/definitions/Value"}, "op": {"type": "string"}}, "definitions": {"Value": JSON_SCHEMA},
+        "$defs": JSON_SCHEMA["$defs"],
+    }  # fmt: skip
+    change = avro_messages.framed(registry.add("x-value", envelope, "JSON"), t.text({"after": row, "op": "c"}).encode())
+    found = decoded(OF_JSON_SCHEMA, [change], mode="changelog", encoding=encoding)
+    assert [row[:6] for row in rows(found)] == [whole] and not found.rejected
+
+
+def test_json_with_a_schemas_id_and_no_registry_says_what_it_is() -> None:
+    value = avro_messages.framed(258, b'{"id":1,"name":"a"}')
+    for mode, key in (("append", ()), ("upsert", ("id",)), ("changelog", ("id",)), ("changelog", ())):
+        found = decoded(ROW, [value, b"\x00{"], [b"1"] * 2, mode, key)  # type: ignore[arg-type]
+        assert reasons(found)[0] == (
+            "it begins with 0 and the schema id 258, as a schema registry's messages do; set 'format' = 'json' and 'schema.registry.url' if JSON "
+            "follows, else 'format' = 'avro' or 'protobuf' with that registry"
+        )
+        assert "schema id" not in reasons(found)[1]
+    found = decoded(ROW, [b'{"id":1}'], [avro_messages.framed(258, b"1")], "upsert", ("id",))
+    assert reasons(found)[0].startswith("key: it begins with 0 and the schema id 258")
