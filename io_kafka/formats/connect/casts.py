@@ -1,12 +1,13 @@
 """A value as its schema has it -> a column's type, as Spark's CAST in ANSI mode, for a whole column at once.
 
 A cast gives the values and says which of those that are not null have none in the column's type. There is no cast between two types if Spark has
-none. Three casts are not Spark's, each because a message says more or less than a value of Spark's:
+none. Four casts are not Spark's, three of them because a message says more or less than a value of Spark's:
 
 - A count of time (days, milliseconds, ...) is its own number in a column of numbers. Spark has no common rule there: it refuses DATE and
   TIMESTAMP_NTZ, and gives the seconds of a TIMESTAMP.
 - A number without a logical type is no TIMESTAMP, because its unit is unknown. Spark would take seconds.
 - ISO text with a zone is a moment: as TIMESTAMP_NTZ or DATE it is that of UTC. Spark would drop the zone of a text.
+- A time of day is no TIMESTAMP. Spark would take the day on which it runs, and output must not depend on the clock.
 """
 
 from __future__ import annotations

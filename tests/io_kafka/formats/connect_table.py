@@ -83,7 +83,10 @@ def _count(kind: str, logical: str, spark: str, samples: Sequence[tuple[int, str
     literals = [f"CAST({number} AS {'INT' if kind == 'int32' else 'BIGINT'})" for number, _ in samples]
     schema = {"type": kind, "optional": True, "name": logical, "version": 1}
     own = "INT" if kind == "int32" else "BIGINT"
-    return Source(schema, [Sample(*sample) for sample in samples], dict.fromkeys(NUMBERS, (own, literals)), spark)
+    also: dict[str, tuple[str, list[str]]] = dict.fromkeys(NUMBERS, (own, literals))
+    if spark.startswith("TIME("):  # Spark takes the day on which it runs
+        also |= {name: ("", []) for name in MOMENTS}
+    return Source(schema, [Sample(*sample) for sample in samples], also, spark)
 
 
 def _ntz(text: str) -> str:
