@@ -39,7 +39,7 @@ Cast = Callable[[pa.Array], tuple[pa.Array, Bools]]
 
 _DURATION = pa.duration("us")
 DECIMAL_DIGITS_MAX = 38  # of a number that Spark reads from text
-_ZONE_OF_DATE = re.compile(r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$")
+_DATE_IN_ZONE = re.compile(r"([+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2})(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)")
 
 
 def cast_of(leaf: Leaf, kind: pa.DataType) -> Cast | None:
@@ -251,9 +251,12 @@ def _from_date_text(kind: pa.DataType) -> Cast | None:
     cast = _from_string(kind)
     if cast is None or not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return cast
-    return lambda raw: cast(
-        pa.array([None if t is None else _ZONE_OF_DATE.sub("", t) for t in raw.to_pylist()], pa.string())
-    )
+    return lambda raw: cast(pa.array([_without_zone(text) for text in raw.to_pylist()], pa.string()))
+
+
+def _without_zone(text: str | None) -> str | None:
+    match = None if text is None else _DATE_IN_ZONE.fullmatch(text)
+    return text if match is None else match[1]
 
 
 def _from_binary(kind: pa.DataType) -> Cast | None:
