@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.connected import VARIABLE_PARTS, means_more, read_connect, read_variable_decimal
 from io_kafka.formats.avro.defaults import as_datum
 from io_kafka.formats.avro.schema import BadSchema, Type, shown
 from io_kafka.formats.avro.values import Read, read_enum, read_fixed, read_primitive
+from io_kafka.formats.connect.types import VARIABLE_DECIMAL
 from io_kafka.formats.cursor import Cursor
 
 Skip = Callable[[Cursor, Int64s], None]
@@ -31,6 +33,8 @@ def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -
     match writer:
         case avro.Union():
             return _union(writer, kind, reader, column)
+        case avro.Record(name=name) if name == VARIABLE_DECIMAL and not pa.types.is_struct(kind):
+            return read_variable_decimal(_struct(writer, VARIABLE_PARTS, None, column), kind, column)
         case avro.Record() if pa.types.is_struct(kind):
             return _struct(writer, kind, _among(reader, avro.Record), column)
         case avro.Array() if pa.types.is_list(kind):
@@ -40,7 +44,9 @@ def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -
             of_map = _among(reader, avro.Map)
             return _map(resolve(writer.values, kind.item_type, of_map and of_map.values, f"{column}[]"), kind)
         case avro.Primitive():
-            found = read_primitive(writer, kind, column)
+            found = None if means_more(writer, kind) else read_primitive(writer, kind, column)
+            if found is None and writer.connect is not None:
+                found = read_connect(writer, kind, column)
         case avro.Fixed():
             found = read_fixed(writer, kind, column)
         case avro.Enum():

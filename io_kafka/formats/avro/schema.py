@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from io_kafka.formats.connect.types import scale_of
+
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
@@ -26,6 +28,8 @@ class Primitive:
     connect: str | None = None
     precision: int = 0
     scale: int = 0
+    connect_scale: int | None = None
+    """The scale of Connect's Decimal, which may be negative, as no scale of Avro is."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Field:
 
 @dataclass(eq=False)
 class Record:
+    """`name`: with its namespace."""
+
     name: str
     fields: list[Field] = field(default_factory=list)
 
@@ -123,7 +129,11 @@ def _type(plain: Any, namespace: str, names: dict[str, Type]) -> Type:
     if kind not in PRIMITIVES:
         return _named(kind, namespace, names)
     logical, precision, scale = _logical(plain)
-    return Primitive(kind, logical, plain.get("connect.name"), precision, scale)
+    connect = plain.get("connect.name")
+    parameters = plain.get("connect.parameters")
+    return Primitive(
+        kind, logical, connect if isinstance(connect, str) else None, precision, scale, scale_of(parameters)
+    )
 
 
 def _named(name: str, namespace: str, names: dict[str, Type]) -> Type:
