@@ -589,6 +589,9 @@ AVRO_DEPTHS = [
 ]  # fmt: skip
 
 
+TEXTS = {t.C + "Decimal", t.D + "VariableScaleDecimal", t.T + "ZonedTimestamp", t.T + "IsoDate", t.T + "IsoTimestamp"}
+
+
 @pytest.mark.parametrize("depth", range(len(AVRO_DEPTHS)))
 def test_connects_types_in_avro_are_sparks_cast_at_every_depth(
     registry: SchemaRegistry, cases_of_sources: list[list[t.Case]], depth: int
@@ -596,42 +599,41 @@ def test_connects_types_in_avro_are_sparks_cast_at_every_depth(
     of_type, of_value, of_kind, inner = AVRO_DEPTHS[depth]
     wrong: list[Any] = []
     read = 0
-    for case in (case for cases in cases_of_sources for case in cases):
-        source = case.source
-        is_typed = source.schema["type"] == "struct" or source.name in {
-            *_COUNTED,
-            t.C + "Decimal",
-            t.T + "ZonedTimestamp",
-            t.T + "IsoDate",
-            t.T + "IsoTimestamp",
-        }
-        samples = [
-            (n, each.json)
-            for n, each in enumerate(source.samples)
-            if not (source.schema["type"] == "bytes" and not isinstance(each.json, str))
-        ]
-        if not is_typed:
+    for cases in cases_of_sources:
+        source = cases[0].source
+        if source.name not in TEXTS | _COUNTED:
             continue
-        writer = avro_messages.record(("c", of_type(as_avro(source))))
-        messages = avro_messages.written(
-            registry, writer, [{"c": of_value(as_datum(source, value))} for _, value in samples]
-        )
+        names = [f"c{number}" for number in range(len(cases))]
+        samples = [
+            n for n, each in enumerate(source.samples) if source.schema["type"] != "bytes" or isinstance(each.json, str)
+        ]
+        pairs = [(number, n) for number in range(len(cases)) for n in samples]
+        row = avro_messages.record(("v", of_type(as_avro(source))), name="One")
+        writer = avro_messages.record(*((name, ["null", row if name == "c0" else "One"]) for name in names))
+        data = [
+            dict.fromkeys(names) | {names[number]: {"v": of_value(as_datum(source, source.samples[n].json))}} for number, n in pairs
+        ]  # fmt: skip
+        kinds = [pa.struct([("v", of_kind(t.DECLARED[case.declared]))]) for case in cases]
+        messages = avro_messages.written(registry, writer, data)
         found = decoded(
-            pa.schema([("c", of_kind(t.DECLARED[case.declared]))]),
+            pa.schema(list(zip(names, kinds, strict=True))),
             messages,
             encoding=avro_messages.encoding(registry),
             key_format="avro",
         )
         found.rows.validate(full=True)
-        why, values = reasons(found), iter(t.comparable(inner(found.rows.column("c0").combine_chunks())))
-        got = [None if row in why else next(values) for row in range(len(messages))]
-        read += found.rows.num_rows
-        wrong += [
-            (source.name, case.declared, value, case.expected[n], have, why)
-            for (n, value), have in zip(samples, got, strict=True)
-            if have != case.expected[n]
-        ]
-        wrong += [(source.name, case.declared, reason) for reason in why.values() if not reason.startswith("column c")]
+        why = reasons(found)
+        taken = [pair for offset, pair in enumerate(pairs) if offset not in why]
+        read += len(taken)
+        for number, case in enumerate(cases):
+            mine = pa.array([each == number for each, _ in taken], pa.bool_())
+            values = t.comparable(inner(found.rows.column(number).combine_chunks().filter(mine).field("v")))
+            got = dict(zip([n for each, n in taken if each == number], values, strict=True))
+            wrong += [
+                (source.name, case.declared, source.samples[n].json, case.expected[n], got.get(n), why.get(pairs.index((number, n))))
+                for n in samples if case.expected[n] != got.get(n)
+            ]  # fmt: skip
+        wrong += [(source.name, reason) for reason in why.values() if not reason.startswith("column c")]
     assert not wrong, (len(wrong), wrong[:20])
     assert read > 500
 
@@ -656,7 +658,11 @@ def test_unions_of_several_branches_in_avro(registry: SchemaRegistry) -> None:
         VARIABLE,
         "boolean",
     ]
-    schema = avro_messages.record(("c", union), ("l", {"type": "array", "items": [*union[:4], VARIABLE["connect.name"], "boolean"]}), ("d", ["null", days]))
+    schema = avro_messages.record(
+        ("c", union),
+        ("l", {"type": "array", "items": [*union[:4], VARIABLE["connect.name"], "boolean"]}),
+        ("d", ["null", days]),
+    )
     values = [5, b"\x0f", "x", {"scale": 2, "value": b"\x0f"}, None, True]
     messages = avro_messages.written(
         registry, schema, [{"c": value, "l": [value, None, 7], "d": 1} for value in values]
