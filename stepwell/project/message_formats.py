@@ -100,7 +100,7 @@ def source_format(
 ) -> FormatOfSource:
     """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
     ProjectError."""
-    name = chosen_format(of, SOURCE_FORMATS, mode)
+    name = chosen_format(of, SOURCE_FORMATS, mode, may_have_ids=of.values.get(FORMAT, "").strip().lower() == "json")
     encoding: Encoding = None
     match name:
         case "json":
@@ -122,24 +122,20 @@ def source_format(
     return FormatOfSource(name, encoding, key_format)
 
 
-def chosen_format(of: Properties, formats: tuple[Name, ...], mode: Mode) -> Name:
-    """The table's format, which is one of these. Raises ProjectError, also for a property of another format, and for a mode that it lacks."""
+def chosen_format(of: Properties, formats: tuple[Name, ...], mode: Mode, may_have_ids: bool) -> Name:
+    """The table's format, which is one of these. `may_have_ids`: whether it says that its messages are JSON, so that a registry means that they
+    have ids of schemas. A registry beside no format is rather a format that was forgotten. Raises ProjectError, also for a property of another
+    format, and for a mode that it lacks."""
     given = of.values.get(FORMAT, "json").strip().lower()
     name = next((each for each in formats if each == given), None)
     if name is None:
         raise of.error(f"format = {of.values[FORMAT]} is not known", f"It is one of {', '.join(formats)}.")
     for other, means in _MEANS_SOMETHING_FOR.items():
-        if other in of.values and name not in means and not (other == REGISTRY and _has_ids(of, formats)):
+        if other in of.values and name not in means and not (other == REGISTRY and may_have_ids):
             raise of.error(f"{other} means nothing for format {name}", f"It belongs to format {' and '.join(means)}.")
     if mode == "changelog" and name in ("csv", "text"):
         raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")
     return name
-
-
-def _has_ids(of: Properties, formats: tuple[Name, ...]) -> bool:
-    """Whether a table says of its messages in JSON that they may have ids of schemas. A registry beside no format is rather a format that was
-    forgotten."""
-    return formats == SOURCE_FORMATS and of.values.get(FORMAT, "").strip().lower() == "json"
 
 
 def _json(of: Properties) -> JsonWithRegistry | None:

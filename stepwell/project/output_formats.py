@@ -49,7 +49,7 @@ class FormatOfOutput:
 
 def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> FormatOfOutput:
     """Raises ProjectError, also for a column that the format cannot have."""
-    name = chosen_format(of, OUTPUT_FORMATS, mode)
+    name = chosen_format(of, OUTPUT_FORMATS, mode, may_have_ids=False)
     registry, csv = None, Csv()
     match name:
         case "json":

@@ -38,6 +38,9 @@ Cast = Callable[[pa.Array], tuple[pa.Array, Bools]]
 """The raw values -> (the column, which values have no place in it). Those are null in the column."""
 
 _DURATION = pa.duration("us")
+_USUAL_YEARS_US = tuple(dates.days(year, 1, 1) * DAY_US for year in (1000, 10_000))
+PLAIN_SCALE_MAX = 6
+"""Up to this scale Arrow writes a decimal without an exponent."""
 DECIMAL_DIGITS_MAX = 38  # of a number that Spark reads from text
 _DATE_IN_ZONE = re.compile(r"([+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2})(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)")
 
@@ -285,11 +288,43 @@ def _from_decimal(scale: int, kind: pa.DataType) -> Cast | None:
     if one is None:
         return None
     quick = pa.types.is_decimal(kind) and 0 <= scale <= kind.scale
+    if kind == pa.string() and 0 <= scale <= PLAIN_SCALE_MAX:
+        return partial(_texts_of_decimals, scale)
     slowly = _by_each(kind, lambda value: None if (number := number_of(value, scale)) is None else one(number))
 
     def read(raw: pa.Array) -> tuple[pa.Array, Bools]:
         found = as_decimals(raw, scale, kind) if quick else None
         return slowly(raw) if found is None else (found, np.zeros(len(raw), np.bool_))
+
+    return read
+
+
+def _texts_of_decimals(scale: int, raw: pa.Array) -> tuple[pa.Array, Bools]:
+    found = as_decimals(raw, scale, pa.decimal128(DECIMAL_DIGITS_MAX, scale))
+    if found is not None:
+        return found.cast(pa.string()), np.zeros(len(raw), np.bool_)
+    values = raw.to_pylist()
+    return each(values, pa.string(), lambda value: None if (n := number_of(value, scale)) is None else format(n, "f"))
+
+
+def from_numbers(kind: pa.DataType) -> Cast | None:
+    """From a column of decimals."""
+    one = decimals_to(kind)
+    if one is None:
+        return None
+    slowly = _by_each(kind, one)
+
+    def read(raw: pa.Array) -> tuple[pa.Array, Bools]:
+        if pa.types.is_decimal(kind) and kind.scale >= raw.type.scale:
+            try:
+                found = raw.cast(kind)
+                found.validate(full=True)
+                return found, np.zeros(len(raw), np.bool_)
+            except pa.ArrowInvalid:
+                pass
+        if kind == pa.string() and raw.type.scale <= PLAIN_SCALE_MAX:
+            return _all(kind)(raw)
+        return slowly(raw)
 
     return read
 
@@ -305,7 +340,24 @@ def _from_count(leaf: Leaf, kind: pa.DataType) -> Cast | None:
             return lambda raw: _microseconds(leaf, raw, kind)
     elif kind == _DURATION:
         return lambda raw: _microseconds(leaf, raw, kind)
-    return _by_each(kind, partial(_count_text, leaf)) if kind == pa.string() else None
+    return partial(_texts_of_counts, leaf) if kind == pa.string() else None
+
+
+def _texts_of_counts(leaf: Leaf, raw: pa.Array) -> tuple[pa.Array, Bools]:
+    """Arrow's own text of a date or a moment of usual years is Spark's, but for the zeros at the end."""
+    if leaf.sense in (Sense.DAYS, Sense.MOMENT) and raw.null_count < len(raw):
+        span = pc.min_max(raw)
+        low, high = (span[name].as_py() * leaf.times // leaf.divided for name in ("min", "max"))
+        if _USUAL_YEARS_US[0] <= low and high < _USUAL_YEARS_US[1]:
+            return _usual_texts(leaf, raw), np.zeros(len(raw), np.bool_)
+    return each(raw.to_pylist(), pa.string(), partial(_count_text, leaf))
+
+
+def _usual_texts(leaf: Leaf, raw: pa.Array) -> pa.Array:
+    if leaf.sense is Sense.DAYS:
+        return _days(leaf, raw)[0].cast(pa.string())
+    texts = _microseconds(leaf, raw, pa.timestamp("us"))[0].cast(pa.string())
+    return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
 def _days(leaf: Leaf, raw: pa.Array) -> tuple[pa.Array, Bools]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s, as_lists, filled
 from base.text.columns import nulls_of
 from io_kafka.formats import javatext, vector
-from io_kafka.formats.connect.casts import cast_of, decimals_to, each
+from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_of, decimals_to, each, from_numbers
 from io_kafka.formats.connect.declared import declared
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
 from io_kafka.formats.connect.types import DECIMAL, VARIABLE_DECIMAL, Array, Map, Plain, Struct, Type, Unknown, shown
@@ -49,25 +49,26 @@ class Conversion:
     convert: Convert | None
 
 
-def conversion(type_: Type, kind: pa.DataType, column: str) -> Conversion:
-    """`column`: its name or path, for errors."""
+def conversion(type_: Type, kind: pa.DataType, column: str, numeric: bool) -> Conversion:
+    """`column`: its name or path, for errors. `numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are read
+    as text, and whatever the converter writes becomes text."""
     match type_:
         case Unknown():
             return Conversion(kind, column_reader(column, kind), None)
         case Plain():
-            return _plain(type_, kind, column)
+            return _plain(type_, kind, column, numeric)
         case Struct(name=name) if name == VARIABLE_DECIMAL and not pa.types.is_struct(kind):
             return _variable_decimal(type_, kind, column)
         case Struct() if pa.types.is_struct(kind):
-            return _struct([(field, type_.member(field.name)) for field in kind], kind, column)
+            return _struct([(field, type_.member(field.name)) for field in kind], kind, column, numeric)
         case Map() if pa.types.is_struct(kind):
-            return _struct([(field, type_.values) for field in kind], kind, column)
+            return _struct([(field, type_.values) for field in kind], kind, column, numeric)
         case Array() if pa.types.is_list(kind) and not pa.types.is_map(kind):
-            return _list(type_, kind, column)
+            return _list(type_, kind, column, numeric)
         case Map() if pa.types.is_map(kind):
-            return _map(type_, kind, column)
+            return _map(type_, kind, column, numeric)
         case Struct() | Array() | Map() if kind == pa.string():
-            return _text_of(type_, column)
+            return _text_of(type_, column, numeric)
         case Struct() | Array() | Map():
             return Conversion(pa.string(), reader(column, pa.string()), _refused(type_, kind, column))
         case _:
@@ -129,8 +130,10 @@ def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str
     return checked(found, type_, kind, column)
 
 
-def _plain(type_: Plain, kind: pa.DataType, column: str) -> Conversion:
+def _plain(type_: Plain, kind: pa.DataType, column: str, numeric: bool) -> Conversion:
     leaf = leaf_of(type_)
+    if numeric and leaf is not None and leaf.sense is Sense.DECIMAL and 0 <= leaf.scale <= DECIMAL_DIGITS_MAX:
+        return _number(type_, leaf.scale, kind, column)
     convert = leaf_convert(type_, leaf, kind, column)
     raw = leaf.raw if leaf is not None else pa.binary()
     if raw != pa.binary():
@@ -140,6 +143,13 @@ def _plain(type_: Plain, kind: pa.DataType, column: str) -> Conversion:
     else:
         decode, read = _bytes_of_base64, reader(column, pa.string())
     return Conversion(pa.string(), _explained(read, type_, kind), _decoded(decode, convert, type_, kind, column))
+
+
+def _number(type_: Plain, scale: int, kind: pa.DataType, column: str) -> Conversion:
+    raw = pa.decimal128(DECIMAL_DIGITS_MAX, scale)
+    found = from_numbers(kind)
+    convert = _refused(type_, kind, column) if found is None else checked(found, type_, kind, column)
+    return Conversion(raw, reader(column, raw), None if raw == kind else convert)
 
 
 def _decoded(
@@ -230,8 +240,8 @@ def variable_convert(
     return checked(lambda raw: each(raw.to_pylist(), kind, read), type_, kind, column)
 
 
-def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str) -> Conversion:
-    parts = {field.name: conversion(type_, field.type, f"{column}.{field.name}") for field, type_ in members}
+def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str, numeric: bool) -> Conversion:
+    parts = {field.name: conversion(type_, field.type, f"{column}.{field.name}", numeric) for field, type_ in members}
     return struct_of(parts, kind, column)
 
 
@@ -262,8 +272,8 @@ def struct_of(parts: dict[str, Conversion], kind: pa.StructType, column: str) ->
     return Conversion(raw, read, convert)
 
 
-def _list(type_: Array, kind: pa.ListType, column: str) -> Conversion:
-    item = conversion(type_.items, kind.value_type, f"{column}[]")
+def _list(type_: Array, kind: pa.ListType, column: str, numeric: bool) -> Conversion:
+    item = conversion(type_.items, kind.value_type, f"{column}[]", numeric)
 
     def read(node: Node) -> list[Any] | None:
         if node is None:
@@ -292,10 +302,10 @@ def _offsets(lists: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
     return pa.array(ends, mask=np.append(nulls_of(lists), False)), np.repeat(rows, lengths)
 
 
-def _map(type_: Map, kind: pa.MapType, column: str) -> Conversion:
+def _map(type_: Map, kind: pa.MapType, column: str, numeric: bool) -> Conversion:
     """An object if the keys are strings, else an array of pairs."""
-    key = conversion(type_.keys, kind.key_type, f"{column}.key")
-    item = conversion(type_.values, kind.item_type, f"{column}[]")
+    key = conversion(type_.keys, kind.key_type, f"{column}.key", numeric)
+    item = conversion(type_.values, kind.item_type, f"{column}[]", numeric)
     as_object = isinstance(type_.keys, Unknown) or (isinstance(type_.keys, Plain) and type_.keys.kind == "string")
 
     def read(node: Node) -> list[tuple[Any, Any]] | None:
@@ -331,9 +341,9 @@ def _map(type_: Map, kind: pa.MapType, column: str) -> Conversion:
     return Conversion(pa.map_(key.raw, item.raw), read, convert)
 
 
-def _text_of(type_: Struct | Array | Map, column: str) -> Conversion:
+def _text_of(type_: Struct | Array | Map, column: str, numeric: bool) -> Conversion:
     """What CAST makes of a value with parts: {1, x}, [1, null], {k -> 1}."""
-    inner = conversion(type_, _all_texts(type_), column)
+    inner = conversion(type_, _all_texts(type_), column, numeric)
     as_texts = inner.convert
 
     def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:

@@ -26,6 +26,7 @@ from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import Malformed, parse_object, text_of
 from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.usual import read_usual
 
 ParsePlain = Callable[[pa.Array], Parsed]
 
@@ -35,12 +36,20 @@ NO_OP = "no op: not a change in Debezium's envelope"
 A_TOMBSTONE = "its payload is null: a tombstone deletes by key, so it needs mode upsert, or changelog with a key"
 
 
-class Typed(NamedTuple):
-    """How the payloads of one schema are read into the columns of one table. `around`: what makes an object of a bare key."""
+class Way(NamedTuple):
+    """One way to read payloads, and what then makes the columns."""
 
     raw: pa.Schema
     reader: RowReader
     converts: list[Convert | None]
+
+
+class Typed(NamedTuple):
+    """How the payloads of one schema are read into the columns of one table. `numeric`: with decimals as numbers, if there are any. `around`:
+    what makes an object of a bare key."""
+
+    usual: Way
+    numeric: Way | None
     around: tuple[bytes, bytes]
 
 
@@ -172,13 +181,34 @@ def refused(count: int, schema: pa.Schema, reason: str) -> Parsed:
 
 
 def read_typed(payloads: pa.Array, typed: Typed, schema: pa.Schema, part: Part) -> Parsed:
-    parsed = parse(_between(payloads, *typed.around), typed.raw, typed.reader)
+    texts = _between(payloads, *typed.around)
+    if typed.numeric is None or not _has_numbers(texts, typed.numeric):
+        return _converted(payloads, parse(texts, typed.usual.raw, typed.usual.reader), typed.usual, schema, part)
+    read = read_usual(texts, typed.numeric.raw)
+    assert read is not None, "the first message was read"
+    rows, declined = read
+    good, late = np.flatnonzero(~declined), np.flatnonzero(declined)
+    taken = Parsed(rows.take(pa.array(good)), np.arange(len(good)), [])
+    found = [(good, _converted(payloads, taken, typed.numeric, schema, part))]
+    if len(late):
+        others = parse(texts.take(pa.array(late)), typed.usual.raw, typed.usual.reader)
+        found.append((late, _converted(payloads.take(pa.array(late)), others, typed.usual, schema, part)))
+    return merged(found, schema)
+
+
+def _has_numbers(texts: pa.Array, numeric: Way) -> bool:
+    """Whether the decimals of the first message are numbers. The messages of one producer are alike; others are read too, only more slowly."""
+    first = read_usual(texts[:1], numeric.raw) if len(texts) else None
+    return first is not None and not first[1].any()
+
+
+def _converted(payloads: pa.Array, parsed: Parsed, way: Way, schema: pa.Schema, part: Part) -> Parsed:
     faults = {row: A_TOMBSTONE if payloads[row].as_py() == b"null" else reason for row, reason in parsed.faults}
     wrong: dict[int, str] = {}
     every = np.arange(len(parsed.at))
     columns = [
         column if convert is None else convert(column, every, wrong)
-        for column, convert in zip(parsed.rows.columns, typed.converts, strict=True)
+        for column, convert in zip(parsed.rows.columns, way.converts, strict=True)
     ]
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
@@ -225,9 +255,14 @@ def typed_of(type_: Type, schema: pa.Schema, part: Part) -> Typed:
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
-    parts = {field.name: conversion(_member(type_, field.name), field.type, field.name) for field in schema}
+    usual, numeric = (_way(type_, schema, numeric) for numeric in (False, True))
+    return Typed(usual, None if numeric.raw == usual.raw else numeric, around)
+
+
+def _way(type_: Type, schema: pa.Schema, numeric: bool) -> Way:
+    parts = {field.name: conversion(_member(type_, field.name), field.type, field.name, numeric) for field in schema}
     reader = _PayloadReader(parts)
-    return Typed(reader.schema, reader, [each.convert for each in parts.values()], around)
+    return Way(reader.schema, reader, [each.convert for each in parts.values()])
 
 
 def _member(type_: Type, name: str) -> Type:

@@ -60,22 +60,19 @@ def _plain(
     return Source(schema, [Sample(*sample) for sample in samples], also, type_)
 
 
-def _decimal(scale: int, samples: Sequence[tuple[int, str]], **more: Any) -> Source:
+def _decimal(scale: int, samples: Sequence[tuple[int, str]], numeric: bool = False) -> Source:
+    """`numeric`: as `decimal.format` = NUMERIC writes it."""
     schema = {
         "type": "bytes",
         "optional": True,
         "name": C + "Decimal",
         "version": 1,
-        "parameters": {"scale": str(scale)} | more,
+        "parameters": {"scale": str(scale)},
     }
-    texts = [Sample(unscaled(number), f"CAST('{text}' AS DECIMAL(38,{max(scale, 0)}))") for number, text in samples]
-    numbers = [
-        Sample(json.loads(text), f"CAST('{text}' AS DECIMAL(38,{max(scale, 0)}))")
-        for _, text in samples
-        if len(text) < 15
-    ]
-    also = {moment: ("", []) for moment in MOMENTS}
-    return Source(schema, texts + numbers, also, f"DECIMAL(38,{max(scale, 0)})")
+    type_ = f"DECIMAL(38,{max(scale, 0)})"
+    values = [json.loads(text) if numeric else unscaled(number) for number, text in samples]
+    found = [Sample(value, f"CAST('{text}' AS {type_})") for value, (_, text) in zip(values, samples, strict=True)]
+    return Source(schema, found, {moment: ("", []) for moment in MOMENTS}, type_)
 
 
 def _count(kind: str, logical: str, spark: str, samples: Sequence[tuple[int, str | None]]) -> Source:
@@ -167,6 +164,9 @@ SOURCES: list[Source] = [
     _plain("bytes", "BINARY", [(b64(b"xy"), "X'7879'")], "com.example.Bytes"),
     _decimal(2, [(12345, "123.45"), (-12345, "-123.45"), (0, "0.00"), (1, "0.01"), (10**9, "10000000.00"), (10**10 + 5, "100000000.05"), (99, "0.99"), (-50, "-0.50"), (10**37, "100000000000000000000000000000000000.00")]),
     _decimal(0, [(1, "1"), (2**63, "9223372036854775808"), (-128, "-128"), (0, "0")]),
+    _decimal(2, [(12345, "123.45"), (-12345, "-123.45"), (0, "0.00"), (1, "0.01"), (10**9, "10000000.00"), (10**10 + 5, "100000000.05"), (99, "0.99"), (-50, "-0.50"), (10**14 + 1, "1000000000000.01")], numeric=True),
+    _decimal(0, [(1, "1"), (2**63, "9223372036854775808"), (-128, "-128"), (0, "0")], numeric=True),
+    _decimal(9, [(1234567895, "1.234567895"), (5_000_000, "0.005000000"), (-2, "-0.000000002")], numeric=True),
     _decimal(9, [(1234567895, "1.234567895"), (5_000_000, "0.005000000"), (-5_000_000, "-0.005000000"), (1, "0.000000001")]),
     _decimal(38, [(1, "0." + "0" * 37 + "1"), (10**37, "0.1" + "0" * 37)]),
     _decimal(-2, [(12, "1200"), (-1, "-100")]),
