@@ -11,7 +11,112 @@ TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf_output.py"
 TEST_DELIMITED = "tests/io_kafka/formats/test_delimited_output.py"
 
+CONNECT = "io_kafka/formats/connect"
+TEST_CONNECT = "tests/io_kafka/formats/test_connect.py"
+
 FORMATS = (
+    Breakage(
+        "a-wrapper-is-a-row",
+        "A message in Connect's wrapper is read as a row, whose columns are all missing.",
+        "no silence",
+        (Edit(f"{CONNECT}/read.py", "    if not groups:\n", "    if groups is not None:\n"),),
+        (f"{TEST_CONNECT}::test_a_wrapped_row_is_read_in_every_shape",),
+    ),
+    Breakage(
+        "a-wrapped-tombstone-deletes-nothing",
+        "A wrapper whose payload is null is no deletion.",
+        "the batch answer",
+        (
+            Edit(
+                f"{CONNECT}/read.py",
+                "    if not found:\n        return values\n",
+                "    if found is not None:\n        return values\n",
+            ),
+        ),
+        (f"{TEST_CONNECT}::test_wrapped_upserts_and_tombstones",),
+    ),
+    Breakage(
+        "a-table-loses-its-columns-schema-and-payload",
+        "Every object of a schema and a payload is taken for a wrapper, also if these are columns of the table.",
+        "the batch answer",
+        (
+            Edit(
+                f"{CONNECT}/read.py",
+                "    if not own:\n        return group\n",
+                "    if own is not None:\n        return group\n",
+            ),
+        ),
+        (
+            f"{TEST_CONNECT}::test_columns_named_schema_and_payload_are_told_from_a_wrapper",
+            f"{TEST_CONNECT}::test_a_table_may_declare_the_payload_itself",
+        ),
+    ),
+    Breakage(
+        "what-a-message-means-depends-on-its-company",
+        "A message that only begins and ends as a wrapper is malformed if another message has that form.",
+        "the batch answer",
+        (Edit(f"{CONNECT}/read.py", "if form_of(values[int(at[each[0]])].as_py()) is not None", "if each"),),
+        (f"{TEST_CONNECT}::test_a_payload_is_one_value_and_nothing_else",),
+    ),
+    Breakage(
+        "base64-within-arrays",
+        "Within arrays, what Connect encoded is taken as it is.",
+        "the batch answer",
+        (
+            Edit(
+                f"{CONNECT}/conversion.py",
+                "of_items(raw.flatten(), of_rows, faults)",
+                "raw.flatten().cast(kind.value_type)",
+            ),
+        ),
+        (f"{TEST_CONNECT}::test_images_of_a_change_are_typed_at_every_depth",),
+    ),
+    Breakage(
+        "a-moment-of-another-unit",
+        "Milliseconds of Connect's Timestamp are read as microseconds.",
+        "the batch answer",
+        (
+            Edit(
+                f"{CONNECT}/leaves.py",
+                '"org.apache.kafka.connect.data.Timestamp": (Sense.MOMENT, 1000, 1)',
+                '"org.apache.kafka.connect.data.Timestamp": (Sense.MOMENT, 1, 1)',
+            ),
+        ),
+        (f"{TEST_CONNECT}::test_every_logical_type_as_every_type_at_every_depth_is_sparks_cast",),
+    ),
+    Breakage(
+        "a-decimal-of-its-own-scale-in-avro",
+        "A decimal that has its scale with it is read without that scale in Avro.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/avro/connected.py",
+                "variable_decimal(), kind, column, lambda value: value)",
+                "variable_decimal(), kind, column, lambda value: value[:1])",
+            ),
+        ),
+        (f"{TEST_CONNECT}::test_connects_types_in_avro_are_sparks_cast_at_every_depth",),
+    ),
+    Breakage(
+        "json-with-an-id-is-read-without-its-schema",
+        "The schema of a message in JSON is looked up, and says nothing.",
+        "the batch answer",
+        (
+            Edit(
+                f"{CONNECT}/registered.py",
+                "return others(texts) if typed is None else",
+                "return others(texts) if typed is not None else",
+            ),
+        ),
+        (f"{TEST_CONNECT}::test_json_with_a_schemas_id_is_read_as_its_schema_says",),
+    ),
+    Breakage(
+        "json-with-an-id-is-not-explained",
+        "A message with the id of a schema is only said not to be JSON.",
+        "an error that says what to do",
+        (Edit(f"{CONNECT}/registered.py", "if ids.get(row, -1) >= 0", "if ids.get(row, -1) < -1"),),
+        (f"{TEST_CONNECT}::test_json_with_a_schemas_id_and_no_registry_says_what_it_is",),
+    ),
     Breakage(
         "the-schema-of-other-messages",
         "All messages of a batch are read with the schema of some of them.",

@@ -50,8 +50,8 @@ class Conversion:
 
 
 def conversion(type_: Type, kind: pa.DataType, column: str, numeric: bool) -> Conversion:
-    """`column`: its name or path, for errors. `numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are read
-    as text, and whatever the converter writes becomes text."""
+    """`column`: its name or path, for errors. `numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are
+    read as text, and whatever the converter writes becomes text."""
     match type_:
         case Unknown():
             return Conversion(kind, column_reader(column, kind), None)
