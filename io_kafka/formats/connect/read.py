@@ -31,6 +31,7 @@ from io_kafka.formats.usual import read_usual
 ParsePlain = Callable[[pa.Array], Parsed]
 
 WRAPPER = frozenset({"schema", "payload"})
+NAMES_SHOWN = 10
 NO_SCHEMA = b"null"
 NO_OP = "no op: not a change in Debezium's envelope"
 A_TOMBSTONE = "its payload is null: a tombstone deletes by key, so it needs mode upsert, or changelog with a key"
@@ -255,8 +256,20 @@ def typed_of(type_: Type, schema: pa.Schema, part: Part) -> Typed:
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
+    if part is Part.ROW and isinstance(type_, Struct):
+        _check_row(type_, schema)
     usual, numeric = (_way(type_, schema, numeric) for numeric in (False, True))
     return Typed(usual, None if numeric.raw == usual.raw else numeric, around)
+
+
+def _check_row(type_: Struct, schema: pa.Schema) -> None:
+    """A schema that has none of the columns is one of something else, and its rows would have nothing but NULL."""
+    names = [name for name, _ in type_.fields]
+    if not names or set(names) & set(schema.names):
+        return
+    is_envelope = "op" in names and {"before", "after"} & set(names)
+    what_to_do = "; these are Debezium's changes: write 'mode' = 'changelog'" if is_envelope else ""
+    raise Malformed(f"its schema has {', '.join(names[:NAMES_SHOWN])}, and none of the table's columns{what_to_do}")
 
 
 def _way(type_: Type, schema: pa.Schema, numeric: bool) -> Way:

@@ -215,6 +215,17 @@ def test_images_of_a_change_are_typed_at_every_depth() -> None:
     assert [row[:3] for row in rows(keyed)] == [full, (1, None, ["12.50"]), (1, None, None), (7, None, None)]
 
 
+def test_changes_that_are_read_as_rows_are_malformed_and_no_rows_of_nulls() -> None:
+    change = t.wrapped(envelope_schema(id={"type": "int64"}), {"before": None, "after": {"id": 1}, "op": "c"})
+    other = t.wrapped(t.row_schema(a={"type": "int64"}), {"a": 1})
+    for mode, key in (("append", ()), ("upsert", ("id",))):
+        found = decoded(ROW, [change, other], [b"1"] * 2, mode, key)  # type: ignore[arg-type]
+        assert reasons(found) == {
+            0: "its schema has before, after, op, and none of the table's columns; these are Debezium's changes: write 'mode' = 'changelog'",
+            1: "its schema has a, and none of the table's columns",
+        }
+
+
 def test_keys_are_converted_by_their_schemas() -> None:
     columns = pa.schema([("day", pa.date32()), ("price", pa.decimal128(9, 2)), ("v", pa.int64())])
     day = {"type": "int32", "optional": False, "name": t.T + "Date", "field": "day"}
