@@ -126,6 +126,8 @@ def _holds_floats(kind: pa.DataType) -> bool:
 
 def _as_bits(column: pa.Array) -> pa.Array:
     """The column with the bits of each double in place of it, in nested fields too."""
+    if pa.types.is_map(column.type):
+        column = as_lists(column)
     kind = column.type
     if pa.types.is_floating(kind):
         bits = filled(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{kind.bit_width}")

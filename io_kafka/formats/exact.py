@@ -137,7 +137,7 @@ def _struct(column: str, kind: pa.StructType) -> Reader:
 
 
 def _map(column: str, kind: pa.MapType) -> Reader:
-    """Members in their order. A name that is repeated is an entry of its own each time, as Spark has it."""
+    """Members in their order. A name that is repeated is refused (see maps.py)."""
     if kind.key_type != pa.string():
         raise TypeError(f"{column}: the keys of a map in JSON are strings, not {kind.key_type}")
     item = reader(f"{column}[]", kind.item_type)
@@ -147,7 +147,12 @@ def _map(column: str, kind: pa.MapType) -> Reader:
             return None
         if not isinstance(node, Members):
             raise _refused(column, node, "an object")
-        return [(name, item(value)) for name, value in node]
+        entries = {name: item(value) for name, value in node}
+        if len(entries) < len(node):
+            names = [name for name, _ in node]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Malformed(f"column {column}: two entries of the map have the key {shown(twice)}")
+        return list(entries.items())
 
     return read
 

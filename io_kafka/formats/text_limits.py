@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, as_lists, filled
 from base.text.columns import nulls_of
 
 ELEMENT = "[]"
-"""The step of a path into an array. A step into a struct is a field's name. No column of a message is a map."""
+"""The step of a path into an array, and to the values of a map, whose keys have no limits. A step into a struct is a field's name."""
 
 
 class TextLimit(NamedTuple):
@@ -75,11 +75,18 @@ def fit(column: pa.Array, limits: Sequence[TextLimit], depth: int = 1) -> Fitted
             [part.column for part in parts], fields=list(kind), mask=pa.array(nulls_of(column))
         )
         return Fitted(made, [found for part in parts for found in part.too_long])
-    assert pa.types.is_list(kind), f"{kind} has a limit of text within"
-    elements = fit(column.flatten(), _below(limits, depth, ELEMENT), depth + 1)
-    rows, offsets = _rows_of_elements(column)
-    too_long = [(limit, _any_of(rows, bad, len(column))) for limit, bad in elements.too_long]
-    return Fitted(pa.ListArray.from_arrays(offsets, elements.column, type=kind), too_long)
+    if pa.types.is_map(kind):
+        lists = as_lists(column)
+        keys, values = lists.flatten().flatten()
+        elements = fit(values, _below(limits, depth, ELEMENT), depth + 1)
+        rows, offsets = _rows_of_elements(lists)
+        made = pa.MapArray.from_arrays(offsets, keys, elements.column).cast(kind)
+    else:
+        assert pa.types.is_list(kind), f"{kind} has a limit of text within"
+        elements = fit(column.flatten(), _below(limits, depth, ELEMENT), depth + 1)
+        rows, offsets = _rows_of_elements(column)
+        made = pa.ListArray.from_arrays(offsets, elements.column, type=kind)
+    return Fitted(made, [(limit, _any_of(rows, bad, len(column))) for limit, bad in elements.too_long])
 
 
 def _below(limits: Sequence[TextLimit], depth: int, step: str) -> list[TextLimit]:

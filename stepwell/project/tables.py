@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructType,
@@ -43,7 +44,7 @@ from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput, output_format
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
-from stepwell.project.text_types import as_strings, limits_of
+from stepwell.project.text_types import as_strings, has_limited_key, limits_of
 
 MODES: tuple[Mode, ...] = ("append", "upsert", "changelog")
 ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
@@ -140,6 +141,12 @@ def source_spec(
         )
     schema = as_strings(output.schema)
     check_columns(schema, output.name, output.location)
+    for column in output.schema.fields:
+        if has_limited_key(column.dataType):
+            raise reader.error(
+                f"column {column.name} has the type {column.dataType.simpleString()}",
+                "The keys of a map are of type STRING.",
+            )
     mode = reader.mode()
     key = reader.key(schema)
     if mode == "upsert" and not key:
@@ -235,7 +242,7 @@ def check_columns(schema: StructType, name: str, location: Location) -> None:
         if unsupported is not None:
             raise UnsupportedError(
                 f"column {column.name} has the type {unsupported.simpleString()}",
-                "Use an atomic type, a struct or an array; a STRING for text of any kind.",
+                "Use an atomic type, a struct, an array, or a map with keys of STRING; a STRING for text of any kind.",
                 view=name,
                 location=location,
             )
@@ -255,6 +262,8 @@ def check_names(schema: StructType, view: str, location: Location) -> None:
 def _unsupported(data_type: DataType) -> DataType | None:
     if isinstance(data_type, ArrayType):
         return _unsupported(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return _unsupported(data_type.valueType) if data_type.keyType == StringType() else data_type
     if isinstance(data_type, StructType):
         return next(filter(None, (_unsupported(field.dataType) for field in data_type.fields)), None)
     if isinstance(data_type, StringType) and data_type != StringType():

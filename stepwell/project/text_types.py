@@ -45,8 +45,21 @@ def declared_as(field: StructField) -> str | None:
 
 
 def limits_of(schema: StructType) -> tuple[TextLimit, ...]:
-    """Every CHAR and VARCHAR in the declared columns of a source, none of which is a map."""
+    """Every CHAR and VARCHAR in the declared columns of a source."""
     return tuple(limit for field in schema.fields for limit in _limits(field.dataType, (field.name,)))
+
+
+def has_limited_key(type_: DataType) -> bool:
+    """Whether a map in the type has keys of CHAR or VARCHAR. To cut or pad them could make two keys one."""
+    match type_:
+        case ArrayType():
+            return has_limited_key(type_.elementType)
+        case MapType():
+            return isinstance(type_.keyType, CharType | VarcharType) or has_limited_key(type_.valueType)
+        case StructType():
+            return any(has_limited_key(field.dataType) for field in type_.fields)
+        case _:
+            return False
 
 
 def fitted(frame: DataFrame, declared: Mapping[str, str]) -> DataFrame:
@@ -103,6 +116,8 @@ def _limits(type_: DataType, path: tuple[str, ...]) -> Iterator[TextLimit]:
             yield TextLimit(path, type_.length, isinstance(type_, CharType))
         case ArrayType():
             yield from _limits(type_.elementType, (*path, ELEMENT))
+        case MapType():
+            yield from _limits(type_.valueType, (*path, ELEMENT))
         case StructType():
             for field in type_.fields:
                 yield from _limits(field.dataType, (*path, field.name))

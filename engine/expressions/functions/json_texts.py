@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import as_lists, filled
+from base.arrays import as_lists
 from base.text.columns import nulls_of
 from engine.expressions.functions.function import Failure, each, shown
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
 from io_kafka.formats import permissive, render
 from io_kafka.formats.jackson import Malformed, Members, Node
+from io_kafka.formats.maps import with_repeated_keys
 
 PATHS_KEPT_MAX = 1024  # of parsed paths: most views have one as a constant
 
@@ -45,16 +46,9 @@ def _refuse_repeated(values: pa.Array) -> None:
     """Raises for an object with two members of one name that was read as a map. Spark makes a map of both, which no map of DuckDB's can hold."""
     kind = values.type
     if pa.types.is_map(kind):
-        entries = as_lists(values)
-        keys, items = pc.list_flatten(entries).flatten()
-        rows = np.repeat(
-            np.arange(len(values)), filled(pc.list_value_length(entries), 0).to_numpy(zero_copy_only=False)
-        )
-        codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        pairs = rows * (len(keys) + 1) + codes
-        if len(np.unique(pairs)) < len(pairs):
+        if with_repeated_keys(values).any():
             raise Failure("DUPLICATED_MAP_KEY", "an object with two members of one name is read as a map")
-        _refuse_repeated(items)
+        _refuse_repeated(pc.list_flatten(as_lists(values)).field(1))
     elif pa.types.is_list(kind):
         _refuse_repeated(pc.list_flatten(values))
     elif pa.types.is_struct(kind):

@@ -21,6 +21,7 @@ from io_kafka.formats.avro.schema import BadSchema, Type, shown
 from io_kafka.formats.avro.values import Read, read_enum, read_fixed, read_primitive
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.maps import with_repeated_keys
 
 Skip = Callable[[Cursor, Int64s], None]
 
@@ -42,7 +43,7 @@ def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -
             return _list(resolve(writer.items, kind.value_type, of_array and of_array.items, f"{column}[]"), kind)
         case avro.Map() if pa.types.is_map(kind):
             of_map = _among(reader, avro.Map)
-            return _map(resolve(writer.values, kind.item_type, of_map and of_map.values, f"{column}[]"), kind)
+            return _map(resolve(writer.values, kind.item_type, of_map and of_map.values, f"{column}[]"), kind, column)
         case avro.Primitive():
             found = None if means_more(writer, kind) else read_primitive(writer, kind, column)
             if found is None and writer.connect is not None:
@@ -184,7 +185,7 @@ def _list(read_item: Read, kind: pa.ListType) -> Read:
     return read
 
 
-def _map(read_value: Read, kind: pa.MapType) -> Read:
+def _map(read_value: Read, kind: pa.MapType, column: str) -> Read:
     entry = pa.struct([pa.field("key", pa.string()), pa.field("value", kind.item_type)])
 
     def read_entry(cursor: Cursor, rows: Int64s) -> pa.Array:
@@ -194,7 +195,11 @@ def _map(read_value: Read, kind: pa.MapType) -> Read:
     def read(cursor: Cursor, rows: Int64s) -> pa.Array:
         offsets, entries = _blocks(cursor, rows, read_entry, pa.array([], entry))
         keys, values = entries.flatten()
-        return pa.MapArray.from_arrays(pa.array(offsets), keys, values).cast(kind)
+        maps = pa.MapArray.from_arrays(pa.array(offsets), keys, values).cast(kind)
+        twice = with_repeated_keys(maps)
+        if twice.any():
+            cursor.fault(rows[twice], f"column {column}: two entries of the map have one key")
+        return maps
 
     return read
 

@@ -5,8 +5,8 @@ one field of each in a round, which says where the values are. Then each column 
 Fields that the table does not have are passed over.
 
 A field that is missing is NULL, as in Spark's `from_protobuf`. With `defaults` a field without presence (in proto3 a plain scalar) has its
-type's zero, as in Spark with `emit.default.values`. An array that is missing is empty. A map is an array of its entries as they were written;
-what an entry leaves out is zero.
+type's zero, as in Spark with `emit.default.values`. An array or a map that is missing is empty. A map is a MAP, or an array of its entries as
+they were written; what an entry leaves out is zero.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from base.arrays import Int64s
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.maps import with_repeated_keys
 from io_kafka.formats.protobuf.known import DATE, DECIMAL, TIMESTAMP
 from io_kafka.formats.protobuf.parts import days_of, decimals_of
 from io_kafka.formats.protobuf.values import NUMBERS, Number, read_number
@@ -118,6 +119,8 @@ def _pass(cursor: Cursor, rows: Int64s, numbers: Int64s, wires: Int64s) -> Int64
 
 def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) -> _Put:
     if field.is_repeated:
+        if pa.types.is_map(kind):
+            return _map(field, kind, defaults, place)
         if not pa.types.is_list(kind):
             raise BadSchema(f"column {place}: the field is repeated {_shown(field)}, which is read as ARRAY only")
         return _repeated(field, kind, _values(field, kind.value_type, defaults, f"{place}[]"), place)
@@ -257,6 +260,25 @@ def _repeated(field: FieldDescriptor, kind: pa.ListType, values: _Values, place:
         offsets = np.zeros(count + 1, np.int32)
         np.cumsum(np.bincount(spans.rows, minlength=count), out=offsets[1:])
         return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
+
+    return put
+
+
+def _map(field: FieldDescriptor, kind: pa.MapType, defaults: bool, place: str) -> _Put:
+    of_entry = field.message_type
+    if of_entry is None or not of_entry.GetOptions().map_entry:
+        raise BadSchema(f"column {place}: the field is repeated {_shown(field)}, which is read as ARRAY only")
+    entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+    lists = _repeated(field, pa.list_(entry), _values(field, entry, defaults, f"{place}[]"), place)
+
+    def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
+        found = lists(cursor, spans, count)
+        keys, values = found.values.flatten()
+        maps = pa.MapArray.from_arrays(found.offsets, keys, values).cast(kind)
+        twice = np.flatnonzero(with_repeated_keys(maps))
+        if len(twice):
+            cursor.fault(twice, f"column {place}: two entries of the map have one key")
+        return maps
 
     return put
 
