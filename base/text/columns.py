@@ -40,7 +40,7 @@ def nulls_of(array: pa.Array) -> Bools:
     return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _digits(chars: UInt8s, first: int, count: int, wrong: Bools) -> Int64s:
+def digits(chars: UInt8s, first: int, count: int, wrong: Bools) -> Int64s:
     """The number in columns first .. first+count; `chars` is transposed: one row per character position."""
     number = np.zeros(chars.shape[1], dtype=np.int32)
     for place in range(first, first + count):
@@ -51,7 +51,7 @@ def _digits(chars: UInt8s, first: int, count: int, wrong: Bools) -> Int64s:
 
 
 def _days(chars: UInt8s, wrong: Bools) -> Int64s:
-    year, month, day = _digits(chars, 0, 4, wrong), _digits(chars, 5, 2, wrong), _digits(chars, 8, 2, wrong)
+    year, month, day = digits(chars, 0, 4, wrong), digits(chars, 5, 2, wrong), digits(chars, 8, 2, wrong)
     wrong |= (chars[4] != 45) | (chars[7] != 45)
     np.minimum(month, 99, out=month)
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
@@ -61,7 +61,7 @@ def _days(chars: UInt8s, wrong: Bools) -> Int64s:
     return since + _DAYS_BEFORE_MONTH[month] + day - 1 - 719_468
 
 
-def _by_length(strings: pa.Array, longest: int) -> list[tuple[int, Any, UInt8s]]:
+def by_length(strings: pa.Array, shortest: int, longest: int) -> list[tuple[int, Any, UInt8s]]:
     """Rows grouped by length: (length, indices of the rows, their characters, transposed). Nulls and texts that are too short or too long are
     left out."""
     data, ends = bytes_of(strings)
@@ -69,7 +69,7 @@ def _by_length(strings: pa.Array, longest: int) -> list[tuple[int, Any, UInt8s]]
     lengths = np.where(nulls_of(strings), 0, lengths)
     groups: list[tuple[int, Any, UInt8s]] = []
     for length in np.flatnonzero(np.bincount(np.minimum(lengths, longest + 1), minlength=1)[: longest + 1]):
-        if length < DATE_CHARS:
+        if length < shortest:
             continue
         if len(lengths) and (lengths == length).all():
             chars = data[ends[0] : ends[-1]].reshape(len(lengths), length)
@@ -85,7 +85,7 @@ def dates(strings: pa.Array) -> tuple[pa.Array, Bools]:
     """Dates from YYYY-MM-DD, alone or followed by a blank or T and any text."""
     null = nulls_of(strings)
     days, doubtful = np.zeros(len(strings), dtype=np.int32), ~null
-    for length, rows, chars in _by_length(strings, FRACTION_CHARS_MAX + 1):
+    for length, rows, chars in by_length(strings, DATE_CHARS, FRACTION_CHARS_MAX + 1):
         wrong = np.zeros(chars.shape[1], dtype=np.bool_)
         days[rows] = _days(chars, wrong)
         if length > DATE_CHARS:
@@ -98,7 +98,7 @@ def timestamps(strings: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Boo
     """Timestamps from YYYY-MM-DD, also with [ T]HH:MM:SS, up to nine digits of a fraction, and Z if the type has a zone."""
     null = nulls_of(strings)
     values, doubtful = np.zeros(len(strings), dtype=np.int64), ~null
-    for length, rows, chars in _by_length(strings, FRACTION_CHARS_MAX + 1):
+    for length, rows, chars in by_length(strings, DATE_CHARS, FRACTION_CHARS_MAX + 1):
         wrong = np.zeros(chars.shape[1], dtype=np.bool_)
         us = _days(chars, wrong) * 86_400_000_000
         if length >= SECONDS_CHARS:
@@ -114,7 +114,7 @@ def timestamps(strings: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Boo
 
 
 def _clock_us(chars: UInt8s, length: int, zoned: Bools, wrong: Bools) -> Int64s:
-    hour, minute, second = (_digits(chars, first, 2, wrong) for first in (11, 14, 17))
+    hour, minute, second = (digits(chars, first, 2, wrong) for first in (11, 14, 17))
     wrong |= ((chars[10] != 32) & (chars[10] != 84)) | (chars[13] != 58) | (chars[16] != 58)
     wrong |= (hour > 23) | (minute > 59) | (second > 59)
     us = (hour * 3600 + minute * 60 + second) * 1_000_000
@@ -127,7 +127,7 @@ def _clock_us(chars: UInt8s, length: int, zoned: Bools, wrong: Bools) -> Int64s:
         # With Z the fraction is one character shorter; a Z in place of a digit counts as the 0 that it stands before.
         padded = chars[SECONDS_CHARS + 1 :].copy()
         padded[-1][zoned] = 48
-        fraction = _digits(padded, 0, len(padded), wrong) if len(padded) <= 6 else _digits(padded[:6], 0, 6, wrong)
+        fraction = digits(padded, 0, len(padded), wrong) if len(padded) <= 6 else digits(padded[:6], 0, 6, wrong)
         for place in range(6, len(padded)):
             wrong |= (padded[place] - np.uint8(48)) > 9
         us += fraction * (_POWERS[len(padded) - 1] if len(padded) <= 6 else 1)
