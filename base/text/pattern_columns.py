@@ -5,7 +5,7 @@ Guarantee: each text is that of `patterns.writer`, and each value that of `patte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from base.text.patterns import (
     Field,
     Kind,
     Part,
+    Patterns,
     Section,
     Text,
     lacks,
@@ -49,10 +50,19 @@ _CIVIL_NAMES = {
 }
 
 
-def kind_of(type_: pa.DataType) -> Kind:
+def kind_of(type_: pa.DataType) -> Kind | None:
+    """None if values of the type have no pattern."""
     if pa.types.is_date(type_):
         return "date"
-    return "timestamp" if type_.tz else "timestamp_ntz"
+    if pa.types.is_timestamp(type_):
+        return "timestamp" if type_.tz else "timestamp_ntz"
+    return None
+
+
+def pattern_of(type_: pa.DataType, patterns: Patterns) -> str | None:
+    """The pattern of the values of a type; None if it has none."""
+    kind = kind_of(type_)
+    return None if kind is None else patterns.of(kind)
 
 
 # --- writing ------------------------------------------------------------------------------------------------------------
@@ -61,6 +71,7 @@ def kind_of(type_: pa.DataType) -> Kind:
 def pattern_texts(column: pa.Array, pattern: str) -> pa.Array:
     """Strings; null stays null. `column`: dates or timestamps."""
     kind = kind_of(column.type)
+    assert kind is not None, f"{column.type} has no pattern"
     null = nulls_of(column)
     values = _numbers(column, kind)
     layout = _written(pattern, kind)
@@ -198,6 +209,7 @@ class _Place(NamedTuple):
 def pattern_values(strings: pa.Array, type_: pa.DataType, pattern: str) -> tuple[pa.Array, Bools]:
     """(dates or timestamps, the rows whose text is none in the pattern). A null gives NULL."""
     kind = kind_of(type_)
+    assert kind is not None, f"{type_} has no pattern"
     null = nulls_of(strings)
     values, late = np.zeros(len(strings), np.int64), ~null
     layouts = _layouts(pattern, kind)
@@ -205,19 +217,30 @@ def pattern_values(strings: pa.Array, type_: pa.DataType, pattern: str) -> tuple
         for length, rows, chars in by_length(strings, min(layouts), max(layouts)):
             if length in layouts:
                 values[rows], late[rows] = _by_places(layouts[length], chars)
-    unit = _unit_us(kind)
-    values //= unit
+    values //= _unit_us(kind)
     wrong = np.zeros(len(strings), np.bool_)
     rows = np.flatnonzero(late)
     if len(rows):
         coded = strings.take(pa.array(rows)).dictionary_encode()
-        read = reader(pattern, kind)
-        found = [read(text) if text else None for text in coded.dictionary.to_pylist()]
+        found = list(map(one_in_pattern(type_, pattern), coded.dictionary.to_pylist()))
         indices = coded.indices.to_numpy(zero_copy_only=False)
-        values[rows] = np.array([0 if us is None else us // unit for us in found], np.int64)[indices]
-        wrong[rows] = np.array([us is None for us in found], np.bool_)[indices]
+        values[rows] = np.array([0 if value is None else value for value in found], np.int64)[indices]
+        wrong[rows] = np.array([value is None for value in found], np.bool_)[indices]
     made = pa.array(values, pa.int64(), mask=null | wrong)
     return (made.cast(pa.int32()) if kind == "date" else made).cast(type_), wrong
+
+
+def one_in_pattern(type_: pa.DataType, pattern: str) -> Callable[[str], int | None]:
+    """The same for one text: a number of days or microseconds since 1970, or None."""
+    kind = kind_of(type_)
+    assert kind is not None, f"{type_} has no pattern"
+    read, unit = reader(pattern, kind), _unit_us(kind)
+
+    def one(text: str) -> int | None:
+        us = read(text) if text else None
+        return None if us is None else us // unit
+
+    return one
 
 
 @lru_cache(PATTERNS_KEPT_MAX)
@@ -312,13 +335,13 @@ def _offsets(chars: UInt8s, at: int, form: str, wrong: Bools) -> Int64s:
         wrong |= chars[at + 3] != ord(":")
     seconds = hours * 3600 + minutes * 60
     wrong |= ((sign != ord("+")) & (sign != ord("-"))) | (minutes > 59) | (seconds > 18 * 3600)
-    return np.where(sign == ord("-"), -seconds, seconds)
+    return np.where(sign == ord("-"), -seconds, seconds).astype(np.int64)
 
 
 def _month_lengths(year: Int64s, month: Int64s) -> Int64s:
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.clip(month, 1, 12) - 1]
-    return lengths + (leap & (month == 2))
+    return np.asarray(lengths + (leap & (month == 2)), np.int64)
 
 
 def _days(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
@@ -326,4 +349,5 @@ def _days(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
     year = year - (month <= 2)
     era, of_era = np.divmod(year, 400)
     of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    result: Int64s = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    return result

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, assert_never, get_args
 
 from base.text.dates import INT32_MAX, civil, days, exists, is_leap, year_text
 from base.text.timestamps import DAY_US, INT64_MAX, SECOND_US
@@ -45,7 +45,25 @@ class Patterns:
     timestamp: str | None = None
     timestamp_ntz: str | None = None
 
+    def of(self, kind: Kind) -> str | None:
+        match kind:
+            case "date":
+                return self.date
+            case "timestamp":
+                return self.timestamp
+            case "timestamp_ntz":
+                return self.timestamp_ntz
+            case _:
+                assert_never(kind)
 
+    @property
+    def exact(self) -> Patterns:
+        """Only those that tell all values apart."""
+        given = [(self.of(kind), kind) for kind in KINDS]
+        return Patterns(*(each if each is not None and tells_all_apart(each, kind) else None for each, kind in given))
+
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
 NO_PATTERNS = Patterns()
 
 

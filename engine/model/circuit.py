@@ -99,7 +99,8 @@ class Output(NodeBase):
     """An output handle: the change of its input, encoded as messages. `types` is empty, because no node reads an output.
 
     `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `format`: that of the messages.
-    `key_format`: that of their keys, if it is not as it belongs to the format. `csv_separator`, `csv_null`: see Csv in the formats."""
+    `key_format`: that of their keys, if it is not as it belongs to the format. `csv_separator`, `csv_null`: see Csv in the formats.
+    `date_format`, `timestamp_format`, `timestamp_ntz_format`: patterns (base/text/patterns.py); without one, texts are those of `to_json`."""
 
     handle: str
     mode: Mode
@@ -109,6 +110,9 @@ class Output(NodeBase):
     key_format: OutputKeyFormat | None = field(default=None, metadata=LATER)
     csv_separator: str = field(default=",", metadata=LATER)
     csv_null: str = field(default="", metadata=LATER)
+    date_format: str = field(default="", metadata=LATER)
+    timestamp_format: str = field(default="", metadata=LATER)
+    timestamp_ntz_format: str = field(default="", metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
+from base.text.patterns import Patterns
 from engine.errors import DataError
 from engine.model.circuit import Output
 from engine.operators import words
@@ -48,7 +49,8 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     delta = _due(node, inputs[0], types, context)
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[c] for c in node.key)
-    form = OutputFormat(node.handle, schema, node.mode, key, _encoding(node, context), node.key_format)
+    encoding, patterns = _encoding(node, context), _patterns(node)
+    form = OutputFormat(node.handle, schema, node.mode, key, encoding, node.key_format, patterns)
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()
@@ -89,6 +91,10 @@ def _encoding(node: Output, context: StepContext) -> OutputEncoding:
             return Text()
         case _:
             assert_never(node.format)
+
+
+def _patterns(node: Output) -> Patterns:
+    return Patterns(node.date_format or None, node.timestamp_format or None, node.timestamp_ntz_format or None)
 
 
 def _appended(node: Output, change: pa.Table) -> pa.Table:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.exact import Reader, RowReader, read_members, reader, shown
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, parse_object
 
 
-def column_reader(column: str, kind: pa.DataType) -> Reader:
+def column_reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> Reader:
     """Reads a column as `from_json` does, but for numbers as timestamps."""
-    plain = reader(column, kind)
+    plain = reader(column, kind, patterns)
     if not pa.types.is_timestamp(kind):
         return plain
 
@@ -29,9 +30,9 @@ def column_reader(column: str, kind: pa.DataType) -> Reader:
     return read
 
 
-def image_reader(place: str, kind: pa.StructType) -> Reader:
+def image_reader(place: str, kind: pa.StructType, patterns: Patterns) -> Reader:
     """Reads `before` or `after`."""
-    members = {field.name: column_reader(f"{place}.{field.name}", field.type) for field in kind}
+    members = {field.name: column_reader(f"{place}.{field.name}", field.type, patterns) for field in kind}
 
     def read(node: Node) -> dict[str, Any] | None:
         if node is None:
@@ -46,9 +47,9 @@ def image_reader(place: str, kind: pa.StructType) -> Reader:
 class EnvelopeReader(RowReader):
     """Messages -> before, after, op. `schema` has those three columns."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        super().__init__(schema)
-        images = {place: image_reader(place, schema.field(place).type) for place in ("before", "after")}
+    def __init__(self, schema: pa.Schema, patterns: Patterns = NO_PATTERNS) -> None:
+        super().__init__(schema, patterns)
+        images = {place: image_reader(place, schema.field(place).type, patterns) for place in ("before", "after")}
         self._members = {**images, "op": reader("op", pa.string())}
 
     def read(self, message: bytes | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, filled
 from base.text.columns import nulls_of
+from io_kafka.formats.agreement import same_as_written
 from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.encodings import JsonWithRegistry, Part
 from io_kafka.formats.exact import nullable
@@ -209,7 +210,8 @@ def _key_schema(source: SourceFormat) -> pa.Schema:
 def _keyed(
     source: SourceFormat, keys: Keys, images: Images, partitions: pa.Array, offsets: pa.Array
 ) -> tuple[pa.Table, Faults]:
-    """Brings keys and values together: the key's columns complete the value's, and may not contradict them."""
+    """Brings keys and values together: the key's columns complete the value's, and may not contradict them. Where a text of the value can have
+    fewer digits than the key, the key counts (agreement.py)."""
     faults = {**images.faults, **keys.faults}
     columns = list(images.columns)
     everywhere = np.arange(len(offsets))
@@ -220,7 +222,10 @@ def _keyed(
     for name, of_key in zip(source.key, keys.columns, strict=True):
         index = source.schema.get_field_index(name)
         own = columns[index]
-        for position in np.flatnonzero(_differ(of_key, own) & keys.present):
+        differ = _differ(of_key, own) & keys.present
+        if differ.any():
+            differ &= ~same_as_written(of_key, own, source.encoding, source.patterns)
+        for position in np.flatnonzero(differ):
             shown = f"{of_key[int(position)]} in the message's key, {own[int(position)]} in its value"
             faults.setdefault(int(position), f"column {name}: {shown}")
         columns[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)

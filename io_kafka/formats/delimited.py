@@ -25,6 +25,8 @@ from base.arrays import Bools, Int64s, filled
 from base.text import doubles
 from base.text.columns import dates, nulls_of, timestamps
 from base.text.dates import date_days
+from base.text.pattern_columns import pattern_of, pattern_values
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import javatext
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import Csv
@@ -45,12 +47,12 @@ Convert = Callable[[pa.Array], tuple[pa.Array, Bools]]
 """Strings, of which none is null -> (values, which are none of the type)."""
 
 
-def parse_csv(values: pa.Array, schema: pa.Schema, encoding: Csv) -> Parsed:
+def parse_csv(values: pa.Array, schema: pa.Schema, encoding: Csv, patterns: Patterns = NO_PATTERNS) -> Parsed:
     """`values`: binary; a null is an empty message."""
     faults: dict[int, str] = {}
     texts = _texts(values, faults)
     fields = _fields(texts, encoding, len(schema), faults)
-    columns = [_column(of_column, field, faults) for of_column, field in zip(fields, schema, strict=True)]
+    columns = [_column(of_column, field, patterns, faults) for of_column, field in zip(fields, schema, strict=True)]
     return without_faults(columns, schema, faults)
 
 
@@ -161,13 +163,15 @@ def _quoted_field(sep: str) -> re.Pattern[str]:
     return re.compile(rf'"((?:[^"\\]|\\.)*)"[\x00-\x20]*?(?={re.escape(sep)}|\Z)', re.DOTALL)
 
 
-def _column(fields: pa.Array, field: pa.Field, faults: dict[int, str]) -> pa.Array:
+def _column(fields: pa.Array, field: pa.Field, patterns: Patterns, faults: dict[int, str]) -> pa.Array:
     present = np.flatnonzero(~nulls_of(fields))
     texts = fields.take(pa.array(present)) if len(present) < len(fields) else fields
-    values, wrong = converter(field.type)(texts)
+    pattern = pattern_of(field.type, patterns)
+    values, wrong = converter(field.type)(texts) if pattern is None else pattern_values(texts, field.type, pattern)
     for row in np.flatnonzero(wrong).tolist():
         shown = texts[row].as_py()[:VALUE_CHARACTERS_SHOWN]
-        faults.setdefault(int(present[row]), f"column {field.name}: {shown!r} is not {field.type}")
+        what = field.type if pattern is None else f"{field.type} in the form {pattern}"
+        faults.setdefault(int(present[row]), f"column {field.name}: {shown!r} is not {what}")
     if len(present) == len(fields):
         return values
     place = np.zeros(len(fields), np.int64)

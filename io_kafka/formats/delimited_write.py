@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import filled
+from base.text.pattern_columns import pattern_of, pattern_texts
+from base.text.patterns import Patterns
 from io_kafka.formats.delimited import ESCAPE, QUOTE
 from io_kafka.formats.encodings import Csv
 from io_kafka.formats.render import texts
@@ -35,11 +37,13 @@ def is_written_as_csv(kind: pa.DataType) -> bool:
     )
 
 
-def csv_values(columns: list[pa.Array], names: list[str], encoding: Csv, deleted: pa.Array | None) -> pa.Array:
+def csv_values(
+    columns: list[pa.Array], names: list[str], encoding: Csv, patterns: Patterns, deleted: pa.Array | None
+) -> pa.Array:
     """One record for each row. `deleted`: the rows that are not written."""
     if len(columns) == 1 and not encoding.null_value:
         _check_no_null(columns[0], deleted, f"column {names[0]} is NULL in a row, of which CSV has no field then")
-    fields = [_field(column, encoding, first=number == 0) for number, column in enumerate(columns)]
+    fields = [_field(column, encoding, patterns, first=number == 0) for number, column in enumerate(columns)]
     return pc.binary_join_element_wise(*fields, encoding.sep) if len(fields) > 1 else fields[0]
 
 
@@ -62,7 +66,10 @@ def _check_no_null(column: pa.Array, deleted: pa.Array | None, what: str) -> Non
         raise Unwritable(what, "Leave such rows out of the view, or write a text for NULL (coalesce).")
 
 
-def _field(column: pa.Array, encoding: Csv, first: bool) -> pa.Array:
+def _field(column: pa.Array, encoding: Csv, patterns: Patterns, first: bool) -> pa.Array:
+    pattern = pattern_of(column.type, patterns)
+    if pattern is not None:
+        column = pattern_texts(column, pattern)
     if pa.types.is_string(column.type):
         return filled(_quoted(column, encoding, first), encoding.null_value)
     return filled(pc.replace_substring(texts(column), QUOTE, ""), encoding.null_value)

@@ -3,7 +3,8 @@ same messages.
 
 append: one message per row. upsert: the value is the row, or null if the key has no row any more. changelog:
 `{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns, or null if no key is
-declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic.
+declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic. For the same
+reason it is in the output's pattern only if that tells all values apart.
 
 This module has the shapes and JSON; avro/write.py and protobuf/write.py have the same shapes in their formats. The key has a format of its own.
 """
@@ -49,13 +50,13 @@ def _values(output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | N
     """`deleted`: the rows of which the value is not written; None in mode append."""
     match output.encoding:
         case None:
-            return record(output.schema.names, columns)
+            return record(output.schema.names, columns, patterns=output.patterns)
         case AvroIds():
             return avro.value_messages(columns, output.encoding)
         case ProtobufIds():
             return protobuf.value_messages(columns, output.schema.names, output.encoding)
         case Csv():
-            return csv_values(columns, output.schema.names, output.encoding, deleted)
+            return csv_values(columns, output.schema.names, output.encoding, output.patterns, deleted)
         case Text():
             return text_values(columns, output.schema.names, output.key, deleted)
         case _:
@@ -72,7 +73,7 @@ def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
     key = [columns[output.schema.get_field_index(name)] for name in output.key]
     match output.keys_as:
         case "json":
-            return record(list(output.key), key, micros=True)
+            return record(list(output.key), key, micros=True, patterns=output.patterns.exact)
         case "avro":
             assert isinstance(output.encoding, AvroIds), "the project was checked"
             return avro.key_messages(key, output.encoding)
@@ -110,7 +111,8 @@ def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArr
     assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
     if output.encoding is None:
         op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
-        parts = ['{"before":', fragment(images[0]), ',"after":', fragment(images[1]), ',"op":', op, "}", ""]
+        written = [fragment(image, patterns=output.patterns) for image in images]
+        parts = ['{"before":', written[0], ',"after":', written[1], ',"op":', op, "}", ""]
         value = pc.binary_join_element_wise(*parts)
     else:
         ops = np.select(absent, ["c", "d"], "u").tolist()

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from base.text import doubles
 from base.text.months import is_months, months_value
+from base.text.pattern_columns import one_in_pattern, pattern_of
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import javatext
 from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, rendered
 
@@ -95,8 +97,8 @@ def _spelt(column: str, of_text: Callable[[str], Any], kind: str) -> Reader:
     return read
 
 
-def _timestamp(column: str) -> Reader:
-    spelt = _spelt(column, javatext.timestamp_us, "a timestamp")
+def _timestamp(column: str, of_text: Callable[[str], Any], what: str) -> Reader:
+    spelt = _spelt(column, of_text, what)
 
     def read(node: Node) -> Any:
         if not isinstance(node, Number):
@@ -122,9 +124,9 @@ def _decimal(column: str, kind: pa.Decimal128Type) -> Reader:
     return read
 
 
-def _struct(column: str, kind: pa.StructType) -> Reader:
+def _struct(column: str, kind: pa.StructType, patterns: Patterns) -> Reader:
     fields = [kind.field(i) for i in range(kind.num_fields)]
-    members = {field.name: reader(f"{column}.{field.name}", field.type) for field in fields}
+    members = {field.name: reader(f"{column}.{field.name}", field.type, patterns) for field in fields}
 
     def read(node: Node) -> dict[str, Any] | None:
         if node is None:
@@ -136,11 +138,11 @@ def _struct(column: str, kind: pa.StructType) -> Reader:
     return read
 
 
-def _map(column: str, kind: pa.MapType) -> Reader:
+def _map(column: str, kind: pa.MapType, patterns: Patterns) -> Reader:
     """Members in their order. A name that is repeated is refused (see maps.py)."""
     if kind.key_type != pa.string():
         raise TypeError(f"{column}: the keys of a map in JSON are strings, not {kind.key_type}")
-    item = reader(f"{column}[]", kind.item_type)
+    item = reader(f"{column}[]", kind.item_type, patterns)
 
     def read(node: Node) -> list[tuple[str, Any]] | None:
         if node is None:
@@ -157,8 +159,8 @@ def _map(column: str, kind: pa.MapType) -> Reader:
     return read
 
 
-def _list(column: str, kind: pa.ListType) -> Reader:
-    item = reader(f"{column}[]", kind.value_type)
+def _list(column: str, kind: pa.ListType, patterns: Patterns) -> Reader:
+    item = reader(f"{column}[]", kind.value_type, patterns)
 
     def read(node: Node) -> list[Any] | None:
         if node is None:
@@ -179,7 +181,7 @@ def read_members(node: Members, members: dict[str, Reader]) -> dict[str, Any]:
     return row
 
 
-def reader(column: str, kind: pa.DataType) -> Reader:
+def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> Reader:
     if pa.types.is_integer(kind):
         return _integer(column, kind)
     if pa.types.is_floating(kind):
@@ -187,33 +189,44 @@ def reader(column: str, kind: pa.DataType) -> Reader:
     if pa.types.is_decimal(kind):
         return _decimal(column, kind)
     if pa.types.is_struct(kind):
-        return _struct(column, kind)
+        return _struct(column, kind, patterns)
     if pa.types.is_map(kind):
-        return _map(column, kind)
+        return _map(column, kind, patterns)
     if pa.types.is_list(kind):
-        return _list(column, kind)
-    if pa.types.is_timestamp(kind):
-        if kind.tz is None:
-            return _spelt(column, javatext.timestamp_ntz_us, "a timestamp without a zone")
-        return _timestamp(column)
+        return _list(column, kind, patterns)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _moment(column, kind, patterns)
     if is_months(kind):
         return _spelt(column, partial(months_value, type_=kind), "a year-month interval")
     simple: dict[pa.DataType, Reader] = {
         pa.string(): _string,
         pa.bool_(): _boolean(column),
-        pa.date32(): _spelt(column, javatext.date_days, "a date"),
         pa.duration("us"): _spelt(column, javatext.interval_us, "a day-time interval"),
         pa.binary(): _spelt(column, javatext.binary_value, "base64"),
     }
     return simple[kind]
 
 
+def _moment(column: str, kind: pa.DataType, patterns: Patterns) -> Reader:
+    """A date or a timestamp. With a pattern no other text is taken, as in Spark."""
+    pattern, zoned = pattern_of(kind, patterns), not pa.types.is_date(kind) and kind.tz is not None
+    if pattern is not None:
+        what = f"{'a date' if pa.types.is_date(kind) else 'a timestamp'} in the form {pattern}"
+        one = one_in_pattern(kind, pattern)
+        return _timestamp(column, one, what) if zoned else _spelt(column, one, what)
+    if zoned:
+        return _timestamp(column, javatext.timestamp_us, "a timestamp")
+    if pa.types.is_date(kind):
+        return _spelt(column, javatext.date_days, "a date")
+    return _spelt(column, javatext.timestamp_ntz_us, "a timestamp without a zone")
+
+
 class RowReader:
     """Messages -> rows of a schema, one at a time."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, patterns: Patterns = NO_PATTERNS) -> None:
         self.schema = schema
-        self._members = {field.name: reader(field.name, field.type) for field in schema}
+        self._members = {field.name: reader(field.name, field.type, patterns) for field in schema}
         self._required = [field.name for field in schema if not field.nullable]
 
     def read(self, message: bytes | None) -> dict[str, Any]:

@@ -15,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools
+from base.arrays import Bools, filled
 from base.text.columns import nulls_of
+from base.text.pattern_columns import pattern_of
+from base.text.patterns import NO_PATTERNS, Patterns
+from io_kafka.formats.agreement import written_texts
 from io_kafka.formats.connect.read import parse_wrapped
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
@@ -43,13 +46,37 @@ ParseKeys = Callable[[pa.Array, pa.Schema], Parsed]
 """(the keys that are there, the key columns, none of which may be null) -> their values."""
 
 
-def json_keys(keys: pa.Array, schema: pa.Schema) -> Parsed:
+def json_keys(keys: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERNS) -> Parsed:
     """Keys that are there. `schema`: the key columns."""
 
     def plain(given: pa.Array) -> Parsed:
-        return parse_all(_as_objects(schema, given), schema, KeyReader(schema))
+        return parse_all(_as_objects(schema, given), schema, KeyReader(schema, patterns), patterns)
 
     return parse_wrapped(keys, schema, Part.KEY, plain)
+
+
+def in_either_form(schema: pa.Schema, patterns: Patterns, read: Callable[[Patterns], Keys]) -> Keys:
+    """`schema`: the key columns. `patterns`: of the table's dates and timestamps. An output has them in its keys only if they tell all values
+    apart. So for another pattern a key may have either form, and a text that is two values is refused."""
+    found = read(patterns.exact)
+    if not any(pattern_of(kind, patterns) != pattern_of(kind, patterns.exact) for kind in schema.types):
+        return found
+    return _either(schema, found, read(patterns), patterns)
+
+
+def _either(schema: pa.Schema, usual: Keys, other: Keys, patterns: Patterns) -> Keys:
+    """Keys that were read in two ways."""
+    faults = {row: reason for row, reason in usual.faults.items() if row in other.faults}
+    columns: list[pa.Array] = []
+    for field, one, two in zip(schema, usual.columns, other.columns, strict=True):
+        pattern = pattern_of(field.type, patterns)
+        if pattern is not None:
+            differ = pc.not_equal(written_texts(one, pattern), written_texts(two, pattern))
+            for row in np.flatnonzero(filled(differ, False).to_numpy(zero_copy_only=False)).tolist():
+                faults[row] = f"key: column {field.name}: it is {one[row]}, and {two[row]} in the form {pattern}"
+        columns.append(pc.if_else(pa.array(usual.present), one, two))
+    present = (usual.present | other.present) & ~np.isin(np.arange(len(usual.present)), list(faults))
+    return Keys(columns, present, faults)
 
 
 def keys_of(schema: pa.Schema, keys: pa.Array, parse_given: ParseKeys) -> Keys:
@@ -86,6 +113,10 @@ def _as_objects(schema: pa.Schema, keys: pa.Array) -> pa.Array:
 class KeyReader(RowReader):
     """Keys of every shape, one at a time."""
 
+    def __init__(self, schema: pa.Schema, patterns: Patterns = NO_PATTERNS) -> None:
+        super().__init__(schema, patterns)
+        self.patterns = patterns
+
     def read(self, message: bytes | None) -> dict[str, Any]:
         if not message:
             raise Malformed("empty")
@@ -108,7 +139,7 @@ class KeyReader(RowReader):
         return self._bare(node)
 
     def _object(self, node: Members) -> dict[str, Any]:
-        members = {f.name: column_reader(f.name, f.type) for f in self.schema}
+        members = {f.name: column_reader(f.name, f.type, self.patterns) for f in self.schema}
         missing = set(members) - {name for name, _ in node}
         if missing:
             raise Malformed(f"column {min(missing)} is missing")
@@ -118,4 +149,4 @@ class KeyReader(RowReader):
         if len(self.schema) != 1 or node is None or isinstance(node, list):
             raise Malformed(f"not an object of the key columns {', '.join(self.schema.names)}")
         name = self.schema.names[0]
-        return {name: reader(name, self.schema.types[0])(node)}
+        return {name: reader(name, self.schema.types[0], self.patterns)(node)}

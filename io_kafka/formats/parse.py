@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.exact import RowReader
 from io_kafka.formats.jackson import Malformed
 from io_kafka.formats.usual import read_usual
@@ -28,8 +29,8 @@ class Parsed(NamedTuple):
 
 
 @lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
-def row_reader(schema: pa.Schema) -> RowReader:
-    return RowReader(schema)
+def row_reader(schema: pa.Schema, patterns: Patterns = NO_PATTERNS) -> RowReader:
+    return RowReader(schema, patterns)
 
 
 def parse_slowly(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) -> Parsed:
@@ -46,10 +47,13 @@ def parse_slowly(values: pa.Array, schema: pa.Schema, reader: RowReader | None =
     return Parsed(reader.table(rows), np.array(at, dtype=np.int64), faults)
 
 
-def parse(values: pa.Array, schema: pa.Schema, reader: RowReader | None = None) -> Parsed:
+def parse(
+    values: pa.Array, schema: pa.Schema, reader: RowReader | None = None, patterns: Patterns = NO_PATTERNS
+) -> Parsed:
     """`values`: binary, a null is an empty message. `reader` is the exact reader for messages of other shapes too: it
-    must agree with the schema wherever no column declared NOT NULL is missing."""
-    read = read_usual(values, schema)
+    must agree with the schema and the patterns wherever no column declared NOT NULL is missing."""
+    reader = reader or row_reader(schema, patterns)
+    read = read_usual(values, schema, patterns)
     if read is None:
         return parse_slowly(values, schema, reader)
     batch, declined = read

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import exact
 from io_kafka.formats.jackson import (
     DEPTH_MAX,
@@ -49,25 +50,25 @@ class _Partial(Exception):
         self.value = value
 
 
-def read(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools]:
+def read(texts: pa.Array, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> tuple[pa.Array, Bools]:
     """(values of type `kind`, which texts are malformed). `texts`: strings; a null gives NULL. `kind`: a struct or a list."""
     malformed = np.zeros(len(texts), dtype=np.bool_)
     if not pa.types.is_struct(kind) or kind.num_fields == 0:
-        return _slowly(texts, kind, np.arange(len(texts)), malformed), malformed
+        return _slowly(texts, kind, patterns, np.arange(len(texts)), malformed), malformed
     schema = pa.schema([kind.field(i).with_nullable(True) for i in range(kind.num_fields)])
-    parsed = parse(texts.cast(pa.binary()), schema)
+    parsed = parse(texts.cast(pa.binary()), schema, patterns=patterns)
     rows = pa.StructArray.from_arrays(parsed.rows.columns, fields=[kind.field(i) for i in range(kind.num_fields)])
     if not parsed.faults:
         return rows, malformed
     late = np.array([position for position, _ in parsed.faults], dtype=np.int64)
-    others = _slowly(texts, kind, late, malformed)
+    others = _slowly(texts, kind, patterns, late, malformed)
     order = np.argsort(np.concatenate([parsed.at, late]))
     return pa.concat_arrays([rows, others]).take(pa.array(order)), malformed
 
 
-def _slowly(texts: pa.Array, kind: pa.DataType, places: Any, malformed: Bools) -> pa.Array:
+def _slowly(texts: pa.Array, kind: pa.DataType, patterns: Patterns, places: Any, malformed: Bools) -> pa.Array:
     """The values of the texts at `places`, one by one. It marks the malformed ones."""
-    convert, of_node = _root(kind), exact.reader("value", kind)
+    convert, of_node = _root(kind, patterns), exact.reader("value", kind, patterns)
     values = []
     chosen = texts.take(pa.array(places))
     for place, text in zip(places, chosen.cast(pa.binary()).to_pylist(), strict=True):
@@ -136,10 +137,10 @@ def _value(tokens: Tokens, convert: Converter) -> tuple[Any, bool]:
 
 
 @lru_cache(maxsize=256)  # one for each type in use
-def _root(kind: pa.DataType) -> Converter:
+def _root(kind: pa.DataType, patterns: Patterns) -> Converter:
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
-        return _converter(kind)
-    array, element = _converter(kind), _converter(kind.value_type)
+        return _converter(kind, patterns)
+    array, element = _converter(kind, patterns), _converter(kind.value_type, patterns)
 
     def convert(tokens: Tokens) -> Any:
         """Spark takes an object for an array with this one element."""
@@ -154,14 +155,14 @@ def _root(kind: pa.DataType) -> Converter:
 
 
 @lru_cache(maxsize=1024)
-def _converter(kind: pa.DataType) -> Converter:
+def _converter(kind: pa.DataType, patterns: Patterns) -> Converter:
     if pa.types.is_struct(kind):
-        return _present(_object(kind))
+        return _present(_object(kind, patterns))
     if pa.types.is_map(kind):
-        return _present(_map(kind))
+        return _present(_map(kind, patterns))
     if pa.types.is_list(kind):
-        return _present(_array(kind))
-    of_node = exact.reader("value", kind)
+        return _present(_array(kind, patterns))
+    of_node = exact.reader("value", kind, patterns)
 
     def scalar(tokens: Tokens) -> Any:
         return of_node(_node(tokens, containers=pa.types.is_string(kind)))
@@ -186,8 +187,8 @@ def _refuse(tokens: Tokens) -> Malformed:
     return Malformed("a value of another type is expected")
 
 
-def _object(kind: pa.StructType) -> Converter:
-    members = {kind.field(i).name: _converter(kind.field(i).type) for i in range(kind.num_fields)}
+def _object(kind: pa.StructType, patterns: Patterns) -> Converter:
+    members = {kind.field(i).name: _converter(kind.field(i).type, patterns) for i in range(kind.num_fields)}
 
     def convert(tokens: Tokens) -> dict[str, Any]:
         if tokens.current is not Token.START_OBJECT:
@@ -214,8 +215,8 @@ def _object(kind: pa.StructType) -> Converter:
     return convert
 
 
-def _array(kind: pa.ListType) -> Converter:
-    element = _converter(kind.value_type)
+def _array(kind: pa.ListType, patterns: Patterns) -> Converter:
+    element = _converter(kind.value_type, patterns)
 
     def convert(tokens: Tokens) -> list[Any]:
         if tokens.current is not Token.START_ARRAY:
@@ -235,12 +236,12 @@ def _array(kind: pa.ListType) -> Converter:
     return convert
 
 
-def _map(kind: pa.MapType) -> Converter:
+def _map(kind: pa.MapType, patterns: Patterns) -> Converter:
     """One value that cannot be converted makes the whole map malformed, because Spark then has more keys than values. It still reads to the
     end of the object."""
     if kind.key_type != pa.string():
         raise TypeError(f"the keys of a map in JSON are strings, not {kind.key_type}")
-    item = _converter(kind.item_type)
+    item = _converter(kind.item_type, patterns)
 
     def convert(tokens: Tokens) -> list[tuple[str, Any]]:
         if tokens.current is not Token.START_OBJECT:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from base.text.patterns import Patterns
 from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
 from io_kafka.formats.connect.read import parse_wrapped, tombstones_as_null
 from io_kafka.formats.connect.registered import explained, parse_registered
@@ -30,7 +31,7 @@ from io_kafka.formats.encodings import (
     Protobuf,
     Text,
 )
-from io_kafka.formats.keys import Keys, json_keys, keys_of
+from io_kafka.formats.keys import Keys, in_either_form, json_keys, keys_of
 from io_kafka.formats.parse import Parsed, parse
 from io_kafka.formats.protobuf.described import parse_described
 from io_kafka.formats.protobuf.read import parse_protobuf
@@ -47,9 +48,9 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
     """`values`: binary. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
     match source.encoding:
         case None:
-            return explained(_json_values(values, schema, part), values, NO_REGISTRY)
+            return explained(_json_values(values, source, schema, part), values, NO_REGISTRY)
         case JsonWithRegistry():
-            others = partial(_json_values, schema=schema, part=part)
+            others = partial(_json_values, source=source, schema=schema, part=part)
             return parse_registered(values, schema, source.encoding, part, others)
         case Avro():
             return parse_avro(values, schema, source.encoding, part)
@@ -60,19 +61,20 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
         case DescribedProtobuf():
             return parse_described(values, schema, source.encoding)
         case Csv():
-            return parse_csv(values, schema, source.encoding)
+            return parse_csv(values, schema, source.encoding, source.patterns)
         case Text():
             return parse_text(values, schema, source.key)
         case _:
             assert_never(source.encoding)
 
 
-def _json_values(values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
-    return parse_wrapped(values, schema, part, partial(_plain_values, schema=schema, part=part))
+def _json_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_wrapped(values, schema, part, partial(_plain_values, source=source, schema=schema, part=part))
 
 
-def _plain_values(values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
-    return parse(values, schema, EnvelopeReader(schema) if part is Part.ENVELOPE else None)
+def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
+    reader = EnvelopeReader(schema, source.patterns) if part is Part.ENVELOPE else None
+    return parse(values, schema, reader, source.patterns)
 
 
 def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
@@ -80,7 +82,7 @@ def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
     schema = pa.schema([source.schema.field(name) for name in source.key])
     match source.key_format:
         case "json":
-            return _json_keys(source, schema, keys)
+            return in_either_form(schema, source.patterns, partial(_json_keys, source, schema, keys))
         case "none":
             return Keys([pa.nulls(len(keys), kind) for kind in schema.types], np.zeros(len(keys), np.bool_), {})
         case "avro":
@@ -100,9 +102,9 @@ def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
             assert_never(source.key_format)
 
 
-def _json_keys(source: SourceFormat, schema: pa.Schema, keys: pa.Array) -> Keys:
+def _json_keys(source: SourceFormat, schema: pa.Schema, keys: pa.Array, patterns: Patterns) -> Keys:
     def parse_given(given: pa.Array, required: pa.Schema) -> Parsed:
-        others = partial(json_keys, schema=required)
+        others = partial(json_keys, schema=required, patterns=patterns)
         if isinstance(source.encoding, JsonWithRegistry):
             return parse_registered(given, required, source.encoding, Part.KEY, others)
         return explained(others(given), given, NO_REGISTRY if source.encoding is None else NO_REGISTRY_OF_KEYS)

@@ -20,6 +20,8 @@ from base.arrays import Bools, as_lists, filled
 from base.text.columns import bytes_of, nulls_of
 from base.text.dates import date_text
 from base.text.months import is_months, months_text
+from base.text.pattern_columns import pattern_of, pattern_texts
+from base.text.patterns import NO_PATTERNS, Patterns
 from base.text.timestamps import timestamp_text_of_ms
 from io_kafka.formats import javatext
 
@@ -33,40 +35,45 @@ _ESCAPES = {char: json.dumps(chr(char))[1:-1] for char in (*range(32), ord('"'),
 _ESCAPES = {char: text[:2] + text[2:].upper() for char, text in _ESCAPES.items()}
 
 
-def fragment(column: pa.Array, *, micros: bool = False) -> pa.Array:
-    """One JSON text per row, `null` for null. `micros`: see `record`."""
-    return filled(_texts(column, micros), "null")
+def fragment(column: pa.Array, *, micros: bool = False, patterns: Patterns = NO_PATTERNS) -> pa.Array:
+    """One JSON text per row, `null` for null. `micros`: see `record`. `patterns`: of dates and timestamps, at every depth."""
+    return filled(_texts(column, patterns, micros), "null")
 
 
-def record(names: list[str], columns: list[pa.Array], *, micros: bool = False) -> pa.Array:
+def record(
+    names: list[str], columns: list[pa.Array], *, micros: bool = False, patterns: Patterns = NO_PATTERNS
+) -> pa.Array:
     """One JSON object per row: {"name":fragment,...}. `micros`: a timestamp in a column of its own that is no whole number of milliseconds
-    has six digits, unlike in `to_json`, so that different rows have different texts."""
+    has six digits, unlike in `to_json`, so that different rows have different texts. A pattern goes before that."""
     if not names:
         raise ValueError("a record needs a column")
     parts: list[pa.Array | str] = []
     for index, (name, column) in enumerate(zip(names, columns, strict=True)):
-        parts += [f"{',' if index else '{'}{_quoted(name)}:", fragment(column, micros=micros)]
+        parts += [f"{',' if index else '{'}{_quoted(name)}:", fragment(column, micros=micros, patterns=patterns)]
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
-def texts(column: pa.Array, nulls: bool = True) -> pa.Array:
+def texts(column: pa.Array, nulls: bool = True, patterns: Patterns = NO_PATTERNS) -> pa.Array:
     """One JSON text per row; null stays null. Without `nulls`, members of objects that are null are left out, as `to_json` does by default."""
-    return _texts(column) if nulls else _texts_without_nulls(column)
+    return _texts(column, patterns) if nulls else _texts_without_nulls(column, patterns)
 
 
-def _texts_without_nulls(column: pa.Array) -> pa.Array:
+def _texts_without_nulls(column: pa.Array, patterns: Patterns) -> pa.Array:
     kind = column.type
     if pa.types.is_map(kind):
-        return _maps(column, lambda items: filled(_texts_without_nulls(items), "null"))
+        return _maps(column, lambda items: filled(_texts_without_nulls(items, patterns), "null"))
     if pa.types.is_list(kind):
-        return _lists(column, lambda items: filled(_texts_without_nulls(items), "null"))
+        return _lists(column, lambda items: filled(_texts_without_nulls(items, patterns), "null"))
     if not pa.types.is_struct(kind):
-        return _texts(column)
+        return _texts(column, patterns)
     if not kind.num_fields:
         return _with_nulls(pa.array(["{}"] * len(column), pa.string()), nulls_of(column))
     # Arrow's join that skips nulls leaves out a row that has nothing else.
     members = [
-        filled(pc.binary_join_element_wise(f",{_quoted(kind.field(i).name)}:", _texts_without_nulls(child), ""), "")
+        filled(
+            pc.binary_join_element_wise(f",{_quoted(kind.field(i).name)}:", _texts_without_nulls(child, patterns), ""),
+            "",
+        )
         for i, child in enumerate(column.flatten())
     ]
     joined = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*members, ""), 1)  # without the first comma
@@ -78,23 +85,28 @@ def _quoted(name: str) -> str:
     return str(_escaped(pa.array([name]))[0].as_py())
 
 
-def _texts(column: pa.Array, micros: bool = False) -> pa.Array:
+def _texts(column: pa.Array, patterns: Patterns, micros: bool = False) -> pa.Array:
     """One JSON text per row; null stays null."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(i).name for i in range(kind.num_fields)]
-        texts = record(names, column.flatten()) if names else pa.array(["{}"] * len(column), pa.string())
+        texts = (
+            record(names, column.flatten(), patterns=patterns) if names else pa.array(["{}"] * len(column), pa.string())
+        )
         return _with_nulls(texts, nulls_of(column))
     if pa.types.is_map(kind):
-        return _maps(column)
+        return _maps(column, partial(fragment, patterns=patterns))
     if pa.types.is_list(kind):
-        return _lists(column)
+        return _lists(column, partial(fragment, patterns=patterns))
     if pa.types.is_floating(kind):
         return _floats(column)
     if pa.types.is_string(kind):
         return _escaped(column)
     if pa.types.is_binary(kind):
         return pc.binary_join_element_wise('"', _base64(column), '"', "")
+    pattern = pattern_of(kind, patterns)
+    if pattern is not None:
+        return _escaped(pattern_texts(column, pattern))
     if pa.types.is_date(kind):
         return pc.binary_join_element_wise('"', _dates(column), '"', "")
     if pa.types.is_timestamp(kind):
@@ -124,7 +136,7 @@ def _where(usual: Bools, column: pa.Array, vectorised: pa.Array, spelt: Callable
     return pc.replace_with_mask(vectorised, pa.array(~usual), _each(column.filter(pa.array(~usual)), spelt))
 
 
-def _maps(column: pa.MapArray, of_items: Callable[[pa.Array], pa.Array] = fragment) -> pa.Array:
+def _maps(column: pa.MapArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Objects of the entries, in their order. A value that is null is written in every case."""
 
     def members(items: pa.Array) -> pa.Array:
@@ -135,7 +147,7 @@ def _maps(column: pa.MapArray, of_items: Callable[[pa.Array], pa.Array] = fragme
     return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(lists, 1, -1), "}", "")
 
 
-def _lists(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array] = fragment) -> pa.Array:
+def _lists(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
     lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])

@@ -15,6 +15,7 @@ import pyarrow as pa
 from base.fault import ExitCode, Fault
 from base.options import Mode, OutputKeyFormat
 from base.text.months import is_months
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Csv, Encoding, KeyFormat, OutputEncoding, Text, key_format_of
 from io_kafka.formats.text_limits import TextLimit
 
@@ -67,7 +68,7 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 class SourceFormat:
     """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
     pairs of a column's name and the name in records.py. `encoding`: how values are read; None is JSON. `key_format`: how keys are read.
-    `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n)."""
+    `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n). `patterns`: of dates and timestamps in JSON and CSV."""
 
     handle: str
     schema: pa.Schema
@@ -77,6 +78,7 @@ class SourceFormat:
     encoding: Encoding = None
     key_format: KeyFormat = "json"
     limits: tuple[TextLimit, ...] = ()
+    patterns: Patterns = NO_PATTERNS
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)
@@ -99,7 +101,7 @@ class SourceFormat:
 @dataclass(frozen=True)
 class OutputFormat:
     """How the rows of one output handle become messages. `encoding`: how values are written; None is JSON. `key_format`: how keys are
-    written; None is as it belongs to the encoding."""
+    written; None is as it belongs to the encoding. `patterns`: of dates and timestamps in JSON and CSV."""
 
     handle: str
     schema: pa.Schema
@@ -107,6 +109,7 @@ class OutputFormat:
     key: tuple[str, ...] = ()
     encoding: OutputEncoding = None
     key_format: OutputKeyFormat | None = None
+    patterns: Patterns = NO_PATTERNS
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from base.arrays import Bools
 from base.text.columns import bytes_of, nulls_of
+from base.text.pattern_columns import pattern_of, pattern_values
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.exact import nullable
 from io_kafka.native_switch import NOT_BUILT, why_off
 
@@ -56,9 +58,14 @@ def why_not() -> str | None:
     return why_off() or (NOT_BUILT if _json is None else None)
 
 
-def read_usual(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Bools] | None:
-    """`values`: messages, binary; a null is declined. Returns (rows, which messages were declined: these are rows of nulls). None if
-    the schema has no columns, or the extension is not used."""
+def read_usual(
+    values: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERNS
+) -> tuple[pa.RecordBatch, Bools] | None:
+    """`values`: messages, binary; a null is declined. Returns (rows, which messages were declined: these have no meaning). None if the schema
+    has no columns, or the extension is not used. What has a pattern is read as text, and converted."""
+    if patterns != NO_PATTERNS:
+        read = read_usual(values, pa.schema([_as_text(field, patterns) for field in schema]))
+        return None if read is None else _in_patterns(*read, schema, patterns)
     if not len(schema) or why_not() is not None:
         return None
     data, ends = bytes_of(values)
@@ -67,6 +74,50 @@ def read_usual(values: pa.Array, schema: pa.Schema) -> tuple[pa.RecordBatch, Boo
     declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), declared, text_bytes)
     arrays = _arrays(schema.types, declared, found)
     return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.array(memoryview(declined), dtype=np.bool_)
+
+
+def _as_text(field: pa.Field, patterns: Patterns) -> pa.Field:
+    """The column as it is read: its texts where it has a pattern. A list or a map with a pattern within it has the type of nothing, so that its
+    messages are left to the exact reader."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return field.with_type(pa.struct([_as_text(member, patterns) for member in kind]))
+    if pa.types.is_nested(kind) and _has_pattern(kind, patterns):
+        return field.with_type(pa.null())
+    return field.with_type(pa.string()) if pattern_of(kind, patterns) is not None else field
+
+
+def _has_pattern(kind: pa.DataType, patterns: Patterns) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_pattern(kind.field(i).type, patterns) for i in range(kind.num_fields))
+    return pattern_of(kind, patterns) is not None
+
+
+def _in_patterns(
+    texts: pa.RecordBatch, declined: Bools, schema: pa.Schema, patterns: Patterns
+) -> tuple[pa.RecordBatch, Bools]:
+    columns = [
+        _of_text(column, field.type, patterns, declined) for column, field in zip(texts.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=nullable(schema)), declined
+
+
+def _of_text(column: pa.Array, kind: pa.DataType, patterns: Patterns, declined: Bools) -> pa.Array:
+    """The column of the declared type. It declines rows whose text is none in its pattern, of which parse.py says why."""
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), kind)
+    if pa.types.is_struct(kind) and kind.num_fields and column.type != kind:
+        members = [
+            _of_text(member, field.type, patterns, declined)
+            for member, field in zip(column.flatten(), kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=pa.array(nulls_of(column)))
+    pattern = None if pa.types.is_nested(kind) else pattern_of(kind, patterns)
+    if pattern is None:
+        return column
+    values, wrong = pattern_values(column, kind, pattern)
+    declined |= wrong
+    return values
 
 
 def _arrays(kinds: Sequence[pa.DataType], declared: Sequence[Declared], found: Sequence[Column]) -> list[pa.Array]:

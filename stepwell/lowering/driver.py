@@ -97,6 +97,9 @@ def _output(view: ResolvedView, boundary: int) -> Output:
         written.key_format,
         written.csv.sep,
         written.csv.null_value,
+        written.patterns.date or "",
+        written.patterns.timestamp or "",
+        written.patterns.timestamp_ntz or "",
     )
 
 

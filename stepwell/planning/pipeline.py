@@ -139,6 +139,7 @@ def source_table(source: SourceSpec) -> SourceTable:
         source.encoding,
         source.key_format,
         source.limits,
+        source.patterns,
     )
     return SourceTable(source.handle, source.topics, messages)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import AtomicType, BinaryType, IntegerType, LongType, StringType, StructType
 
 from base.options import Mode
+from base.text.patterns import NO_PATTERNS, BadPattern, Kind, Patterns, reader
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.read import plain_columns
 from io_kafka.formats.avro.schema import BadSchema
@@ -41,6 +42,12 @@ FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.regi
 FRAMING = "avro.framing"
 DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "protobuf.message"
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
+PATTERNS: dict[Kind, str] = {
+    "date": "dateFormat",
+    "timestamp": "timestampFormat",
+    "timestamp_ntz": "timestampNTZFormat",
+}
+"""Spark's names, in its spelling."""
 SOURCE_FORMATS = ("json", "avro", "protobuf", "csv", "text")
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
@@ -55,6 +62,7 @@ OF_SOURCES = (
     MESSAGE,
     SEPARATOR,
     "csv.nullValue",
+    *PATTERNS.values(),
 )
 
 _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
@@ -66,6 +74,7 @@ _MEANS_SOMETHING_FOR: dict[str, tuple[str, ...]] = {
     FRAMING: ("avro",),
     SEPARATOR: ("csv",),
     NULL_VALUE: ("csv",),
+    **{name.lower(): ("json", "csv") for name in PATTERNS.values()},
 }
 _KEY_TYPES = {"string": StringType, "long": LongType, "int": IntegerType}
 
@@ -93,6 +102,7 @@ class FormatOfSource:
     name: str = "json"
     encoding: Encoding = None
     key_format: KeyFormat = "json"
+    patterns: Patterns = NO_PATTERNS
 
 
 def source_format(
@@ -119,7 +129,7 @@ def source_format(
     key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema, key)
     if key_format in ("avro", "protobuf") and not isinstance(encoding, Avro | Protobuf):
         raise of.error(f"{KEY_FORMAT} = {key_format} needs a schema registry", "Choose another format for the keys.")
-    return FormatOfSource(name, encoding, key_format)
+    return FormatOfSource(name, encoding, key_format, patterns_of(of, reader))
 
 
 def chosen_format(of: Properties, formats: tuple[Name, ...], mode: Mode, may_have_ids: bool) -> Name:
@@ -143,6 +153,27 @@ def _json(of: Properties) -> JsonWithRegistry | None:
     if not (of.values.get(REGISTRY) or of.settings.stepwell.registry_url or "").strip():
         return None
     return JsonWithRegistry(registry_of(of))
+
+
+def patterns_of(of: Properties, made: Callable[[str, Kind], object]) -> Patterns:
+    """The patterns of dates and timestamps. `made` compiles one, for reading or for writing. Raises ProjectError."""
+    return Patterns(*(_pattern(of, name, kind, made) for kind, name in PATTERNS.items()))
+
+
+def _pattern(of: Properties, name: str, kind: Kind, made: Callable[[str, Kind], object]) -> str | None:
+    pattern = of.values.get(name.lower())
+    if pattern is None:
+        return None
+    try:
+        if not pattern:
+            raise BadPattern("the pattern is empty")
+        made(pattern, kind)
+    except BadPattern as bad:
+        raise of.error(
+            f"{name} = {pattern}: {bad}",
+            "Write a pattern of Spark such as yyyy-MM-dd'T'HH:mm:ss.SSSSSS; docs/formats.md lists what is supported.",
+        ) from None
+    return pattern
 
 
 def registry_of(of: Properties) -> RegistryAddress:

@@ -11,6 +11,7 @@ from typing import assert_never, get_args
 from pyspark.sql.types import StructType
 
 from base.options import Mode, OutputFormatName, OutputKeyFormat
+from base.text.patterns import NO_PATTERNS, Patterns, writer
 from io_kafka.formats.avro import declare as avro
 from io_kafka.formats.delimited_write import is_written_as_csv
 from io_kafka.formats.encodings import Csv
@@ -21,6 +22,7 @@ from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.project.message_formats import (
     FORMAT,
     KEY_FORMAT,
+    PATTERNS,
     REGISTRY,
     SEPARATOR,
     Properties,
@@ -28,13 +30,14 @@ from stepwell.project.message_formats import (
     chosen_format,
     chosen_key_format,
     csv_options,
+    patterns_of,
     registry_of,
 )
 
 OUTPUT_FORMATS: tuple[OutputFormatName, ...] = get_args(OutputFormatName)
 OUTPUT_KEY_FORMATS: tuple[OutputKeyFormat, ...] = get_args(OutputKeyFormat)
 
-OF_OUTPUTS = (FORMAT, KEY_FORMAT, REGISTRY, SEPARATOR, "csv.nullValue")
+OF_OUTPUTS = (FORMAT, KEY_FORMAT, REGISTRY, SEPARATOR, "csv.nullValue", *PATTERNS.values())
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class FormatOfOutput:
     registry: RegistryAddress | None = None
     key_format: OutputKeyFormat | None = None
     csv: Csv = field(default_factory=Csv)
+    patterns: Patterns = NO_PATTERNS
 
 
 def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> FormatOfOutput:
@@ -67,7 +71,7 @@ def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str
             assert_never(name)
     usual: OutputKeyFormat = name if name in ("avro", "protobuf") else "json"
     key_format = chosen_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema, key)
-    return FormatOfOutput(name, registry, None if key_format == usual else key_format, csv)
+    return FormatOfOutput(name, registry, None if key_format == usual else key_format, csv, patterns_of(of, writer))
 
 
 def _check_schema(of: Properties, name: OutputFormatName, schema: StructType, mode: Mode, key: tuple[str, ...]) -> None:

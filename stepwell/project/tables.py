@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 )
 
 from base.options import Mode, OnError
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
@@ -95,6 +96,8 @@ class SourceSpec:
     # How the bytes of values and keys are read; None is JSON.
     encoding: Encoding = None
     key_format: KeyFormat = "json"
+    # Of the texts of dates and timestamps in JSON and CSV.
+    patterns: Patterns = NO_PATTERNS
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ def source_spec(
         limits=limits_of(output.schema),
         encoding=chosen.encoding,
         key_format=chosen.key_format,
+        patterns=chosen.patterns,
     )
 
 

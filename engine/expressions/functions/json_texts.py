@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from base.arrays import as_lists
 from base.text.columns import nulls_of
+from base.text.patterns import Patterns
 from engine.expressions.functions.function import Failure, each, shown
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
@@ -24,11 +25,11 @@ PATHS_KEPT_MAX = 1024  # of parsed paths: most views have one as a constant
 
 
 def _from_json(signature: Signature, texts: pa.Array) -> pa.Array:
-    """Constants: `fail` (mode FAILFAST), and `corrupt`, the field that keeps a malformed text, or null."""
+    """Constants: `fail` (mode FAILFAST), `corrupt`, the field that keeps a malformed text, or null, and perhaps `patterns`."""
     kind, corrupt = signature.result, signature.constants["corrupt"]
     fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
     asked = kind if corrupt is None else pa.struct([field for field in fields if field.name != corrupt])
-    values, malformed = permissive.read(texts, asked)
+    values, malformed = permissive.read(texts, asked, _patterns(signature))
     _refuse_repeated(values)
     if signature.constants["fail"] and malformed.any():
         text = texts[int(np.flatnonzero(malformed)[0])].as_py()
@@ -57,8 +58,13 @@ def _refuse_repeated(values: pa.Array) -> None:
 
 
 def _to_json(signature: Signature, values: pa.Array) -> pa.Array:
-    """Constants: `nulls`, whether fields that are null are written."""
-    return render.texts(values, nulls=signature.constants["nulls"])
+    """Constants: `nulls`, whether fields that are null are written, and perhaps `patterns`."""
+    return render.texts(values, signature.constants["nulls"], _patterns(signature))
+
+
+def _patterns(signature: Signature) -> Patterns:
+    """Of dates and timestamps. Circuits name none where there is none."""
+    return Patterns(*signature.constants.get("patterns", ()))
 
 
 _STEP = re.compile(r"\.\s*([^.\[]+)|\s*\['\s*([^']+)'\]|\[\s*([0-9]+)\]")

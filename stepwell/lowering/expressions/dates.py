@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from base.text import patterns
 from engine.expressions.functions import Failure, times
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, TIMESTAMP, arrow_type
@@ -168,11 +169,14 @@ _STRFTIME = {
 def _strftime(pattern: str) -> str | None:
     """The pattern in DuckDB's form; None if one of its fields has none."""
     out = []
-    for written, count in times.tokens(pattern):
-        field = written.replace("%", "%%") if not count else _STRFTIME.get(written * count)
-        if field is None:
-            return None
-        out.append(field)
+    for part in patterns.parts_of(pattern):
+        match part:
+            case patterns.Text(written):
+                out.append(written.replace("%", "%%"))
+            case patterns.Field(letter, count) if letter * count in _STRFTIME:
+                out.append(_STRFTIME[letter * count])
+            case _:
+                return None
     return "".join(out)
 
 

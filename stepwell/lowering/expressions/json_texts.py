@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
+from base.text import patterns
+from base.text.pattern_columns import kind_of
 from engine.expressions.functions.json_texts import path_steps
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, call, generic, literal_value, unsupported
 
 CORRUPT_RECORD = "_corrupt_record"
-_READ_OPTIONS = frozenset({"mode", "columnnameofcorruptrecord"})
-_WRITE_OPTIONS = frozenset({"ignorenullfields"})
+_PATTERNS: dict[str, patterns.Kind] = {
+    "dateformat": "date",
+    "timestampformat": "timestamp",
+    "timestampntzformat": "timestamp_ntz",
+}
+_READ_OPTIONS = frozenset({"mode", "columnnameofcorruptrecord", *_PATTERNS})
+_WRITE_OPTIONS = frozenset({"ignorenullfields", *_PATTERNS})
 _OPTION = "leave the option out, and convert the value in the view"
 
 
@@ -22,6 +31,30 @@ def _options(node: TreeNode, known: frozenset[str]) -> dict[str, str]:
         if name.lower() not in known:
             raise unsupported(node, f"the option {name}", _OPTION)
     return options
+
+
+def _patterns(
+    node: TreeNode, options: dict[str, str], type_: pa.DataType, made: Callable[[str, patterns.Kind], object]
+) -> list[str | None]:
+    """The patterns of dates and timestamps, in the order of `Patterns`. One that nothing in the type has is left out, so it may be any."""
+    found: list[str | None] = []
+    for name, kind in _PATTERNS.items():
+        pattern = options.get(name)
+        if pattern is not None and not _has_kind(type_, kind):
+            pattern = None
+        if pattern is not None:
+            try:
+                made(pattern, kind)
+            except patterns.BadPattern as bad:
+                raise unsupported(node, f"{name} = {pattern}: {bad}", _OPTION) from None
+        found.append(pattern)
+    return found
+
+
+def _has_kind(type_: pa.DataType, kind: patterns.Kind) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_has_kind(type_.field(i).type, kind) for i in range(type_.num_fields))
+    return kind_of(type_) == kind
 
 
 def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -37,6 +70,9 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported(node, f"{corrupt} of type {type_.field(corrupt).type}", "declare it as STRING")
     raises = mode == "FAILFAST" or bool(_map_keys(type_))
     constants = {"fail": mode == "FAILFAST", "corrupt": corrupt if kept else None}
+    chosen = _patterns(node, options, type_, patterns.reader)
+    if any(chosen):
+        constants["patterns"] = chosen
     return generic("from_json", type_, *arguments, constants=constants, raises=raises)
 
 
@@ -61,7 +97,9 @@ def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if any(key != pa.string() for key in _map_keys(arguments[0].type)):
         raise unsupported(node, "a map whose keys are not strings", "cast the keys with transform_keys")
     nulls = options.get("ignorenullfields", str(node.get("ignore_nulls", True))).lower() == "false"
-    return generic("to_json", pa.string(), *arguments, constants={"nulls": nulls})
+    chosen = _patterns(node, options, arguments[0].type, patterns.writer)
+    constants = {"nulls": nulls, "patterns": chosen} if any(chosen) else {"nulls": nulls}
+    return generic("to_json", pa.string(), *arguments, constants=constants)
 
 
 def _map_keys(type_: pa.DataType) -> list[pa.DataType]:

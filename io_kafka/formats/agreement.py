@@ -1,0 +1,48 @@
+"""Where a message's key and its value say one moment in texts of different precision.
+
+By default a timestamp has milliseconds in a value of JSON or CSV, as `to_json` and `to_csv` have it. In a key it has microseconds, because two
+rows of one key would be one row of a compacted topic. A pattern may leave out more. So the two contradict each other only if the key's moment,
+written as the value's was, has another text.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import Bools, filled
+from base.text.pattern_columns import kind_of, pattern_of, pattern_texts
+from base.text.patterns import BadPattern, Patterns, writer
+from io_kafka.formats.encodings import Csv, Encoding, JsonWithRegistry
+
+MILLISECOND_US = 1000
+
+
+def written_texts(column: pa.Array, pattern: str) -> pa.Array:
+    """The moments as a value has them; as they are if the pattern can only be read."""
+    kind = kind_of(column.type)
+    assert kind is not None, f"{column.type} has no pattern"
+    try:
+        writer(pattern, kind)
+    except BadPattern:
+        return column
+    return pattern_texts(column, pattern)
+
+
+def same_as_written(of_key: pa.Array, of_value: pa.Array, encoding: Encoding, patterns: Patterns) -> Bools:
+    """The rows in which the value's moment is what a value in this encoding has of the key's. False where one is null."""
+    nowhere = np.zeros(len(of_key), np.bool_)
+    kind = kind_of(of_key.type)
+    if kind is None or not (encoding is None or isinstance(encoding, Csv | JsonWithRegistry)):
+        return nowhere
+    pattern = pattern_of(of_key.type, patterns)
+    if pattern is not None:
+        same = pc.equal(*(written_texts(column, pattern) for column in (of_key, of_value)))
+        return np.asarray(filled(same, False).to_numpy(zero_copy_only=False), np.bool_)
+    if kind == "date":
+        return nowhere
+    key, value = (filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) for column in (of_key, of_value))
+    both = np.asarray(pc.and_(of_key.is_valid(), of_value.is_valid()).to_numpy(zero_copy_only=False), np.bool_)
+    both &= (value % MILLISECOND_US == 0) & (key // MILLISECOND_US == value // MILLISECOND_US)
+    return both
