@@ -43,7 +43,7 @@ class Keys(NamedTuple):
 
 
 ParseKeys = Callable[[pa.Array, pa.Schema], Parsed]
-"""(the keys that are there, the key columns, none of which may be null) -> their values."""
+"""(the keys that are there, the key columns, of which none may be missing) -> their values."""
 
 
 def json_keys(keys: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERNS) -> Parsed:

@@ -88,11 +88,11 @@ def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
         case "avro":
             assert isinstance(source.encoding, Avro), "the project was checked"
             of_avro = source.encoding
-            return keys_of(schema, keys, lambda given, required: parse_avro(given, required, of_avro, Part.KEY))
+            return keys_of(schema, keys, lambda given, _: parse_avro(given, schema, of_avro, Part.KEY))
         case "protobuf":
             assert isinstance(source.encoding, Protobuf), "the project was checked"
             of_protobuf = replace(source.encoding, defaults=True)  # a key of 0 is there, and no byte says so
-            return keys_of(schema, keys, lambda given, required: parse_protobuf(given, required, of_protobuf))
+            return keys_of(schema, keys, lambda given, _: parse_protobuf(given, schema, of_protobuf, Part.KEY))
         case "string":
             return keys_of(schema, keys, _texts)
         case "long" | "int":

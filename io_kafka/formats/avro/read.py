@@ -138,7 +138,16 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
         writer = avro.Record("key", [avro.Field(schema.names[0], writer)])
     if not isinstance(writer, avro.Record):
         raise BadSchema(f"the writer's type is {shown(writer)}, and rows need a record")
+    if part is Part.KEY:
+        check_key({field.name for field in writer.fields}, schema)
     return columns_of(writer, list(schema), _reader(encoding, part), "")
+
+
+def check_key(names: set[str], schema: pa.Schema) -> None:
+    """A column of the key may be NULL, but not because the writer does not have it: all its rows would have one key. Raises BadSchema."""
+    missing = [name for name in schema.names if name not in names]
+    if missing:
+        raise BadSchema(f"column {missing[0]} is missing")
 
 
 def _reader(encoding: Avro, part: Part) -> avro.Record | None:

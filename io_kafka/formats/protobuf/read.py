@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from base.text.columns import nulls_of
-from io_kafka.formats.avro.read import HEADER_BYTES, in_order, schema_ids
+from io_kafka.formats.avro.read import HEADER_BYTES, check_key, in_order, schema_ids
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
-from io_kafka.formats.encodings import Protobuf
+from io_kafka.formats.encodings import Part, Protobuf
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
@@ -29,7 +29,7 @@ PATH_MAX = 16
 """Of messages within each other. The compiler itself allows about 30, and nobody writes three."""
 
 
-def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf) -> Parsed:
+def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf, part: Part = Part.ROW) -> Parsed:
     """`values`: binary; a null is an empty message. Raises RegistryUnreachable and RegistryRefused."""
     ids, faults = schema_ids(values)
     given = np.flatnonzero(ids >= 0)
@@ -44,7 +44,7 @@ def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf) -> P
         if not len(mine):
             continue
         try:
-            read = _reader(encoding, kind[0], tuple(place for place in kind[1:] if place >= 0), schema)
+            read = _reader(encoding, kind[0], tuple(place for place in kind[1:] if place >= 0), schema, part)
         except (BadSchema, UnknownSchema) as fault:
             reason = str(fault) if isinstance(fault, UnknownSchema) else f"schema id {kind[0]}: {fault}"
             faults.update((int(given[row]), reason) for row in mine)
@@ -85,7 +85,7 @@ def read_messages(
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each message type of a writer and each use of it
-def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.Schema) -> ReadMessages:
+def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.Schema, part: Part) -> ReadMessages:
     """Raises BadSchema and UnknownSchema."""
     from io_kafka.formats.protobuf.compile import compiled
     from io_kafka.formats.protobuf.resolve import columns_of
@@ -104,4 +104,6 @@ def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.S
         messages = list(message.nested_types)
     if message is None:
         raise BadSchema("it has no message")
+    if part is Part.KEY:
+        check_key({field.name for field in message.fields}, schema)
     return columns_of(message, list(schema), encoding.defaults)
