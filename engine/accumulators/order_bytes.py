@@ -1,4 +1,4 @@
-"""Values of any type, structs and arrays among them, as bytes whose order is that of the values, and back.
+"""Values of any type, structs, arrays and maps among them, as bytes whose order is that of the values, and back.
 
 So a minimum of structs is a minimum of binary values, a trace of binary values in order holds them, and nothing compares rows one by one. The
 form is that of ordered key-value stores (FoundationDB's tuple layer is one): each field says where it ends, so fields follow each other.
@@ -10,6 +10,7 @@ form is that of ordered key-value stores (FoundationDB's tuple layer is one): ea
       string, binary    its bytes, with 0 written as 0 255; then 0 1
       struct            its fields
       array             its elements, then 0
+      map               the array of its entries, which are structs; Spark has no order of maps, so any will do that is the same everywhere
 
 A field of a struct whose name begins with `DESCENDING` is written with all its bits flipped, so that its order is reversed and its nulls are
 last. Only lowering makes such structs, for ORDER BY ... DESC.
@@ -26,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, UInt8s, UInt64s
+from base.arrays import Bools, Int64s, UInt8s, UInt64s, as_lists
 from engine.accumulators import order
 
 DESCENDING = "\x01desc"
@@ -62,6 +63,8 @@ def _body(values: pa.Array) -> pa.Array:
     type_ = values.type
     if pa.types.is_struct(type_):
         return _struct(values)
+    if pa.types.is_map(type_):
+        return _body(as_lists(values))
     if pa.types.is_list(type_):
         elements = _field(values.flatten())
         lengths = values.value_lengths().to_numpy(zero_copy_only=False)
@@ -157,6 +160,8 @@ class _Reader:
     def body(self, places: Int64s, type_: pa.DataType) -> tuple[pa.Array, Int64s]:
         if pa.types.is_struct(type_):
             return self._struct(places, type_)
+        if pa.types.is_map(type_):
+            return self._map(places, type_)
         if pa.types.is_list(type_):
             return self._list(places, type_)
         if pa.types.is_null(type_):
@@ -190,6 +195,11 @@ class _Reader:
         if not columns:
             return pa.array([{}] * len(places), type_), places
         return pa.StructArray.from_arrays(columns, fields=list(type_)), places
+
+    def _map(self, places: Int64s, type_: pa.DataType) -> tuple[pa.Array, Int64s]:
+        entry = pa.struct([pa.field("key", type_.key_type), pa.field("value", type_.item_type)])
+        lists, behind = self._list(places, pa.list_(entry))
+        return pa.MapArray.from_arrays(lists.offsets, *lists.values.flatten()).cast(type_), behind
 
     def _list(self, places: Int64s, type_: pa.DataType) -> tuple[pa.Array, Int64s]:
         """Element after element, of all lists at once."""

@@ -7,7 +7,7 @@ of a run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Constant
 from engine.operators.table import operator_of
 from stepwell.errors import ProjectError
+from stepwell.inspection.milliseconds import precision_notes
 from stepwell.lowering.driver import Lowered, survey
 from stepwell.lowering.text import node_text
 from stepwell.planning.plans import ResolvedProject, ResolvedView
@@ -87,6 +88,7 @@ def describe(
     stages = plan(circuit)
     append_only = append_only_inputs(circuit)
     shown: set[int] = set()
+    precision = precision_notes(project)
     views = []
     for view in project.views:
         boundary = _boundary(circuit, view.name)
@@ -104,7 +106,7 @@ def describe(
                 retracts="" if refused else retraction_reason(circuit, boundary) or "",
                 nodes=tuple(_line(stages, index, all(append_only[index])) for index in own),
                 shared=() if refused else tuple(index for index in members if index in shown),
-                notes=tuple(dict.fromkeys((*project.notes.get(view.name, ()), *lowered.notes.get(view.name, ())))),
+                notes=_notes(view.name, project.notes, lowered.notes, precision),
                 errors=tuple(map(str, errors)),
             )
         )
@@ -122,6 +124,10 @@ def describe(
         errors=tuple(map(str, (*unresolved, *lowered.errors))),
         notes=_other_notes(project),
     )
+
+
+def _notes(view: str, *by_view: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for notes in by_view for note in notes.get(view, ())))
 
 
 def _other_notes(project: ResolvedProject) -> tuple[str, ...]:

@@ -188,6 +188,14 @@ CREATE MATERIALIZED VIEW entries TBLPROPERTIES ('topic' = '@entries', 'mode' = '
   SELECT id, k, v, map(k, v, 'of', id) AS again FROM people LATERAL VIEW explode(likes) AS k, v;
 CREATE MATERIALIZED VIEW shared TBLPROPERTIES ('topic' = '@shared', 'mode' = 'upsert', 'key' = 'team') AS
   SELECT team, collect_list(likes) AS all_likes, count(likes) AS n FROM people GROUP BY team;
+CREATE MATERIALIZED VIEW top TBLPROPERTIES ('topic' = '@top', 'mode' = 'changelog') AS
+  SELECT id, likes FROM people ORDER BY id DESC LIMIT 3;
+CREATE MATERIALIZED VIEW windowed TBLPROPERTIES ('topic' = '@windowed', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, likes, lag(likes) OVER (PARTITION BY team ORDER BY id) AS before, first_value(likes) OVER (PARTITION BY team ORDER BY id) AS first FROM people;
+CREATE MATERIALIZED VIEW latest TBLPROPERTIES ('topic' = '@latest', 'mode' = 'upsert', 'key' = 'team') AS
+  SELECT team, likes FROM (SELECT *, row_number() OVER (PARTITION BY team ORDER BY id DESC) AS n FROM people) WHERE n = 1;
+CREATE MATERIALIZED VIEW both TBLPROPERTIES ('topic' = '@both', 'mode' = 'changelog') AS
+  SELECT id, likes FROM people WHERE id IN (SELECT who FROM events) UNION ALL SELECT id, map_filter(likes, (k, v) -> v > 1) FROM people;
 """
 
 
@@ -229,4 +237,13 @@ def test_maps_are_carried_through_views_with_retractions(play: Playground) -> No
             else:
                 crash_and_replay(play, run, in_threads=True)
     assert contents(play, runs[1]) == contents(play, resolved)
-    assert play.check(resolved) == {"joined": 5, "tagged": 6, "entries": 6, "shared": 2}
+    assert play.check(resolved) == {
+        "joined": 5,
+        "tagged": 6,
+        "entries": 6,
+        "shared": 2,
+        "top": 3,
+        "windowed": 5,
+        "latest": 2,
+        "both": 8,
+    }

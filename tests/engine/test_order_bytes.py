@@ -39,9 +39,16 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             st.fixed_dictionaries({name: st.none() | t[1] for name, t in named}),
         )
 
-    return lists | st.lists(
-        st.tuples(st.sampled_from(["f", order_bytes.DESCENDING]), inner), min_size=1, max_size=3
-    ).map(struct)
+    def map_(type_: pa.DataType, values: st.SearchStrategy[Any]) -> Any:
+        return pa.map_(pa.string(), type_), st.dictionaries(TEXT, st.none() | values, max_size=3).map(
+            lambda d: list(d.items())
+        )
+
+    return (
+        lists
+        | inner.map(lambda t: map_(*t))
+        | st.lists(st.tuples(st.sampled_from(["f", order_bytes.DESCENDING]), inner), min_size=1, max_size=3).map(struct)
+    )
 
 
 TYPES = st.recursive(st.sampled_from(SCALARS), _nested, max_leaves=4)
@@ -57,6 +64,9 @@ def compare(a: Any, b: Any, type_: pa.DataType) -> int:
             if found:
                 return -found if field.name.startswith(order_bytes.DESCENDING) else found
         return 0
+    if pa.types.is_map(type_):
+        entry = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
+        return compare(*([{"key": k, "value": v} for k, v in each] for each in (a, b)), pa.list_(entry))
     if pa.types.is_list(type_):
         for x, y in zip(a, b, strict=False):
             if found := compare(x, y, type_.value_type):

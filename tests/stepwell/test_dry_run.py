@@ -1,11 +1,15 @@
+# ruff: noqa: E501 (tables of cases read better in long lines)
 """The description of a project before it runs."""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from base.text.patterns import Patterns
 from stepwell.inspection.dry_run import describe
 from tests.stepwell.lowering.projects import Workbench, output
 
@@ -43,3 +47,50 @@ def test_errors_stand_with_their_view_and_there_is_no_fingerprint(spark: SparkSe
     assert [view.errors for view in description.views] == [description.errors, ()]
     assert description.fingerprint == ""
     assert "error: 1 found" in description.text()
+
+
+def test_columns_that_can_lose_microseconds_are_noted(spark: SparkSession) -> None:
+    bench = (
+        Workbench(spark)
+        .source("t", "k int, at timestamp, nt timestamp_ntz, d date, n bigint")
+        .source("u", "k int, sent timestamp")
+    )
+    bench.sources[1] = replace(bench.sources[1], metadata=(("sent", "timestamp"),))
+    bench.view("kept", "SELECT at, date_trunc('HOUR', at) AS hour FROM t")
+    every = (
+        "SELECT at AS lost_a, nt AS lost_b, at + INTERVAL '1' SECOND AS lost_c, array(at) AS lost_d, map('x', named_struct('at', at)) AS lost_e, "
+        "greatest(at, timestamp_millis(n)) AS lost_f, timestamp_micros(n) AS lost_g, date_trunc('MICROSECOND', at) AS lost_h, k, d, "
+        "date_trunc('SECOND', at) AS whole_a, CAST(d AS TIMESTAMP) AS whole_b, timestamp_millis(n) AS whole_c, timestamp_seconds(n) AS whole_d, "
+        "coalesce(date_trunc('DAY', at), timestamp_millis(n)) AS whole_e, if(k > 1, timestamp_millis(n), CAST(d AS TIMESTAMP)) AS whole_f, "
+        "CAST(at AS STRING) AS s FROM t"
+    )
+    bench.view("a", every, output=output("a", "append"))
+    bench.view(
+        "b",
+        "SELECT hour, max(at) AS lost_a, max(hour) AS h FROM kept GROUP BY hour",
+        output=output("b", "upsert", ("hour",)),
+    )
+    bench.view(
+        "c",
+        "SELECT sent, hour FROM u JOIN (SELECT k, date_trunc('DAY', at) AS hour FROM t) USING (k)",
+        output=output("c", "append"),
+    )
+    bench.view(
+        "w",
+        "SELECT window.start AS s, window.end AS e, count(*) AS n, max(at) AS lost_a FROM (SELECT window(at, '90 seconds', '1 second'), at FROM t) GROUP BY 1, 2",
+        output=output("w", "changelog"),
+    )
+    bench.view(
+        "u", "SELECT date_trunc('DAY', at) AS lost_a FROM t UNION ALL SELECT at FROM t", output=output("u", "append")
+    )
+    written = output("p", "append")
+    written = replace(written, written=replace(written.written, patterns=Patterns(None, "yyyy-MM-dd HH:mm:ss")))
+    bench.view("p", "SELECT at, nt AS lost_a FROM t", output=written)
+    written = output("av", "append")
+    bench.view("av", "SELECT at FROM t", output=replace(written, written=replace(written.written, name="avro")))
+    description = describe(bench.project())
+    assert not description.errors
+    noted = {view.name: re.findall(r"lost_\w|whole_\w|\bsent\b|\bhour\b|\bh\b|\bat\b|\bs\b|\be\b", note.split(":")[0]) for view in description.views for note in view.notes if "microseconds" in note}  # fmt: skip
+    letters = {"a": "abcdefgh", "b": "a", "w": "a", "u": "a", "p": "a"}
+    assert noted == {view: [f"lost_{letter}" for letter in found] for view, found in letters.items()}
+    assert "'timestampFormat' = 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX'" in description.text()

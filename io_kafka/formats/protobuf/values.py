@@ -60,7 +60,8 @@ def read_number(field: FieldDescriptor, number: Number, kind: pa.DataType) -> Co
         wide_enough = pa.types.is_floating(kind) and kind.bit_width >= number.bits
         return _floats(own, kind) if wide_enough else None
     needed = number.bits if number.signed or number.bits == 64 else 64
-    if not pa.types.is_signed_integer(kind) or kind.bit_width < needed:
+    small = number.bits == 32 and number.signed and pa.types.is_signed_integer(kind)  # a value may fit
+    if not pa.types.is_signed_integer(kind) or (kind.bit_width < needed and not small):
         return None
     return _integers(number, kind)
 
@@ -87,6 +88,9 @@ def _integers(number: Number, kind: pa.DataType) -> Convert:
     def read(cursor: Cursor, rows: Int64s) -> tuple[pa.Array, Bools]:
         found = _raw(number, cursor, rows)
         wrong = (found < 0) & (not number.signed)
+        if kind.bit_width < number.bits:
+            bound = 1 << (kind.bit_width - 1)
+            wrong |= (found < -bound) | (found >= bound)
         return pa.array(found.astype(kind.to_pandas_dtype()), kind), wrong
 
     return read
