@@ -44,6 +44,7 @@ YEAR_DIGITS = 4
 _WIDTHS = {"M": 2, "d": 2, "H": 2, "m": 2, "s": 2}
 _ZONES = {("X", 1): "+hhmm", ("X", 2): "+hhmm", ("X", 3): "+hh:mm", ("x", 1): "+hhmm", ("x", 2): "+hhmm", ("x", 3): "+hh:mm",
           **{("Z", n): "+hhmm" for n in (1, 2, 3)}}  # fmt: skip
+_PAIRS = np.array([list(b"%02d" % number) for number in range(100)], np.uint8)
 _CIVIL_NAMES = {
     ("M", 3): np.array([list(name[:3].encode()) for name in MONTHS], np.uint8),
     ("E", 3): np.array([list(name[:3].encode()) for name in WEEKDAYS], np.uint8),
@@ -179,9 +180,12 @@ def _by_layout(layout: tuple[Text | Field, ...], number: Int64s, of_day: Int64s)
 
 
 def _put(into: UInt8s, number: Int64s) -> None:
-    for place in range(into.shape[1] - 1, -1, -1):
-        number, digit = np.divmod(number, 10)
-        into[:, place] = digit + 48
+    for end in range(into.shape[1], 1, -2):
+        rest = number // 100
+        into[:, end - 2 : end] = _PAIRS[number - rest * 100]
+        number = rest
+    if into.shape[1] % 2:
+        into[:, 0] = number % 10 + 48
 
 
 def _civil(number: Int64s) -> tuple[Int64s, Int64s, Int64s]:

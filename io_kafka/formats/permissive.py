@@ -9,7 +9,6 @@ Texts that `parse` accepts have one reading in every mode. So they take its quic
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,15 +22,12 @@ from base.arrays import Bools
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import exact
 from io_kafka.formats.jackson import (
-    DEPTH_MAX,
-    NAME_CHARS_MAX,
-    NUMBER_DIGITS_MAX,
     Malformed,
     Members,
     Node,
-    Number,
     rendered,
     text_of,
+    usual_node,
 )
 from io_kafka.formats.parse import parse
 from io_kafka.formats.tokens import Token, Tokens
@@ -80,7 +76,7 @@ def _slowly(texts: pa.Array, kind: pa.DataType, patterns: Patterns, places: Any,
 
 def _read_one(text: str, convert: Converter, of_node: exact.Reader) -> tuple[Any, bool]:
     """(the value, whether the text is malformed)."""
-    usual = None if "\\u" in text else _usual_node(text)  # lone surrogates are not kept here
+    usual = None if "\\u" in text else usual_node(text)  # lone surrogates are not kept here
     if usual is not None and usual[0] is not None:
         with suppress(Malformed):
             return of_node(usual[0]), False
@@ -90,37 +86,6 @@ def _read_one(text: str, convert: Converter, of_node: exact.Reader) -> tuple[Any
 def _nothing(kind: pa.DataType) -> Any:
     """What a text gives of which nothing can be kept."""
     return {} if pa.types.is_struct(kind) else None
-
-
-def _usual_node(text: str) -> tuple[Node] | None:
-    """The value that a text without any peculiarity holds, read by Python's parser. None if only `Tokens` can tell what it holds: what Python
-    refuses may be broken, or in Jackson's dialect."""
-    if len(text) > USUAL_CHARACTERS_MAX or (len(text) > DEPTH_MAX and text.count("{") + text.count("[") > DEPTH_MAX):
-        return None
-    try:
-        return (_DECODER.decode(text),)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _number(text: str, integral: bool) -> Number:
-    if len(text) > NUMBER_DIGITS_MAX:
-        raise ValueError("a number whose digits have to be counted")
-    return Number(text, integral)
-
-
-def _refuse_constant(word: str) -> Node:
-    raise ValueError(f"{word} is a number to one of Spark's functions, and none to the others")
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=Members,
-    parse_int=lambda text: _number(text, True),
-    parse_float=lambda text: _number(text, False),
-    parse_constant=_refuse_constant,
-)
-USUAL_CHARACTERS_MAX = NAME_CHARS_MAX
-"""Longer texts could reach Jackson's limit for names."""
 
 
 def _value(tokens: Tokens, convert: Converter) -> tuple[Any, bool]:
@@ -315,7 +280,7 @@ def _scalar_or_empty(tokens: Tokens) -> Node:
 
 def first_value(text: str) -> Node:
     """The first value of a text, whatever follows it, as get_json_object and json_tuple read it. Raises Malformed."""
-    usual = _usual_node(text)
+    usual = usual_node(text)
     if usual is not None:
         return usual[0]
     tokens = Tokens(text, copied=True)

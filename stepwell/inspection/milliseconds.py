@@ -29,7 +29,9 @@ Columns = Sequence[tuple[int, bool]]
 
 _PASSING = frozenset({"Filter", "Sort", "GlobalLimit", "LocalLimit", "Distinct", "Deduplicate", "SubqueryAlias"})
 _BOTH_SIDES = frozenset({"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter"})
-_CHOICES = frozenset({"Coalesce", "Greatest", "Least", "Max", "Min", "First", "Last", "AnyValue", "KnownNotNull"})
+_CHOICES = frozenset(
+    {"Coalesce", "Greatest", "Least", "Max", "Min", "First", "Last", "AnyValue", "KnownNotNull", "KnownNullable"}
+)
 _COARSE_UNITS = frozenset(
     {"YEAR", "YYYY", "YY", "QUARTER", "MON", "MONTH", "MM", "WEEK", "DAY", "DD", "HOUR", "MINUTE", "SECOND", "MILLISECOND"}
 )  # fmt: skip
@@ -106,6 +108,10 @@ def _columns(plan: TreeNode, sources: Mapping[str, SourceSpec], known: Mapping[s
         have = dict(inputs[0])
         written = plan["projectList" if plan.kind == "Project" else "aggregateExpressions"]
         return [(_id(each), _is_whole(_tree(each), have)) for each in written]
+    if plan.kind == "Expand":
+        have = dict(inputs[0])
+        rows = [[_is_whole(_tree(each), have) for each in row] for row in plan["projections"]]
+        return [(_id(each), all(whole)) for each, *whole in zip(plan["output"], *rows, strict=True)]
     if plan.kind == "Union":
         columns = zip(*inputs, strict=True)
         return [(same[0][0], all(whole for _, whole in same)) for same in columns]
@@ -164,6 +170,10 @@ def _is_whole(tree: TreeNode, have: Mapping[int, bool]) -> bool:
             return True
         case "SecondsToTimestamp":
             return tree.children[0].get("dataType") in _WHOLE_TYPES
+        case "CreateNamedStruct":  # each value has its name before it
+            return all(_is_whole(child, have) for child in tree.children[1::2])
+        case "GetStructField":
+            return _is_whole(tree.children[0], have)
         case "If":
             return all(_is_whole(child, have) for child in tree.children[1:])
         case kind if kind in _CHOICES:
