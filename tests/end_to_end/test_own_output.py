@@ -227,7 +227,7 @@ def test_maps_are_carried_through_views_with_retractions(play: Playground) -> No
             "teams",
             [
                 {"team": "a", "seen": {"p": f"202{turn}-01-01T00:00:00.000Z"}},
-                '{"team": "a", "seen": {"p": null, "p": null}}',
+                '{"team": "a", "seen": {"p": "x"}}',
                 '{"team": "b", "seen": [1]}',
             ],
         )

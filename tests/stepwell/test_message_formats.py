@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from base.text.patterns import Patterns
 from io_kafka.formats import SourceFormat
 from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, JsonWithRegistry, PlainAvro, Protobuf, Text
 from io_kafka.registry.address import RegistryAddress
@@ -273,3 +275,55 @@ def test_another_format_is_another_circuit(spark: SparkSession, tmp_path: Path) 
         prints[name] = lower(resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", name)}, CONFIGURED), spark))
     assert len({circuit.fingerprint for circuit in prints.values()}) == len(prints)
     assert '"format"' in prints["avro"].to_json() and '"format"' not in prints["json"].to_json()
+
+
+PATTERNS = {
+    "dateFormat": "dd.MM.yyyy",
+    "TimestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyyMMdd HHmmss",
+}
+CHOSEN = Patterns("dd.MM.yyyy", "yyyy-MM-dd HH:mm:ss.SSSSSSXXX", "yyyyMMdd HHmmss")
+
+
+def test_patterns_of_dates_and_timestamps(spark: SparkSession) -> None:
+    assert source(spark, PATTERNS).patterns == CHOSEN == published(PATTERNS).written.patterns
+    assert source(spark, PATTERNS | {"format": "csv"}, ddl="k STRING").patterns == CHOSEN
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "of_source", "of_output"),
+    [
+        ("timestampFormat", "yyyy-MM-dd'T", "a quote is not closed", "a quote is not closed"),
+        ("timestampFormat", "", "the pattern is empty", "the pattern is empty"),
+        ("timestampFormat", "YYYY-MM-dd", "YYYY is not supported in reading", "YYYY is not supported"),
+        ("timestampFormat", "yyyy-MM-dd HH:mm:ss.n", "n is not supported in reading", "n is not supported"),
+        ("timestampFormat", "yyyy-MM-dd VV", "VV is not supported in reading", None),
+        ("timestampFormat", "EEE yyyy-MM-dd", "EEE is not supported in reading", None),
+        ("timestampFormat", "yyyyMMddHHmmssSSS", "SSS directly behind ss", None),
+        ("timestampFormat", "yyyy-MM-dd hh:mm", "h needs a", None),
+        ("timestampFormat", "yyyy]", "] closes no section", "] closes no section"),
+        ("dateFormat", "yyyy-MM-dd HH:mm", None, "a date has no HH"),
+        ("dateFormat", "yyyy-MM-dd[ HH:mm]", None, None),
+        ("timestampNTZFormat", "yyyy-MM-dd HH:mm:ssXXX", None, "a timestamp_ntz has no XXX"),
+    ],
+)
+def test_patterns_that_are_not_supported_are_refused_with_the_property(
+    spark: SparkSession, name: str, pattern: str, of_source: str | None, of_output: str | None
+) -> None:
+    for why, made in (
+        (of_source, lambda: source(spark, {name: pattern})),
+        (of_output, lambda: published({name: pattern})),
+    ):
+        if why is None:
+            made()
+            continue
+        with pytest.raises(ProjectError, match=re.escape(f"{name} = {pattern}: {why}")) as raised:
+            made()
+        assert raised.value.location == PLACE
+
+
+def test_patterns_belong_to_json_and_csv(spark: SparkSession) -> None:
+    with pytest.raises(ProjectError, match="dateformat means nothing for format avro\n.*json and csv"):
+        source(spark, {"format": "avro", "dateFormat": "yyyy"})
+    with pytest.raises(ProjectError, match="timestampformat means nothing for format protobuf"):
+        published({"format": "protobuf", "timestampFormat": "yyyy"})

@@ -106,8 +106,10 @@ def test_wrong_sources(spark: SparkSession, properties: dict[str, str], says: st
     [
         (None, "needs its columns"),
         ("a INT, A STRING", "two columns are called A"),
-        ("a MAP<STRING, INT>", "map<string,int>"),
-        ("a STRUCT<b: ARRAY<MAP<STRING, INT>>>", "map<string,int>"),
+        ("a MAP<INT, INT>", "map<int,int>"),
+        ("a STRUCT<b: ARRAY<MAP<DATE, INT>>>", "map<date,int>"),
+        ("a MAP<STRING, INTERVAL DAY TO SECOND>", "interval day to second"),
+        ("a ARRAY<MAP<VARCHAR(3), INT>>", r"varchar\(3\),int>>\n.*The keys of a map are of type STRING"),
         ("a INTERVAL DAY TO SECOND", "interval day to second"),
         ("a VARIANT", "variant"),
         ("a STRING COLLATE UNICODE_CI", "collate"),
@@ -121,9 +123,10 @@ def test_wrong_columns(spark: SparkSession, ddl: str | None, says: str) -> None:
 def test_all_atomic_types_structs_and_arrays_are_columns(spark: SparkSession) -> None:
     ddl = (
         "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(38, 10), i STRING, j BINARY, "
-        "k DATE, l TIMESTAMP, m TIMESTAMP_NTZ, n STRUCT<x: INT, y: ARRAY<STRUCT<z: DATE>>>, o ARRAY<STRING>, p INTERVAL YEAR TO MONTH"
+        "k DATE, l TIMESTAMP, m TIMESTAMP_NTZ, n STRUCT<x: INT, y: ARRAY<STRUCT<z: DATE>>>, o ARRAY<STRING>, p INTERVAL YEAR TO MONTH, "
+        "q MAP<STRING, ARRAY<MAP<STRING, CHAR(2)>>>"
     )
-    assert len(source(spark, {"subscribe": "x"}, ddl).schema) == 16
+    assert len(source(spark, {"subscribe": "x"}, ddl).schema) == 17
 
 
 def test_a_source_needs_using_kafka_and_takes_no_flow(spark: SparkSession) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of cases read better in long lines)
 """Messages in Avro: fastavro is the other reader and the other writer."""
 
 from __future__ import annotations
@@ -383,3 +384,39 @@ def read_by_the_other(message: bytes, parsed: Any) -> Any:
     except Exception:  # every kind of error says the same here
         return None
     return None if rest.read() else value
+
+
+def test_a_map_has_no_two_entries_of_one_key(registry: SchemaRegistry) -> None:
+    schema = a.record(("m", {"type": "map", "values": "long"}))
+    number = registry.add("t-value", schema)
+    entry = b"\x02a"
+    datums = [
+        b"\x04" + entry + b"\x02" + b"\x02b\x04" + b"\x00",
+        b"\x04" + entry + b"\x02" + entry + b"\x02\x00",
+        b"\x02" + entry + b"\x02" + b"\x02" + entry + b"\x04\x00",
+    ]
+    found = decoded(
+        registry, pa.schema([("m", pa.map_(pa.string(), pa.int64()))]), [a.framed(number, datum) for datum in datums]
+    )
+    assert rows(found) == [([("a", 1), ("b", 2)], 1)]
+    assert reasons(found) == ["column m: two entries of the map have one key"] * 2
+
+
+def test_a_key_may_have_a_null_but_not_lack_a_column(registry: SchemaRegistry) -> None:
+    key = a.record(("id", ["null", "int"]), ("n", "int"), name="Key")
+    keys = a.written(registry, key, [{"id": None, "n": 1}, {"id": 2, "n": 1}], "t-key")
+    other = a.written(registry, a.record(("n", "int"), name="Other"), [{"n": 1}], "t-key2")
+    values = a.written(
+        registry,
+        a.record(("id", ["null", "int"]), ("n", "int")),
+        [{"id": None, "n": 1}, {"id": 2, "n": 1}, {"id": 2, "n": 1}],
+    )
+    schema = pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int32())])
+    found = decoded(registry, schema, [*values, None], [*keys, *other, keys[0]], "upsert", ("id", "n"))
+    assert [row[:3] for row in rows(found)] == [(None, 1, False), (2, 1, False), (None, 1, True)]
+    assert len(reasons(found)) == 1 and "column id is missing" in reasons(found)[0]
+    required = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("n", pa.int32())])
+    assert (
+        "null, but declared NOT NULL"
+        in reasons(decoded(registry, required, values[:1], keys[:1], "upsert", ("id", "n")))[0]
+    )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of cases read better in long lines)
 """Messages in Protobuf: Google's library is the other writer and the other reader."""
 
 from __future__ import annotations
@@ -301,3 +302,23 @@ def test_keys_and_changes(registry: SchemaRegistry) -> None:
     changes = [b"\x12\x02\x08\x01\x1a\x01c", b"\x0a\x02\x08\x01\x1a\x01d"]
     found = decoded(registry, schema, [p.framed(number, change) for change in changes], mode="changelog")
     assert rows(found) == [(1, None, 1), (1, None, -1)]
+
+
+def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaRegistry) -> None:
+    number = number_of(registry)
+    order = p.classes(SCHEMA)("shop.Order")
+    schema = pa.schema([("counts", pa.map_(pa.string(), pa.int64())), ("i", pa.int8())])
+    plain, none = order(counts={"b": 1, "": 0}, i=-128), order()
+    twice = plain.SerializeToString() + order(counts={"b": 2}).SerializeToString()
+    messages = [
+        *(p.framed(number, each.SerializeToString(deterministic=True), 1) for each in (plain, none, order(i=128))),
+        p.framed(number, twice, 1),
+    ]
+    found = decoded(registry, messages, schema)
+    assert rows(found) == [([("", 0), ("b", 1)], -128, 1), ([], None, 1)]
+    assert [each.reason for each in found.rejected] == [
+        "column i: a value that no int8 holds",
+        "column counts: two entries of the map have one key",
+    ]
+    wrong = decoded(registry, messages[:1], pa.schema([("numbers", pa.map_(pa.string(), pa.int32()))]))
+    assert "the field is repeated int32, which is read as ARRAY only" in wrong.rejected[0].reason
