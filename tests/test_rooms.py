@@ -50,7 +50,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "project": {"spark", "catalyst"},
         "planning": {"project", "spark", "catalyst"},
         "lowering": {"planning", "catalyst"},
-        "inspection": {"project", "planning", "lowering"},
+        "inspection": {"project", "planning", "lowering", "catalyst"},
         "service": set(),
         "doctor": {"project", "service", "catalyst", "planning"},
         "dev_cluster": set(),

@@ -9,6 +9,7 @@ PROTOBUF = "io_kafka/formats/protobuf/resolve.py"
 PROTOBUF_WRITE = "io_kafka/formats/protobuf/write.py"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf_output.py"
+TEST_PATTERNS = "tests/io_kafka/formats/test_message_patterns.py"
 TEST_DELIMITED = "tests/io_kafka/formats/test_delimited_output.py"
 
 CONNECT = "io_kafka/formats/connect"
@@ -231,5 +232,66 @@ FORMATS = (
             ),
         ),
         ("tests/stepwell/test_message_formats.py::test_another_format_is_another_circuit",),
+    ),
+    Breakage(
+        "a-pattern-that-makes-keys-alike",
+        "The keys of an output have its pattern even if that has one text for several values.",
+        "whole upsert topics",
+        (Edit("io_kafka/formats/encode.py", "patterns=output.patterns.exact", "patterns=output.patterns"),),
+        (f"{TEST_PATTERNS}::test_an_output_has_a_pattern_in_its_keys_only_if_it_tells_all_apart",),
+    ),
+    Breakage(
+        "any-key-counts",
+        "The key of a message counts where its value has another moment.",
+        "no silence",
+        (Edit("io_kafka/formats/agreement.py", "    both &= ", "    _ = both & "),),
+        (f"{TEST_PATTERNS}::test_a_key_counts_where_the_value_has_fewer_digits",),
+    ),
+    Breakage(
+        "keys-that-are-two-moments",
+        "A key that is one moment by the pattern and another without it is read without it.",
+        "no silence",
+        (Edit("io_kafka/formats/keys.py", "                faults[row] = f", "                _ = f"),),
+        (f"{TEST_PATTERNS}::test_keys_of_a_pattern_that_leaves_something_out_are_read_in_both_forms",),
+    ),
+    Breakage(
+        "offsets-of-more-than-a-day",
+        "An offset of a pattern may have any hours.",
+        "the batch answer",
+        (Edit("base/text/patterns.py", "_OFFSET_SECONDS_MAX = 18 * 3600", "_OFFSET_SECONDS_MAX = 99 * 3600"),),
+        ("tests/base/text/test_patterns.py::test_texts_are_read_as_from_json_does",),
+    ),
+    Breakage(
+        "two-entries-of-one-key",
+        "Of two entries of a map with one key, the last one counts.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/exact.py",
+                "        if len(entries) < len(node):",
+                "        if len(entries) > len(node):",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_maps.py::test_an_object_is_read_as_a_map_in_its_order",),
+    ),
+    Breakage(
+        "keys-without-a-column",
+        "A key in Avro that lacks a column has a NULL there, so all its rows are one.",
+        "no silence",
+        (
+            Edit(
+                READ,
+                "    if missing:\n        raise BadSchema",
+                "    if not names and missing:\n        raise BadSchema",
+            ),
+        ),
+        (f"{TEST_AVRO}::test_a_key_may_have_a_null_but_not_lack_a_column",),
+    ),
+    Breakage(
+        "microseconds-that-nobody-mentions",
+        "dry-run takes every expression over whole milliseconds for whole milliseconds.",
+        "what dry-run says",
+        (Edit("stepwell/inspection/milliseconds.py", 'unit.kind == "Literal" and', 'unit.kind == "Literal" or'),),
+        ("tests/stepwell/test_dry_run.py::test_columns_that_can_lose_microseconds_are_noted",),
     ),
 )

@@ -63,8 +63,8 @@ COMBINATIONS = (
         (
             Edit(
                 "io_kafka/formats/encode.py",
-                "record(list(output.key), key, micros=True)",
-                "record(list(output.key), key)",
+                "key, micros=True, patterns=",
+                "key, patterns=",
             ),
         ),
         ("tests/io_kafka/formats/test_encode.py::test_keys_that_differ_by_a_microsecond_have_different_texts",),

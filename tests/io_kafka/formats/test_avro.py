@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (tables of cases read better in long lines)
 """Messages in Avro: fastavro is the other reader and the other writer."""
 
 from __future__ import annotations

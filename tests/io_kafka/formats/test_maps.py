@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (tables of cases read better in long lines)
 """Maps in messages: objects whose names are the keys."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (tables of cases read better in long lines)
 """Messages in Protobuf: Google's library is the other writer and the other reader."""
 
 from __future__ import annotations
@@ -311,14 +310,14 @@ def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaR
     plain, none = order(counts={"b": 1, "": 0}, i=-128), order()
     twice = plain.SerializeToString() + order(counts={"b": 2}).SerializeToString()
     messages = [
-        *(p.framed(number, each.SerializeToString(deterministic=True), 1) for each in (plain, none, order(i=128))),
-        p.framed(number, twice, 1),
+        *(p.framed(number, each.SerializeToString(deterministic=True)) for each in (plain, none, order(i=128))),
+        p.framed(number, twice),
     ]
-    found = decoded(registry, messages, schema)
+    found = decoded(registry, schema, messages)
     assert rows(found) == [([("", 0), ("b", 1)], -128, 1), ([], None, 1)]
     assert [each.reason for each in found.rejected] == [
         "column i: a value that no int8 holds",
         "column counts: two entries of the map have one key",
     ]
-    wrong = decoded(registry, messages[:1], pa.schema([("numbers", pa.map_(pa.string(), pa.int32()))]))
+    wrong = decoded(registry, pa.schema([("numbers", pa.map_(pa.string(), pa.int32()))]), messages[:1])
     assert "the field is repeated int32, which is read as ARRAY only" in wrong.rejected[0].reason
