@@ -314,7 +314,7 @@ def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaR
         p.framed(number, twice),
     ]
     found = decoded(registry, schema, messages)
-    assert rows(found) == [([("", 0), ("b", 1)], -128, 1), ([], None, 1)]
+    assert [(sorted(counts), *rest) for counts, *rest in rows(found)] == [([("", 0), ("b", 1)], -128, 1), ([], None, 1)]
     assert [each.reason for each in found.rejected] == [
         "column i: a value that no int8 holds",
         "column counts: two entries of the map have one key",
