@@ -106,7 +106,7 @@ FORMATS = (
             Edit(
                 f"{CONNECT}/registered.py",
                 "return others(texts) if typed is None else",
-                "return others(texts) if typed is not None else",
+                "return others(texts) if typed is None or texts is not None else",
             ),
         ),
         (f"{TEST_CONNECT}::test_json_with_a_schemas_id_is_read_as_its_schema_says",),
