@@ -18,3 +18,11 @@ OnError = Literal["fail", "skip", "dead-letter"]
 
 WORKERS_MAX = 1024
 """Of a pipeline. It prevents a typing error from asking for a million task slots; local mode has task slots for so many."""
+
+Truncate = Literal["fail", "apply", "ignore"]
+"""What is done with the message by which Debezium says that a table was truncated (op t): it is malformed, all rows of the table are deleted,
+or it is left out and counted."""
+
+UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+"""What Debezium writes in place of a value that the database did not send, unless its property unavailable.value.placeholder names another
+text."""

@@ -173,7 +173,11 @@ class Inputs:
         all steps before it are written."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.grown_with(topics))
-        policy = {"on_error": self._spec.on_error, "dead_letters": self._spec.dead_letter_topics}
+        policy = {
+            "on_error": self._spec.on_error,
+            "dead_letters": self._spec.dead_letter_topics,
+            "truncate": self._spec.truncate,
+        }
         counted, released = goes_on(self._spec.circuit, log, is_drained=is_drained)
         return record.model_copy(update={**policy, "counted": counted, "released": released})
 

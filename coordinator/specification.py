@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from base.options import OnError
+from base.options import OnError, Truncate
 from coordinator.layouts import WorkersWanted
 from coordinator.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from engine.model.circuit import Circuit
@@ -30,12 +30,14 @@ def table_topic_of(pipeline: str, digest: str) -> str:
 
 @dataclass(frozen=True)
 class InputTopic:
-    """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since (positions.py)."""
+    """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since (positions.py).
+    `truncate`: only a changelog can have another one."""
 
     table: SourceTable
     starting_offsets: str
     on_error: OnError
     dead_letter_topic: str | None
+    truncate: Truncate = "fail"
 
     @property
     def is_table(self) -> bool:
@@ -132,6 +134,11 @@ class PipelineSpec:
     def on_error(self) -> dict[str, OnError]:
         """What is done with malformed messages, by source handle."""
         return {source.table.handle: source.on_error for source in self.inputs}
+
+    @property
+    def truncate(self) -> dict[str, Truncate]:
+        """What is done with truncations, by source handle; only of the sources for which that is not `fail`."""
+        return {source.table.handle: source.truncate for source in self.inputs if source.truncate != "fail"}
 
     @property
     def dead_letter_topics(self) -> dict[str, str]:

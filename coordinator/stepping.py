@@ -208,16 +208,18 @@ class Stepping:
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
         earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
-        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):
+        policy = self._spec.on_error, self._spec.dead_letter_topics, self._spec.truncate
+        if (record.on_error, record.dead_letters, record.truncate) == policy:
             return record
-        again = record.with_policy(self._writer.epoch, self._spec.on_error, self._spec.dead_letter_topics)
+        again = record.with_policy(self._writer.epoch, *policy)
         self._writer.append([again])
         return again
 
 
 def _step_input(circuit: Circuit, record: DivisionRecord, bytes_max: int | None) -> StepInput:
     grown, withholding = frozenset(record.grown), of_division(circuit, record)
-    return StepInput(record.step, record.division.ranges, dict(record.on_error), grown, bytes_max, withholding)
+    policies = dict(record.on_error), grown, bytes_max, withholding, dict(record.truncate)
+    return StepInput(record.step, record.division.ranges, *policies)
 
 
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from base.options import UNAVAILABLE_VALUE
 from engine.model.node import LATER, Column, Expression, NodeBase, Types, columns_exist, places_of
 from engine.model.python_call import OF_GROUPS, PythonCall
 
@@ -17,12 +18,16 @@ class Source(NodeBase):
     topic, or a changelog with a key) is a table of *messages* for `LastByKey`: the columns, then `deleted` (bool), `partition` (int32),
     `offset` (int64) and the weight. `retracts`: the source is a changelog without a key, whose Z-sets can have negative weights.
 
-    `padded`: the columns that are CHAR(n), as texts. Rows that are stored depend on n, so the state belongs to a circuit that has it."""
+    A message of which `deleted` is null deletes every row of the table, so every worker gets it.
+
+    `padded`: the columns that are CHAR(n), as texts. Rows that are stored depend on n, so the state belongs to a circuit that has it.
+    `unavailable`: what stands for values that the database has not sent, for the same reason."""
 
     handle: str
     keyed: bool = False
     retracts: bool = False
     padded: tuple[str, ...] = field(default=(), metadata=LATER)
+    unavailable: str = field(default=UNAVAILABLE_VALUE, metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         assert not inputs, "a source reads no node"
@@ -31,10 +36,12 @@ class Source(NodeBase):
 @dataclass(frozen=True)
 class LastByKey(NodeBase):
     """Turns the messages of a keyed source into the change of the table that holds the last message of every key, in the order (step, partition,
-    offset)."""
+    offset). A value of a message that is the mark of the placeholder `unavailable` (io_kafka/formats/unavailable.py) is the value that the row
+    had before."""
 
     handle: str
     key: tuple[Column, ...]
+    unavailable: str = field(default=UNAVAILABLE_VALUE, metadata=LATER)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (messages,) = inputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -41,6 +41,16 @@ class TimeReport:
         self.late[node] = self.late.get(node, 0) + rows
 
 
+class Refused(NamedTuple):
+    """A message of a source that only the state shows to be malformed: it does not have the value of the column number `column`, and there is
+    no former row that has it."""
+
+    handle: str
+    partition: int
+    offset: int
+    column: int
+
+
 @dataclass
 class StepContext:
     """What an operator may know of the step. `append_only[i]`: no change of input i can ever have a negative weight. `places[i]`: the columns
@@ -65,6 +75,8 @@ class StepContext:
     withholding: Withholding = NOTHING_WITHHELD
     errors: ErrorRows | None = None
     """Where the step counts the node's error rows. None: an error ends the step."""
+    refused: list[Refused] = field(default_factory=list)
+    """Where the operator puts the messages that are malformed. It leaves them out, whatever the policy of their source is."""
 
     def evaluate(
         self, predicate: Expression | None, projections: tuple[Expression, ...], rows: pa.Table, sign: int = 1

@@ -6,6 +6,11 @@ change of that table: the old row is retracted and the new one inserted. A messa
 The messages of one key in two partitions have no order that a producer could have meant, so this is an error. The trace stores each row's
 partition to detect it. It is not an error if the topic has more partitions than when the state began, because that moves keys to other
 partitions. Then the order (step, partition, offset) decides.
+
+A message may lack values that the database has not sent: they are those of the row before it (former_values.py). If there is none, the message
+is malformed. It is left out here, and the policy of its source decides what becomes of it (engine/run/sources.py).
+
+A truncation of the table deletes every row whose last message is before it in that order. Every worker gets it and takes out its own rows.
 """
 
 from __future__ import annotations
@@ -15,16 +20,19 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Int64s
+from base.arrays import Bools, Int64s
+from base.text.columns import nulls_of
 from engine.errors import DataError
 from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import StepContext
+from engine.operators.base import Refused, StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import distinct_keys
+from engine.operators.former_values import Messages, outcome, truncations_before
+from engine.operators.keys import PlacedKey, distinct_keys
 from engine.rows import zset
-from engine.state.trace import as_rows, as_zset
+from engine.state.trace import HASH, Trace, as_rows, as_zset
+from io_kafka.formats.unavailable import placeholder_of
 
 
 def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -34,23 +42,102 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
         return zset.empty(node.types)
     width = len(node.types)
     key = context.key(0, node.key)
-    keys, hashes, group = distinct_keys(messages, node.key, key.hashes(messages))
-    partition = messages.column(width + 1).to_numpy().astype(np.int64)
-    offset = messages.column(width + 2).to_numpy()
-    order = np.lexsort((offset, partition, group))
-    ends = np.flatnonzero(np.append(group[order][1:] != group[order][:-1], True))
-    last = order[ends]
     trace = context.trace(0, (*node.types, pa.int32()), node.key)
-    matches = trace.probe(keys, hashes)
-    old = zset.consolidate(as_zset(matches.rows))
-    if node.handle not in context.grown:
-        _check_partitions(node, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
-
-    alive = last[~messages.column(width).to_numpy()[last]]
-    new = zset.take_rows(zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages)), alive)
+    if messages.column(width).null_count:
+        return _truncated(node, messages, trace, key, context)
+    old, new = _latest(node, messages, trace, key, context, np.zeros(messages.num_rows, np.int64), 0)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
     trace.append(as_rows(change), key.hashes(change))
     return zset.consolidate(zset.project(change, range(width)))
+
+
+def _latest(
+    node: LastByKey,
+    messages: pa.Table,
+    trace: Trace,
+    key: PlacedKey,
+    context: StepContext,
+    before: Int64s,
+    truncations: int,
+) -> tuple[pa.Table, pa.Table]:
+    """(the rows before the step of the keys that have messages, the rows of these keys after it), both with the partition. `before`: the number
+    of truncations before each message, and `truncations` that of the step."""
+    width = len(node.types)
+    keys, hashes, group = distinct_keys(messages, node.key, key.hashes(messages))
+    partition = messages.column(width + 1).to_numpy().astype(np.int64)
+    order = np.lexsort((messages.column(width + 2).to_numpy(), partition, group))
+    matches = trace.probe(keys, hashes)
+    if node.handle not in context.grown:
+        _check_partitions(node, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
+    lacks = _lacks(node, messages)
+    deleted = messages.column(width).to_numpy()
+    rows = zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages))
+    if not lacks and not truncations:
+        ends = np.flatnonzero(np.append(group[order][1:] != group[order][:-1], True))
+        last = order[ends]
+        return zset.consolidate(as_zset(matches.rows)), zset.take_rows(rows, last[~deleted[last]])
+    old, row_of = _rows_before(matches.rows, matches.probe, keys.num_rows)
+    in_order = Messages(group[order], deleted[order], before[order], {c: lack[order] for c, lack in lacks.items()})
+    found = outcome(in_order, row_of >= 0, truncations)
+    _refuse(node, messages, order[found.refused], lacks, context)
+    new = zset.take_rows(rows, order[found.last])
+    for column, sources in found.sources.items():
+        both = zset.add([rows, old]).column(column)
+        chosen = np.where(sources < 0, len(order) + row_of[in_order.key[found.last]], order[sources])
+        new = new.set_column(column, f"c{column}", zset.take(both, pa.array(chosen)))
+    return old, new
+
+
+def _lacks(node: LastByKey, messages: pa.Table) -> dict[int, Bools]:
+    """For each column of which some value is missing, the messages that lack it."""
+    placeholder = placeholder_of(node.unavailable)
+    if placeholder is None:
+        return {}
+    found = {c: placeholder.marks(messages.column(c)) for c in range(len(node.types)) if c not in node.key}
+    return {column: lacks for column, lacks in found.items() if lacks is not None}
+
+
+def _rows_before(found: pa.Table, probe: zset.Indices, keys: int) -> tuple[pa.Table, Int64s]:
+    """(the rows that a probe has found, for each key the position of its row, or -1)."""
+    numbered = as_zset(found).add_column(0, "key", pa.array(probe, pa.int64()))
+    net = zset.consolidate(numbered)
+    row_of = np.full(keys, -1, np.int64)
+    row_of[net.column(0).to_numpy()] = np.arange(net.num_rows)
+    return zset.project(net, range(1, net.num_columns - 1)), row_of
+
+
+def _refuse(
+    node: LastByKey, messages: pa.Table, refused: Int64s, lacks: dict[int, Bools], context: StepContext
+) -> None:
+    partitions, offsets = (messages.column(len(node.types) + n).to_numpy()[refused].tolist() for n in (1, 2))
+    for row, partition, offset in zip(refused, partitions, offsets, strict=True):
+        column = next(column for column, missing in sorted(lacks.items()) if missing[row])
+        context.refused.append(Refused(node.handle, partition, offset, column))
+
+
+def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: PlacedKey, context: StepContext) -> pa.Table:
+    """The same for messages among which the table was truncated. All rows leave the trace, bucket by bucket. Rows whose key has none after the
+    step need no comparison with others, so they are only negated."""
+    width = len(node.types)
+    truncates = nulls_of(arrived.column(width).combine_chunks())
+    partition, offset = (arrived.column(width + n).to_numpy().astype(np.int64) for n in (1, 2))
+    before = truncations_before(partition, offset, truncates)
+    kept = np.flatnonzero(~truncates)
+    new = zset.empty((*node.types, pa.int32()))
+    if len(kept):
+        messages = zset.take_rows(arrived, kept)
+        _, new = _latest(node, messages, trace, key, context, before[kept], int(truncates.sum()))
+        new = zset.as_schema(new, zset.schema_of((*node.types, pa.int32())))
+    hashes = key.hashes(new)
+    result, near = [zset.empty(node.types)], [new]
+    for part in trace.drain():
+        again = np.isin(part.column(HASH).to_numpy(), hashes)
+        rows = zset.negate(as_zset(part.drop_columns([HASH])))
+        near.append(zset.take_rows(rows, np.flatnonzero(again)))
+        result.append(zset.project(zset.take_rows(rows, np.flatnonzero(~again)), range(width)))
+    trace.append(as_rows(new), hashes)
+    result.append(zset.consolidate(zset.project(zset.add(near), range(width))))
+    return zset.add(result)
 
 
 def _ones(table: pa.Table) -> Int64s:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Bools
+from base.text.columns import nulls_of
+from engine.model.node import NodeBase
 from engine.model.rows import Source
 from engine.operators.arrangement import Arrangement
 from engine.operators.descriptor import NoContent, Operator
@@ -10,6 +16,18 @@ from engine.operators.descriptor import NoContent, Operator
 def _retraction(node: Source) -> str | None:
     """The output of a keyed source is messages, which are never retracted. LastByKey makes the table from them, and retracts rows."""
     return f"source {node.handle} is a changelog, whose messages update and delete rows" if node.retracts else None
+
+
+DELETED, PARTITION, OFFSET = -4, -3, -2
+"""The columns of a keyed source's messages behind those of the table, counted from the end, where the weight is."""
+
+
+def for_everyone(node: NodeBase, rows: pa.Table) -> Bools | None:
+    """Which rows of a node's output concern every key, so that every worker needs them, by whatever key they are exchanged; None if none does:
+    the messages of a keyed source that delete every row of the table."""
+    if not isinstance(node, Source) or not node.keyed or not rows.column(DELETED).null_count:
+        return None
+    return np.concatenate([nulls_of(chunk) for chunk in rows.column(DELETED).chunks])
 
 
 SOURCE = Operator(

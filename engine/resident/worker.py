@@ -331,7 +331,9 @@ class Worker:
                 "nothing was changed."
             )
         withholding = withholding_of(self._setup.plan.circuit, order.counted, order.released)
-        given = StepInput(order.step, order.ranges, order.on_error, order.grown, order.bytes_max, withholding)
+        given = StepInput(
+            order.step, order.ranges, order.on_error, order.grown, order.bytes_max, withholding, order.truncate
+        )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0
         try:

@@ -17,6 +17,7 @@ from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
+from engine.operators.base import Refused
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
@@ -38,6 +39,8 @@ class InProcess:
         self.steps = 0
         self.errors: dict[int, ErrorRows] = {}
         """The error rows of nodes since the beginning, as far as steps have counted them."""
+        self.refused: list[Refused] = []
+        """The messages that were left out since the beginning, because the state has shown that they are malformed."""
 
     def step(self, inputs: Mapping[str, pa.Table], withholding: Withholding = NOTHING_WITHHELD) -> dict[str, pa.Table]:
         """The messages of every output handle, unordered. Their columns are partition, key and value."""
@@ -70,6 +73,7 @@ class InProcess:
             inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
             for each in made:
                 add_all(self.errors, each.errors)
+                self.refused += each.refused
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]
                     assert isinstance(node, Output)

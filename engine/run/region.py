@@ -16,9 +16,10 @@ from engine.errors import EngineError
 from engine.model.circuit import Circuit, Node, Output
 from engine.model.placement import Placement
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
-from engine.operators.base import StepContext, TimeReport
+from engine.operators.base import Refused, StepContext, TimeReport
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import hash_keys
+from engine.operators.source import for_everyone
 from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage, in_order
@@ -47,12 +48,14 @@ class StageTask:
 @dataclass(frozen=True)
 class StageResult:
     """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node. `times`:
-    what operators say of event time. `errors`: what the stage changes in the error rows of nodes, by node, as far as the step counts them."""
+    what operators say of event time. `errors`: what the stage changes in the error rows of nodes, by node, as far as the step counts them.
+    `refused`: the messages that the state has shown to be malformed, and that were left out."""
 
     rows: Mapping[int, Mapping[Channel, pa.Table]] = field(default_factory=dict)
     output: Mapping[int, pa.Table] = field(default_factory=dict)
     times: TimeReport = field(default_factory=TimeReport)
     errors: Mapping[int, ErrorRows] = field(default_factory=dict)
+    refused: Sequence[Refused] = ()
 
 
 def run_stage(
@@ -64,17 +67,18 @@ def run_stage(
     output: dict[int, pa.Table] = {}
     times = TimeReport()
     errors: dict[int, ErrorRows] = {}
+    refused: list[Refused] = []
     for index in task.plan.nodes_of(task.stage):
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
         try:
-            made[index] = _made(task, store, index, node, inputs, sources, times, errors)
+            made[index] = _made(task, store, index, node, inputs, sources, times, errors, refused)
         except EngineError as error:
             error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)
             raise
         if isinstance(node, Output) and made[index].num_rows:
             output[index] = made[index]
-    return StageResult(_sent(task, arrived, made), output, times, errors)
+    return StageResult(_sent(task, arrived, made), output, times, errors, refused)
 
 
 def _made(
@@ -86,8 +90,9 @@ def _made(
     sources: Mapping[int, pa.Table],
     times: TimeReport,
     errors: dict[int, ErrorRows],
+    refused: list[Refused],
 ) -> pa.Table:
-    """The change of one node's output. What changes in its error rows is added to `errors`."""
+    """The change of one node's output. What changes in its error rows is added to `errors`, and the messages that it refuses to `refused`."""
     step = operator_of(node).step
     if step is None:
         return sources[index]
@@ -105,6 +110,7 @@ def _made(
         schema_ids=task.schema_ids,
         withholding=task.withholding,
         errors=counted,
+        refused=refused,
     )
     result = step(node, inputs, context)
     if counted is not None and not counted.is_nothing:
@@ -172,6 +178,11 @@ def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[in
         return [(worker, table) for worker in workers]
     if channel.key is None or len(workers) == 1:
         return [(task.worker, table)]
+    everyone = for_everyone(task.plan.circuit.nodes[channel.producer], table)
+    if everyone is not None:
+        keyed = zset.take_rows(table, np.flatnonzero(~everyone))
+        routed, told = dict(_routed(task, channel, keyed)), zset.take_rows(table, np.flatnonzero(everyone))
+        return [(w, zset.add([routed[w], told]) if w in routed else told) for w in workers]
     owners = task.placement.worker_of(hash_keys(table, channel.key))
     order = np.argsort(owners, kind="stable")
     cuts = np.searchsorted(owners[order], [*workers, workers[-1] + 1])

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from base.options import OnError
+from base.options import OnError, Truncate
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.placement import Placement
@@ -24,7 +25,7 @@ from engine.model.rows import Source
 from engine.rows import zset
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
-from io_kafka.formats import Decoded, RecordFormat, Records, SourceFormat, TableFormat, decode
+from io_kafka.formats import RecordFormat, Records, Rejected, SourceFormat, TableFormat, decode
 from io_kafka.formats.batches import NotRows, rows_in
 from io_kafka.formats.records import TimestampBeyondRange, column_of, rows_of
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -79,7 +80,7 @@ class DeadLetter(NamedTuple):
 
 @dataclass
 class SourceReport:
-    """What one worker reports of the input that it read. `skipped`: the number of messages that were not decoded, by handle. `dead`: the
+    """What one worker reports of the input that it read. `skipped`: the number of messages that were left out, by handle. `dead`: the
     messages for the dead-letter topics, by handle."""
 
     inputs: list[Checksum] = field(default_factory=list)
@@ -93,6 +94,7 @@ def read_sources(
     batches: Sequence[RawBatch],
     on_error: Mapping[str, OnError],
     step: int,
+    truncate: Mapping[str, Truncate] = MappingProxyType({}),
 ) -> tuple[dict[int, pa.Table], SourceReport]:
     """(rows of every Source node, report). Raises DataError for a malformed message of a source whose policy is `fail`."""
     report = SourceReport()
@@ -105,7 +107,7 @@ def read_sources(
             schema = zset.schema_of(node.types)
             mine = [batch for batch in batches if batch.num_rows and table.reads(batch.range.where)]
             parts = [
-                zset.as_schema(_decoded(table, messages, on_error, step, report), schema)
+                zset.as_schema(_decoded(table, messages, on_error, step, report, truncate), schema)
                 for topic in table.topics
                 for messages in _joined([batch for batch in mine if batch.topic == topic])
             ]
@@ -126,15 +128,16 @@ def _joined(batches: Sequence[RawBatch]) -> Iterator[Records]:
     for batch in batches:
         batch_bytes = batch.nbytes
         if waiting and waiting_bytes + batch_bytes > JOINED_BYTES_MAX:
-            yield _messages(waiting)
+            yield messages_of(waiting)
             waiting, waiting_bytes = [], 0
         waiting.append(batch)
         waiting_bytes += batch_bytes
     if waiting:
-        yield _messages(waiting)
+        yield messages_of(waiting)
 
 
-def _messages(batches: Sequence[RawBatch]) -> Records:
+def messages_of(batches: Sequence[RawBatch]) -> Records:
+    """Those of several partitions of one topic."""
     partitions = np.repeat(np.array([b.partition for b in batches], np.int32), [b.num_rows for b in batches])
     columns = [
         [b.keys for b in batches], [b.values for b in batches], [b.offsets for b in batches], [b.extras for b in batches]
@@ -144,7 +147,12 @@ def _messages(batches: Sequence[RawBatch]) -> Records:
 
 
 def _decoded(
-    table: SourceTable, messages: Records, on_error: Mapping[str, OnError], step: int, report: SourceReport
+    table: SourceTable,
+    messages: Records,
+    on_error: Mapping[str, OnError],
+    step: int,
+    report: SourceReport,
+    truncate: Mapping[str, Truncate],
 ) -> pa.Table:
     try:
         if isinstance(table.format, RecordFormat):
@@ -163,13 +171,17 @@ def _decoded(
             owner=f"source {table.handle}", place=fault.place, step=step
         ) from None
     try:
-        decoded = decode(table.format, messages.keys, messages.values, messages.partitions, messages.offsets, metadata)
+        columns = messages.keys, messages.values, messages.partitions, messages.offsets
+        decoded = decode(table.format, *columns, metadata, truncate.get(table.handle, "fail"))
     except (RegistryUnreachable, RegistryRefused) as fault:
         place = f"topic {messages.topic}, from partition {messages.partitions[0]}, offset {messages.offsets[0]} on"
         fault.message = f"source {table.handle}, {place}, step {step}: {fault.message}"
         raise
     if decoded.rejected:
-        _reject(table, messages, decoded, on_error.get(table.handle, "fail"), step, report)
+        policy = on_error.get(table.handle, "fail")
+        reject(table, decoded.rejected, policy, step, report, lambda: letters(table, messages, decoded.rejected))
+    if decoded.ignored:
+        report.skipped[table.handle] = report.skipped.get(table.handle, 0) + decoded.ignored
     return _with_weight(decoded.rows)
 
 
@@ -180,37 +192,44 @@ def _with_weight(rows: pa.Table) -> pa.Table:
     return named.append_column(zset.WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
 
 
-def _reject(
-    table: SourceTable, messages: Records, decoded: Decoded, policy: OnError, step: int, report: SourceReport
+def reject(
+    table: SourceTable,
+    rejected: Sequence[Rejected],
+    policy: OnError,
+    step: int,
+    report: SourceReport,
+    make_letters: Callable[[], Sequence[DeadLetter]],
 ) -> None:
+    """Does with malformed messages of a topic what the policy says. Raises DataError if it is `fail`."""
     if policy == "fail":
-        first = decoded.rejected[0]
-        more = f" ({len(decoded.rejected) - 1} more beside it)" if len(decoded.rejected) > 1 else ""
+        first = rejected[0]
+        more = f" ({len(rejected) - 1} more beside it)" if len(rejected) > 1 else ""
         raise DataError(
             f"malformed message: {first.reason}{more}. Nothing of the step was written.",
             "Fix the producer. To continue past such messages, set 'on.error' = 'skip' or 'dead-letter' on the table.",
         ).located(
             owner=f"source {table.handle}",
-            place=f"topic {messages.topic}, partition {first.partition}, offset {first.offset}",
+            place=f"topic {table.topics[0]}, partition {first.partition}, offset {first.offset}",
             step=step,
         )
-    report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(decoded.rejected)
+    report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(rejected)
     if policy == "dead-letter":
-        is_binary = isinstance(table.format, SourceFormat) and table.format.encoding is not None
-        report.dead.setdefault(table.handle, []).extend(_letters(messages, decoded, is_binary))
+        report.dead.setdefault(table.handle, []).extend(make_letters())
 
 
-def _letters(messages: Records, decoded: Decoded, is_binary: bool) -> list[DeadLetter]:
+def letters(table: SourceTable, messages: Records, rejected: Sequence[Rejected]) -> list[DeadLetter]:
+    """The dead letters of malformed messages, which are among `messages`."""
+    is_binary = isinstance(table.format, SourceFormat) and table.format.encoding is not None
     places = zip(messages.partitions.to_pylist(), messages.offsets.to_pylist(), strict=True)
     positions = {place: i for i, place in enumerate(places)}
-    letters: list[DeadLetter] = []
-    for rejected in decoded.rejected:
-        at = positions[rejected.partition, rejected.offset]
+    found: list[DeadLetter] = []
+    for partition, offset, reason in rejected:
+        at = positions[partition, offset]
         key, value = messages.keys[at].as_py(), messages.values[at].as_py()
-        place = {"topic": messages.topic, "partition": rejected.partition, "offset": rejected.offset}
+        place = {"topic": messages.topic, "partition": partition, "offset": offset}
         shown = {"value": None if value is None else value.decode("utf-8", "backslashreplace")}
         if is_binary and value is not None:  # text would not tell what the bytes were
             shown = {"valueBase64": base64.b64encode(value).decode()}
-        content = json.dumps({**place, "reason": rejected.reason, **shown}, ensure_ascii=False)
-        letters.append(DeadLetter(key, content.encode()))
-    return letters
+        content = json.dumps({**place, "reason": reason, **shown}, ensure_ascii=False)
+        found.append(DeadLetter(key, content.encode()))
+    return found

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from base.options import OnError
+from base.options import OnError, Truncate
 from engine.analysis.stages import Channel, Plan, plan
 from engine.errors import StaleTask
 from engine.model.placement import Placement
@@ -22,6 +22,7 @@ from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import TRACES_MAX, TimeReport
 from engine.operators.error_rows import ErrorRows
 from engine.run.exchange import ExchangeMessage
+from engine.run.refused import leave_out
 from engine.run.region import StageResult, StageTask, name_of, run_stage
 from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
 from engine.state.store import DictStore
@@ -84,7 +85,7 @@ class TaskSetup:
 @dataclass(frozen=True)
 class StepInput:
     """What differs from step to step. `on_error`: the policy by source handle. `grown`: the topics that have more partitions than when the state
-    began. Both are as the division recorded them."""
+    began. `truncate`: the policy for truncations, of the sources for which it is not `fail`. All are as the division recorded them."""
 
     step: int
     ranges: tuple[OffsetRange, ...]
@@ -94,6 +95,7 @@ class StepInput:
     """The bound on the keys and values in `ranges`. It is None if the ranges are final, because the step has output already or was measured."""
     withholding: Withholding = NOTHING_WITHHELD
     """As the division recorded it."""
+    truncate: Mapping[str, Truncate] = field(default_factory=dict)
 
     def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
         """The share of `bytes_max` for these of the step's ranges. Each offset has an equal share, so all ranges together stay within the
@@ -174,7 +176,7 @@ class StepTask:
         try:
             result = self._source(reader)
             if self._plan.stages > 1:
-                self._regions(database, result)
+                self._regions(reader, database, result)
             return self._outcome
         except StepAbandoned:
             raise
@@ -191,7 +193,9 @@ class StepTask:
         batches = reader.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
         self.stage = 0
         reached("source.read", self._worker)
-        rows, self._outcome.report = read_sources(setup.plan.circuit, setup.tables, batches, given.on_error, given.step)
+        rows, self._outcome.report = read_sources(
+            setup.plan.circuit, setup.tables, batches, given.on_error, given.step, given.truncate
+        )
         read = time.perf_counter()
         batches.clear()  # a later stage needs the memory
         result = run_stage(setup.task(self._plan, self._placement, given, 0, self._worker), DictStore(), (), rows)
@@ -201,7 +205,7 @@ class StepTask:
         reached("source.done", self._worker)
         return result
 
-    def _regions(self, database: Database, result: StageResult) -> None:
+    def _regions(self, reader: Reader, database: Database, result: StageResult) -> None:
         """The stages with state, in one transaction of the database."""
         inbox, waited_ms = self._swap(result)
         began = time.perf_counter()
@@ -225,6 +229,9 @@ class StepTask:
                 task = self._setup.task(self._plan, self._placement, self._given, stage, self._worker)
                 result = run_stage(task, transaction, inbox, {})
                 self._outcome.add(result)
+                if result.refused:
+                    given, report = self._given, self._outcome.report
+                    leave_out(result.refused, self._setup.tables, given.on_error, given.step, report, reader.read)
                 self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms, waited_ms))
                 state_ms = 0.0
             transaction.set_step(self._given.step + 1)

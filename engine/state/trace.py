@@ -297,6 +297,25 @@ class Trace:
         if not bucket:
             del self._buckets[first]
 
+    def drain(self) -> Iterator[pa.Table]:
+        """Takes out the whole content of a trace of weights and gives it, each row once, with weight and hash. It goes bucket by bucket, so that
+        no more than one is in memory beside what the caller keeps. A bucket is empty when the next one is asked for."""
+        assert self.layout.combines == ("sum",), "rows are taken out by their weights"
+        pinned_below, weight = self._store.pinned_below(self.layout.table), len(self.layout.types)
+        for first in sorted(self._buckets):
+            keys = list(self._buckets[first])
+            pinned = [self._run(key).table for key in keys if parse_run_key(key)[1] < pinned_below]
+            rows = self._merge([self._run(key).table for key in keys])
+            for key in keys:
+                if parse_run_key(key)[1] >= pinned_below:
+                    self._delete(first, key)
+            stays = self._merge(pinned) if pinned else rows.slice(0, 0)
+            if stays.num_rows:  # it is being copied to another worker, and what takes it back is beside it
+                opposite = pa.array(-stays.column(weight).to_numpy())
+                self._write(first, stays.set_column(weight, self.layout.schema.field(weight), opposite))
+            if rows.num_rows:
+                yield rows
+
     # Merging
 
     def _merge(self, parts: Sequence[pa.Table]) -> pa.Table:

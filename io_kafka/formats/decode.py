@@ -5,7 +5,8 @@
     upsert                  the value is the row, null deletes; the key is the message's, else the value's
     changelog with key      after is the row, op d or a tombstone deletes; before is used only for the key of a delete
 
-The last two produce messages for `LastByKey`: columns, deleted, partition, offset.
+The last two produce messages for `LastByKey`: columns, deleted, partition, offset. Columns may hold the mark of a value that the database did
+not send (unavailable.py), and `deleted` is null where the whole table was truncated (table_events.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, filled
+from base.options import Truncate
 from base.text.columns import nulls_of
 from io_kafka.formats.agreement import same_as_written
 from io_kafka.formats.connect.read import tombstones_as_null
@@ -27,12 +29,11 @@ from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.reading import parse_keys, parse_values
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
+from io_kafka.formats.table_events import NO_EVENTS, TableEvents, is_op, table_events
 from io_kafka.formats.text_limits import fit_columns
+from io_kafka.formats.unavailable_cells import marked, refuse_images, unavailable_cells, without
 
 Faults = dict[int, str]
-OPS = {"c", "r", "u", "d"}
-OP_FAULTS = {"t": "op t: the table was truncated; delete its rows one by one, or send a new snapshot"}
-
 
 Metadata = Mapping[str, pa.Array]
 """The columns that messages have besides their values, by the names in `SourceFormat.metadata`, one entry for each message."""
@@ -45,27 +46,30 @@ def decode(
     partitions: pa.Array,
     offsets: pa.Array,
     metadata: Metadata = MappingProxyType({}),
+    truncate: Truncate = "fail",
 ) -> Decoded:
     """`keys`, `values`: binary, null where the message has none; `partitions`: int32; `offsets`: int64; all of one length, the messages of
     each partition in its order. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
+    `truncate`: the policy of the step.
     """
     assert len(keys) == len(values) == len(partitions) == len(offsets)
+    events = NO_EVENTS
     if isinstance(source.encoding, JsonWithRegistry | None) and source.mode != "append":
         values = tombstones_as_null(values, source.payload)
     if source.mode == "append":
         rows, faults = _append(source, values, metadata)
     elif not source.keyed:
-        rows, faults = _stateless(source, values)
+        rows, faults, events = _stateless(source, values, truncate)
     else:
-        read = _upserts if source.mode == "upsert" else _changes
-        images = read(source, values)
+        images = _upserts(source, values) if source.mode == "upsert" else _changes(source, values, truncate)
+        events = images.events
         images = images._replace(columns=_whole(source, images.columns, metadata))
         rows, faults = _keyed(source, parse_keys(source, keys), images, partitions, offsets)
     rejected = [
         Rejected(partitions[position].as_py(), offsets[position].as_py(), faults[position])
         for position in sorted(faults)
     ]
-    return Decoded(rows, rejected)
+    return Decoded(rows, rejected, len(events.ignored))
 
 
 def _append(source: SourceFormat, values: pa.Array, metadata: Metadata) -> tuple[pa.Table, Faults]:
@@ -112,25 +116,14 @@ def _envelope(source: SourceFormat, before: pa.Schema) -> pa.Schema:
     return pa.schema([*images, pa.field("op", pa.string(), nullable=False)])
 
 
-def _op_faults(ops: pa.Array, at: Int64s, faults: Faults) -> None:
-    for op in pc.unique(ops).to_pylist():
-        if op not in OPS:
-            reason = OP_FAULTS.get(op, f"op {op!r} is none of c, r, u, d")
-            faults.update((int(position), reason) for position in at[_is(ops, {op})])
-
-
-def _is(ops: pa.Array, which: set[str]) -> Bools:
-    return np.array(pc.is_in(ops, pa.array(sorted(which))).to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults]:
+def _stateless(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tuple[pa.Table, Faults, TableEvents]:
     given = np.flatnonzero(~nulls_of(values))  # a tombstone follows its delete, which has said it all
     schema = _envelope(source, nullable(source.schema))
     parsed = parse_values(source, values.take(pa.array(given)), schema, Part.ENVELOPE)
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
-    _op_faults(ops, at, faults)
-    takes, gives = _is(ops, {"u", "d"}), _is(ops, {"c", "r", "u"})
+    events = table_events(ops, at, faults, truncate, keyed=False)
+    takes, gives = is_op(ops, {"u", "d"}), is_op(ops, {"c", "r", "u"})
     for image, needed, name in ((before, takes, "before"), (after, gives, "after")):
         for row in np.flatnonzero(needed & nulls_of(image)):
             faults.setdefault(
@@ -138,6 +131,7 @@ def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults
             )
         present = needed & ~nulls_of(image)
         _not_null(source.schema, image.flatten(), present, at, faults, f"{name}.")
+        refuse_images(source, image, present, at, faults, name)
     if source.limits:
         before, after = (_fit_image(source, *image, at, faults) for image in ((before, takes), (after, gives)))
     good = ~np.isin(at, list(faults))
@@ -145,7 +139,7 @@ def _stateless(source: SourceFormat, values: pa.Array) -> tuple[pa.Table, Faults
     # Twice as many places as messages: before at 2i, after at 2i + 1.
     places = np.sort(np.concatenate([2 * rows[takes & good], 2 * rows[gives & good] + 1]))
     both = pa.concat_arrays([before, after]).take(pa.array(places // 2 + len(at) * (places % 2)))
-    return _weighted(both.flatten(), np.where(places % 2 == 1, 1, -1).astype(np.int64)), faults
+    return _weighted(both.flatten(), np.where(places % 2 == 1, 1, -1).astype(np.int64)), faults, events
 
 
 def _fit_image(source: SourceFormat, image: pa.Array, needed: Bools, at: Int64s, faults: Faults) -> pa.Array:
@@ -160,11 +154,13 @@ def _fit_image(source: SourceFormat, image: pa.Array, needed: Bools, at: Int64s,
 
 class Images(NamedTuple):
     """What the values of keyed messages say, for all messages: the row, or that it is gone (then only the key columns
-    that the value itself names are set); `faults` are refused values. `columns` are those of the payload, until all are put together."""
+    that the value itself names are set); `faults` are refused values. `columns` are those of the payload, until all are put together.
+    `events`: the messages that are of no row."""
 
     columns: list[pa.Array]
     deleted: Bools
     faults: Faults
+    events: TableEvents = NO_EVENTS
 
 
 def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
@@ -183,15 +179,15 @@ def _upserts(source: SourceFormat, values: pa.Array) -> Images:
     return Images(columns, nulls_of(values), faults)
 
 
-def _changes(source: SourceFormat, values: pa.Array) -> Images:
+def _changes(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Images:
     given = np.flatnonzero(~nulls_of(values))
     schema = _envelope(source, nullable(_key_schema(source)))
     parsed = parse_values(source, values.take(pa.array(given)), schema, Part.ENVELOPE)
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
-    _op_faults(ops, at, faults)
-    deletes = _is(ops, {"d"})
-    for row in np.flatnonzero(_is(ops, {"c", "r", "u"}) & nulls_of(after)):
+    events = table_events(ops, at, faults, truncate, keyed=True)
+    deletes = is_op(ops, {"d"})
+    for row in np.flatnonzero(is_op(ops, {"c", "r", "u"}) & nulls_of(after)):
         faults.setdefault(int(at[row]), f"op {ops[row]} without after")
     columns = after.flatten()
     old = dict(zip(source.key, before.flatten(), strict=True))
@@ -200,7 +196,7 @@ def _changes(source: SourceFormat, values: pa.Array) -> Images:
         columns[index] = pc.if_else(gone, old.get(field.name, pa.scalar(None, field.type)), columns[index])
     deleted = nulls_of(values)
     deleted[at[deletes]] = True
-    return Images(_spread(columns, at, len(values)), deleted, faults)
+    return Images(_spread(columns, at, len(values)), deleted, faults, events)
 
 
 def _key_schema(source: SourceFormat) -> pa.Schema:
@@ -212,9 +208,11 @@ def _keyed(
 ) -> tuple[pa.Table, Faults]:
     """Brings keys and values together: the key's columns complete the value's, and may not contradict them. Where a text of the value can have
     fewer digits than the key, the key counts (agreement.py)."""
-    faults = {**images.faults, **keys.faults}
+    faults = {**keys.faults, **images.faults}
     columns = list(images.columns)
     everywhere = np.arange(len(offsets))
+    held = unavailable_cells(source, columns)
+    columns = without(columns, held)
     if source.limits:
         columns = fit_columns(columns, source.schema.names, source.limits, everywhere, faults)
         keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))
@@ -230,6 +228,7 @@ def _keyed(
             faults.setdefault(int(position), f"column {name}: {shown}")
         columns[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
         named |= ~nulls_of(columns[index])
+    columns = marked(source, columns, held, keys, faults)
     for position in np.flatnonzero(images.deleted & ~keys.present & ~named):
         faults.setdefault(int(position), "a deletion that names no key")
     _not_null(source.schema, columns, ~images.deleted, everywhere, faults)
@@ -240,11 +239,14 @@ def _keyed(
         everywhere,
         faults,
     )
-    good = pa.array(~np.isin(everywhere, list(faults)))
+    for position in images.events.all:  # whatever the key of such a message is
+        faults.pop(int(position), None)
+    good = pa.array(~np.isin(everywhere, [*faults, *images.events.ignored]))
+    deleted = pa.array(images.deleted, mask=np.isin(everywhere, images.events.truncates))
     types = [("deleted", pa.bool_()), ("partition", pa.int32()), ("offset", pa.int64())]
     fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(source.schema)]
-    fields += [pa.field(name, kind, nullable=False) for name, kind in types]
-    rows = pa.Table.from_arrays([*columns, pa.array(images.deleted), partitions, offsets], schema=pa.schema(fields))
+    fields += [pa.field(name, kind) for name, kind in types]
+    rows = pa.Table.from_arrays([*columns, deleted, partitions, offsets], schema=pa.schema(fields))
     return rows.filter(good), faults
 
 

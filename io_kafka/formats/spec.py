@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from base.fault import ExitCode, Fault
-from base.options import Mode, OutputKeyFormat
+from base.options import UNAVAILABLE_VALUE, Mode, OutputKeyFormat
 from base.text.months import is_months
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Csv, Encoding, KeyFormat, OutputEncoding, Text, key_format_of
@@ -68,7 +68,8 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
 class SourceFormat:
     """How the messages of one input handle become rows. `metadata`: columns of `schema` that the message's record has and its value has not, as
     pairs of a column's name and the name in records.py. `encoding`: how values are read; None is JSON. `key_format`: how keys are read.
-    `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n). `patterns`: of dates and timestamps in JSON and CSV."""
+    `limits`: the columns, and what is within them, that are CHAR(n) or VARCHAR(n). `patterns`: of dates and timestamps in JSON and CSV.
+    `unavailable`: Debezium's placeholder (unavailable.py)."""
 
     handle: str
     schema: pa.Schema
@@ -79,6 +80,7 @@ class SourceFormat:
     key_format: KeyFormat = "json"
     limits: tuple[TextLimit, ...] = ()
     patterns: Patterns = NO_PATTERNS
+    unavailable: str = UNAVAILABLE_VALUE
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)
@@ -138,7 +140,9 @@ class Rejected(NamedTuple):
 
 class Decoded(NamedTuple):
     """`rows` keep the order of the messages; `rejected` is in that order too. Every message is in exactly one of them
-    (a Debezium update of a table without a key gives two rows; a tombstone of a changelog gives none)."""
+    (a Debezium update of a table without a key gives two rows; a tombstone of a changelog gives none). `ignored`: the number of messages that
+    say nothing of the table (table_events.py)."""
 
     rows: pa.Table
     rejected: list[Rejected]
+    ignored: int = 0

@@ -30,7 +30,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from base.options import OnError
+from base.options import OnError, Truncate
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -132,7 +132,8 @@ class DivisionRecord(RecordBase):
     """The input of a step, and all else that decides what its output is.
 
     `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
-    messages, by source. `dead_letters` has the topic for them, of the sources that have one. `grown` are the topics that have more
+    messages, by source. `dead_letters` has the topic for them, of the sources that have one. `truncate` says what is done with truncations of
+    tables, of the sources for which that is not `fail`. `grown` are the topics that have more
     partitions than when the state began, in order. `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in
     order; the outputs behind them are withheld. `released` are the outputs that were withheld until the step before."""
 
@@ -142,6 +143,7 @@ class DivisionRecord(RecordBase):
     topics: tuple[TopicIdentity, ...] = ()
     on_error: dict[str, OnError] = Field(default_factory=dict)
     dead_letters: dict[str, str] = Field(default_factory=dict)
+    truncate: dict[str, Truncate] = Field(default_factory=dict)
     grown: tuple[str, ...] = ()
     counted: tuple[Natural, ...] = ()
     released: tuple[str, ...] = ()
@@ -165,7 +167,9 @@ class DivisionRecord(RecordBase):
     def division(self) -> Division:
         return Division(self.step, tuple(OffsetRange(r.topic, r.partition, r.start, r.end) for r in self.ranges))
 
-    def with_policy(self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str]) -> DivisionRecord:
+    def with_policy(
+        self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str], truncate: dict[str, Truncate]
+    ) -> DivisionRecord:
         """The same step over the same input, recorded again by a later run with another policy."""
         return DivisionRecord(
             epoch=epoch,
@@ -173,15 +177,20 @@ class DivisionRecord(RecordBase):
             ranges=self.ranges,
             on_error=on_error,
             dead_letters=dead_letters,
+            truncate=truncate,
             grown=self.grown,
             counted=self.counted,
             released=self.released,
         )
 
+    def recorded_again(self, epoch: int) -> DivisionRecord:
+        """The same step over the same input with the same policy."""
+        return self.with_policy(epoch, self.on_error, self.dead_letters, self.truncate)
+
     def counting(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
         """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
         released = tuple(handle for handle in self.released if handle not in held)
-        again = self.with_policy(epoch, self.on_error, self.dead_letters)
+        again = self.recorded_again(epoch)
         return again.model_copy(update={"counted": counted, "released": released})
 
     def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
@@ -191,7 +200,7 @@ class DivisionRecord(RecordBase):
             InputRange(topic=r.topic, partition=r.partition, start=r.start, end=ends.get(r.where, r.end))
             for r in self.ranges
         )
-        return self.with_policy(epoch, self.on_error, self.dead_letters).model_copy(update={"ranges": ranges})
+        return self.recorded_again(epoch).model_copy(update={"ranges": ranges})
 
     def is_cut_of(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
@@ -216,7 +225,7 @@ class DivisionRecord(RecordBase):
         """Whether this record is equal to `before`, but counts the error rows of more nodes."""
         counting = {"counted": self.counted, "released": self.released}
         return (
-            self == before.with_policy(self.epoch, before.on_error, before.dead_letters).model_copy(update=counting)
+            self == before.recorded_again(self.epoch).model_copy(update=counting)
             and set(self.counted) > set(before.counted)
             and set(self.released) <= set(before.released)
         )

@@ -107,7 +107,7 @@ def test_the_state_after_a_run() -> None:
 
 def again(step: int, start: int, end: int, epoch: int, **changes: object) -> DivisionRecord:
     former = division(step, start, end, epoch)
-    return former.with_policy(epoch, {"t": "skip"}, {}).model_copy(update=changes)
+    return former.with_policy(epoch, {"t": "skip"}, {}, {"t": "apply"}).model_copy(update=changes)
 
 
 def less(step: int, start: int, end: int, cut: int, epoch: int = 0) -> DivisionRecord:
@@ -120,6 +120,7 @@ def test_a_later_epoch_may_change_the_policy_of_a_step_without_output() -> None:
     assert [d.on_error for d in state.pending] == [{"t": "skip"}, {"t": "skip"}]
     assert state.positions == folded(*two_pending).positions == {TopicPartition("in", 0): 15}
     assert folded(*two_pending, again(1, 10, 12, 1), step(1, 6, 1), again(2, 12, 15, 1), step(2, 7, 1)).steps == 3
+    assert [d.truncate for d in state.pending] == [{"t": "apply"}, {"t": "apply"}]
     once_more = (claim(2), again(1, 10, 12, 2, on_error={"t": "dead-letter"}, dead_letters={"t": "d"}))
     assert folded(*two_pending, again(1, 10, 12, 1), *once_more).pending[0].dead_letters == {"t": "d"}
 
@@ -379,7 +380,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 still = state.counted if state.pending else tuple(sorted(state.nodes_in_error))
                 record = record.model_copy(update={"counted": still})
             case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
-                record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {})
+                record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {}, {})
             case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
                 start, end = last.ranges[0].start, last.ranges[0].end
                 record = last.with_ends(epoch, {TopicPartition("in", 0): draw(st.integers(start + 1, end - 1))})

@@ -236,7 +236,7 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        if (record.on_error, record.dead_letters) == (self._spec.on_error, self._spec.dead_letter_topics):\n",
+                "        if (record.on_error, record.dead_letters, record.truncate) == policy:\n",
                 "        if record is not None:\n",
             ),
         ),

@@ -706,8 +706,8 @@ ENGINE = (
         (
             Edit(
                 "engine/run/sources.py",
-                "zset.as_schema(_decoded(table, messages, on_error, step, report), schema)",
-                "_decoded(table, messages, on_error, step, report)",
+                "zset.as_schema(_decoded(table, messages, on_error, step, report, truncate), schema)",
+                "_decoded(table, messages, on_error, step, report, truncate)",
             ),
         ),
         ("tests/engine/test_sources.py::test_which_partitions_have_rows_does_not_matter",),

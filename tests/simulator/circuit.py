@@ -95,7 +95,12 @@ def state_value(count: int, total: int) -> bytes:
 
 
 def read_sources(
-    circuit: Circuit, tables: Mapping[str, Any], batches: Sequence[RawBatch], on_error: Mapping[str, str], step: int
+    circuit: Circuit,
+    tables: Mapping[str, Any],
+    batches: Sequence[RawBatch],
+    on_error: Mapping[str, str],
+    step: int,
+    truncate: Mapping[str, str],
 ) -> tuple[dict[int, list[Row]], SourceReport]:
     """As engine.run.sources: the rows of the source, and what was read."""
     report, rows = SourceReport(), list[Row]()

@@ -53,6 +53,7 @@ class CrewSteps:
                 bytes_max=given.bytes_max,
                 counted=tuple(sorted(given.withholding.nodes)),
                 released=tuple(sorted(given.withholding.released)),
+                truncate=dict(given.truncate),
             )
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base.options import OnError
+from base.options import OnError, Truncate
 from engine.resident.messages.message import Answer, Order, PeerMessage
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
@@ -46,6 +46,7 @@ class RunStep(Order[StepDone | StepAbandoned]):
     bytes_max: int | None
     counted: tuple[int, ...]
     released: tuple[str, ...]
+    truncate: dict[str, Truncate]
 
 
 class Paused(Answer):

@@ -57,6 +57,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         bytes_max=None,
         counted=(3, 4),
         released=("a",),
+        truncate={"a": "apply"},
     ),
     messages.Freeze(version=VERSION, in_error=("v",)),
     messages.Fold(may_rewrite=True),

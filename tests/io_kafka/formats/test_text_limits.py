@@ -26,7 +26,7 @@ def decoded(
     count = len(values)
     messages = [None if value is None else json.dumps(value).encode() for value in values]
     given = [None if key is None else key.encode() for key in keys or [None] * count]
-    rows, rejected = decode(
+    rows, rejected, _ = decode(
         source, pa.array(given, pa.binary()), pa.array(messages, pa.binary()), pa.array([3] * count, pa.int32()),
         pa.array(range(100, 100 + count), pa.int64()),
     )  # fmt: skip

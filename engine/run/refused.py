@@ -1,0 +1,58 @@
+"""Messages that only the state shows to be malformed: the policy of their source decides about them as about all malformed messages.
+
+They are found by the worker that owns their key, which has their columns and not their bytes. So for a dead letter it reads them again. That is
+the same on every worker and in every replay, because Kafka never changes a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from base.options import OnError
+from engine.operators.base import Refused
+from engine.run.sources import DeadLetter, SourceReport, SourceTable, letters, messages_of, reject
+from io_kafka.clients.raw import RawBatch
+from io_kafka.formats import Rejected, SourceFormat
+from io_kafka.formats.unavailable import placeholder_of
+from io_kafka.formats.unavailable_cells import no_value
+from io_kafka.offsets import OffsetRange
+
+Read = Callable[[Sequence[OffsetRange]], Sequence[RawBatch]]
+"""Reads ranges of offsets."""
+
+
+def leave_out(
+    refused: Sequence[Refused],
+    tables: Mapping[str, SourceTable],
+    on_error: Mapping[str, OnError],
+    step: int,
+    report: SourceReport,
+    read: Read,
+) -> None:
+    """Counts and reports messages that the operators have left out. Raises DataError for the first one of a source whose policy is `fail`."""
+    for handle in sorted({message.handle for message in refused}):
+        table = tables[handle]
+        rejected = sorted(_rejected(table, message) for message in refused if message.handle == handle)
+        make_letters = partial(_letters, table, rejected, read)
+        reject(table, rejected, on_error.get(handle, "fail"), step, report, make_letters)
+
+
+def _rejected(table: SourceTable, message: Refused) -> Rejected:
+    assert isinstance(table.format, SourceFormat), "only such a table has a key"
+    placeholder = placeholder_of(table.format.unavailable)
+    assert placeholder is not None, "a value cannot be missing without a placeholder"
+    name = table.format.schema.names[message.column]
+    reason = no_value(name, placeholder.text, "its key has no former row that has it")
+    return Rejected(message.partition, message.offset, reason)
+
+
+def _letters(table: SourceTable, rejected: Sequence[Rejected], read: Read) -> list[DeadLetter]:
+    """One partition after the other, so that no more is in memory than what the step has of it."""
+    (topic,) = table.topics
+    found: list[DeadLetter] = []
+    for partition in sorted({message.partition for message in rejected}):
+        mine = [message for message in rejected if message.partition == partition]
+        span = OffsetRange(topic, partition, mine[0].offset, mine[-1].offset + 1)
+        found += letters(table, messages_of(read([span])), mine)
+    return found
