@@ -136,10 +136,15 @@ class _Driver:
         types = tuple(schema.types)
         padded = tuple(f"{limit.place} {limit.declared}" for limit in spec.limits if limit.padded)
         if not spec.key:
-            return self.builder.add(Source((), types, handle, retracts=spec.mode == "changelog", padded=padded))
-        messages = self.builder.add(Source((), types + _MESSAGE_TYPES, handle, keyed=True, padded=padded))
+            retracts = spec.mode == "changelog"
+            return self.builder.add(
+                Source((), types, handle, retracts=retracts, padded=padded, unavailable=spec.unavailable)
+            )
+        messages = self.builder.add(
+            Source((), types + _MESSAGE_TYPES, handle, keyed=True, padded=padded, unavailable=spec.unavailable)
+        )
         key = tuple(schema.names.index(column) for column in spec.key)
-        return self.builder.add(LastByKey((messages,), types, handle, key))
+        return self.builder.add(LastByKey((messages,), types, handle, key, spec.unavailable))
 
     def _lower(self, view: ResolvedView) -> int:
         columns, types = tuple(view.schema.names), self._types(view)

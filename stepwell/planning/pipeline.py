@@ -117,7 +117,8 @@ def workers_default(settings: Settings) -> int | None:
 
 
 def _input(source: SourceSpec) -> InputTopic:
-    return InputTopic(source_table(source), source.starting_offsets, source.on_error, source.dead_letter_topic)
+    table = source_table(source)
+    return InputTopic(table, source.starting_offsets, source.on_error, source.dead_letter_topic, source.truncate)
 
 
 def source_table(source: SourceSpec) -> SourceTable:
@@ -140,6 +141,7 @@ def source_table(source: SourceSpec) -> SourceTable:
         source.key_format,
         source.limits,
         source.patterns,
+        source.unavailable,
     )
     return SourceTable(source.handle, source.topics, messages)
 

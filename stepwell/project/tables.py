@@ -35,12 +35,12 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from base.options import Mode, OnError
+from base.options import UNAVAILABLE_VALUE, Mode, OnError, Truncate
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
-from stepwell.project import message_formats, stored
+from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput, output_format
 from stepwell.project.record_columns import record_schema
@@ -52,6 +52,7 @@ ON_ERROR: tuple[OnError, ...] = ("fail", "skip", "dead-letter")
 
 _SOURCE_PROPERTIES = (
     "subscribe", "mode", "key", "startingOffsets", "on.error", "dead.letter.topic", *message_formats.OF_SOURCES,
+    *debezium_properties.OF_SOURCES,
 )  # fmt: skip
 _OF_RECORDS: dict[str, DataType] = {
     field.name: field.dataType for field in record_schema(True).fields if field.name != "value"
@@ -98,6 +99,9 @@ class SourceSpec:
     key_format: KeyFormat = "json"
     # Of the texts of dates and timestamps in JSON and CSV.
     patterns: Patterns = NO_PATTERNS
+    # What a truncation of the table in the database means, and what stands for a value that the database has not sent.
+    truncate: Truncate = "fail"
+    unavailable: str = UNAVAILABLE_VALUE
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ def source_spec(
     of_record = {column for column, _ in metadata}
     payload = StructType([column for column in schema.fields if column.name not in of_record])
     chosen = message_formats.source_format(reader, payload, schema, mode, key, root)
+    of_debezium = debezium_properties.debezium_properties(reader, mode, key)
     topic = reader.topic("subscribe")
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
     return SourceSpec(
@@ -178,6 +183,8 @@ def source_spec(
         encoding=chosen.encoding,
         key_format=chosen.key_format,
         patterns=chosen.patterns,
+        truncate=of_debezium.truncate,
+        unavailable=of_debezium.unavailable,
     )
 
 

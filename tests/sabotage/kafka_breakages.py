@@ -259,8 +259,8 @@ KAFKA = (
         (
             Edit(
                 "io_kafka/formats/decode.py",
-                '    takes, gives = _is(ops, {"u", "d"}),',
-                '    takes, gives = _is(ops, {"u"}),',
+                '    takes, gives = is_op(ops, {"u", "d"}),',
+                '    takes, gives = is_op(ops, {"u"}),',
             ),
         ),
         ("tests/io_kafka/formats/test_keyed.py::test_changelog_without_key_retracts_before_and_adds_after",),
