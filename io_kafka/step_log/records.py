@@ -236,8 +236,9 @@ class DivisionRecord(RecordBase):
 
 
 class StepRecord(RecordBase):
-    """A committed step. `outputs` has one part for every (handle, partition), in that order. `skipped` counts the malformed messages that the
-    step left out, by source. `errors` are the error rows after the step, of the nodes that have some."""
+    """A committed step. `outputs` has one part for every (handle, partition), in that order. `skipped` counts the messages that the step
+    left out, by source: malformed ones, and those that say nothing of the table. `errors` are the error rows after the step, of the nodes
+    that have some."""
 
     kind: Literal["step"] = "step"
     step: Natural

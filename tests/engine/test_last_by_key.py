@@ -123,6 +123,20 @@ def test_former_values_and_truncations(
             assert stored.num_rows == len(loop.table), "the trace holds more than the table"
 
 
+def test_a_row_that_is_the_same_after_a_truncation_is_no_change() -> None:
+    """The others are retracted, and the trace has the rows of after."""
+    store = DictStore()
+    before = [Message(key, ("a", ("x",), b"1"), 0, key) for key in range(5)]
+    step_last_by_key(NODE, [table_of(before)], context_of(NODE, store, 0))
+    after = [Message(None, None, 0, 10), Message(1, ("a", ("x",), b"1"), 0, 11), Message(2, ("b", None, None), 0, 12)]
+    change = step_last_by_key(NODE, [table_of(after)], context_of(NODE, store, 1))
+    kept, row = 1, ("a", ("x",), b"1")
+    assert to_rows(change) == Counter({(2, "b", None, None): 1, **{(key, *row): -1 for key in range(5) if key != kept}})
+    assert change.num_rows == 5, "a row is retracted and inserted"
+    last = step_last_by_key(NODE, [table_of([Message(None, None, 0, 20)])], context_of(NODE, store, 2))
+    assert to_rows(last) == Counter({(1, *row): -1, (2, "b", None, None): -1})
+
+
 NAMES = ("id", "a", "b", "c")
 
 

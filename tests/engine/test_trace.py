@@ -157,3 +157,34 @@ def test_totals_sum_what_runs_hold_in_parts() -> None:
     totals = Trace(store, LAYOUT).probe(keys, hash_columns(keys.columns, 3)).totals(3)
     assert totals.tolist() == [6, 3, 0]
     assert zset.weights_of(to_table(Counter({(1, "x"): 3}), TYPES)).tolist() == [3]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.dictionaries(ROWS, st.integers(-2, 3), max_size=8), max_size=8), st.integers(1, 6), st.integers(0, 12)
+)
+def test_a_trace_is_taken_out_bucket_by_bucket(
+    changes: list[dict[tuple[object, ...], int]], bucket: int, pinned: int
+) -> None:
+    """Each row once, whatever is pinned; afterwards the trace is empty, and pinned runs are as they were."""
+    store, expected = DictStore(), Counter[tuple[object, ...]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace_module, "BUCKET_ROWS_MAX", bucket)
+        for change in changes:
+            append(store, Counter({row: w for row, w in change.items() if w}))
+            expected = plus(expected, Counter(change))
+        store.pins[LAYOUT.table] = pinned
+        copied = {key: run for key, run in store.records.items() if trace_module.parse_run_key(key)[1] < pinned}
+        for content_before in (expected, Counter[tuple[object, ...]](), expected):
+            parts = list(Trace(store, LAYOUT).drain())
+            assert (
+                to_rows(pa.concat_tables([LAYOUT.schema.empty_table(), *parts]).drop_columns(["hash"]))
+                == content_before
+            )
+            assert sum(part.num_rows for part in parts) == len(content_before)
+            assert content(store) == Counter()
+            assert copied.items() <= store.records.items()
+            if not pinned:
+                assert not store.records
+            if not content_before:
+                append(store, expected)

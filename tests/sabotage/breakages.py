@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
+from tests.sabotage.debezium_breakages import DEBEZIUM
 from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.error_breakages import ERRORS
@@ -37,6 +38,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *READERS,
     *TABLE_BREAKAGES,
     *FORMATS,
+    *DEBEZIUM,
     *ENGINE,
     *ERRORS,
     *FAULTS,

@@ -1,0 +1,166 @@
+"""Mistakes in what Debezium's messages mean: values that were not sent, truncations, and messages of programs."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+FORMER = "engine/operators/former_values.py"
+LAST, REGION = "engine/operators/last_by_key.py", "engine/run/region.py"
+EVENTS, CELLS = "io_kafka/formats/table_events.py", "io_kafka/formats/unavailable_cells.py"
+TEST_LAST, TEST_FORMATS = "tests/engine/test_last_by_key.py", "tests/io_kafka/formats/test_unavailable.py"
+TEST_TRACE, TEST_FEEDS = "tests/engine/test_trace.py", "tests/end_to_end/test_debezium.py"
+TWIN = (f"{TEST_LAST}::test_former_values_and_truncations",)
+
+DEBEZIUM = (
+    Breakage(
+        "a-value-from-before-a-deletion",
+        "A value that was not sent is taken from a message before a deletion of its key.",
+        "the batch answer",
+        (
+            Edit(
+                FORMER,
+                "np.where(having >= start[last], having, FROM_BEFORE)",
+                "np.where(having >= 0, having, FROM_BEFORE)",
+            ),
+        ),
+        TWIN,
+    ),
+    Breakage(
+        "a-row-without-a-value",
+        "A message that lacks a value is a row although no row has the value.",
+        "no silence",
+        (
+            Edit(
+                FORMER, "has_row = ~messages.deletes & (from_before | (whole >= start))", "has_row = ~messages.deletes"
+            ),
+        ),
+        TWIN,
+    ),
+    Breakage(
+        "a-row-from-before-a-truncation",
+        "A value that was not sent is taken from the row before the step, although the table was truncated since.",
+        "the batch answer",
+        (Edit(FORMER, " & (messages.truncations == 0)", ""),),
+        TWIN,
+    ),
+    Breakage(
+        "a-truncation-before-its-time",
+        "A truncation ends the rows whose messages follow it.",
+        "the batch answer",
+        (Edit(FORMER, "np.cumsum(truncates[order]) - truncates[order]", "np.cumsum(truncates) - truncates"),),
+        TWIN,
+    ),
+    Breakage(
+        "a-truncation-on-one-worker",
+        "A truncation goes to the worker that owns a null key.",
+        "3 placement independence",
+        (
+            Edit(
+                REGION,
+                "    if everyone is not None:\n",
+                "    if everyone is not None and everyone.all() and len(everyone) > 1:\n",
+            ),
+        ),
+        (f"{TEST_LAST}::test_the_table_and_what_is_refused_do_not_depend_on_workers",),
+    ),
+    Breakage(
+        "a-truncation-keeps-the-trace",
+        "A truncation retracts all rows and leaves them in the state.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/state/trace.py",
+                "                if parse_run_key(key)[1] >= pinned_below:\n",
+                "                if parse_run_key(key)[1] < pinned_below:\n",
+            ),
+        ),
+        TWIN,
+    ),
+    Breakage(
+        "a-copied-run-is-taken-out",
+        "A truncation deletes runs that are being copied to another worker.",
+        "7 one owner",
+        (
+            Edit(
+                "engine/state/trace.py",
+                "                if parse_run_key(key)[1] >= pinned_below:\n",
+                "                if pinned_below >= 0:\n",
+            ),
+        ),
+        (f"{TEST_TRACE}::test_a_trace_is_taken_out_bucket_by_bucket",),
+    ),
+    Breakage(
+        "rows-after-a-truncation-unmatched",
+        "A row that is the same before and after a truncation is retracted and inserted.",
+        "output",
+        (
+            Edit(
+                LAST,
+                "        again = np.isin(part.column(HASH).to_numpy(), hashes)\n",
+                "        again = np.isin(part.column(HASH).to_numpy(), hashes[:0])\n",
+            ),
+        ),
+        (f"{TEST_LAST}::test_a_row_that_is_the_same_after_a_truncation_is_no_change",),
+    ),
+    Breakage(
+        "a-placeholder-is-padded",
+        "A placeholder in a CHAR column is padded or found too long like a value.",
+        "the batch answer",
+        (Edit("io_kafka/formats/decode.py", "    columns = without(columns, held)\n", ""),),
+        (f"{TEST_FORMATS}::test_a_placeholder_is_neither_padded_nor_too_long",),
+    ),
+    Breakage(
+        "a-placeholder-without-a-key-is-a-value",
+        "In a changelog without a key a placeholder is a value.",
+        "no silence",
+        (Edit("io_kafka/formats/decode.py", "        refuse_images(source, image, present, at, faults, name)\n", ""),),
+        (f"{TEST_FORMATS}::test_every_spelling_becomes_the_mark_of_its_type",),
+    ),
+    Breakage(
+        "a-placeholder-in-a-key",
+        "A key that the database did not send is a key.",
+        "no silence",
+        (Edit(CELLS, "        if in_key is not None:\n", "        if in_key is not None and keys.faults:\n"),),
+        (f"{TEST_FORMATS}::test_a_key_has_no_placeholder",),
+    ),
+    Breakage(
+        "messages-of-programs-are-refused",
+        "A message of a program is malformed if its key is not the table's.",
+        "no false alarms",
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                "    for position in images.events.all:",
+                "    for position in images.events.truncates:",
+            ),
+        ),
+        (f"{TEST_FORMATS}::test_a_message_of_a_program_is_left_out_and_counted",),
+    ),
+    Breakage(
+        "truncations-by-todays-setting",
+        "A replay treats truncations as the project says now, not as the division recorded.",
+        "2 determinism",
+        (Edit("coordinator/stepping.py", "withholding, dict(record.truncate)\n", "withholding, {}\n"),),
+        (
+            f"{TEST_FEEDS}::test_a_truncation_stops_the_pipeline_until_it_is_said_what_it_means",
+            f"{TEST_FEEDS}::test_a_truncation_that_was_applied_is_applied_in_a_replay",
+        ),
+        tells="DataError.*op t|DigestMismatch",
+    ),
+    Breakage(
+        "refused-messages-are-silent",
+        "A message that only the state shows to be malformed is left out without a word.",
+        "no silence",
+        (
+            Edit(
+                "engine/run/tasks.py",
+                "                if result.refused:\n",
+                "                if result.refused and stage > self._plan.stages:\n",
+            ),
+        ),
+        (
+            f"{TEST_FEEDS}::test_a_value_that_no_row_has_stops_the_pipeline_until_the_policy_is_changed",
+            f"{TEST_FEEDS}::test_every_view_is_the_answer_over_all_values",
+        ),
+    ),
+)
