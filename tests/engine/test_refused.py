@@ -1,0 +1,82 @@
+"""Messages that only the state shows to be malformed: the policy, the reason, and the dead letter that is read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from base.options import UNAVAILABLE_VALUE, OnError
+from engine.errors import DataError
+from engine.operators.base import Refused
+from engine.run.refused import leave_out
+from engine.run.sources import DeadLetter, SourceReport, SourceTable
+from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.formats import SourceFormat
+from io_kafka.offsets import OffsetRange
+
+SCHEMA = pa.schema([("id", pa.int64()), ("body", pa.string()), ("more", pa.binary())])
+TABLES = {
+    name: SourceTable(name, (f"{name}-topic",), SourceFormat(name, SCHEMA, "upsert", ("id",))) for name in ("a", "b")
+}
+REFUSED = [Refused("b", 1, 7, 1), Refused("a", 2, 9, 2), Refused("a", 0, 12, 1), Refused("a", 2, 4, 1)]
+
+
+def value(partition: int, offset: int) -> bytes:
+    return f"p{partition} o{offset}".encode()
+
+
+class Log:
+    """The topics, from which some offsets are missing."""
+
+    def __init__(self) -> None:
+        self.asked: list[OffsetRange] = []
+
+    def read(self, ranges: Sequence[OffsetRange]) -> list[RawBatch]:
+        self.asked += ranges
+        (span,) = ranges
+        offsets = [offset for offset in range(span.start, span.end) if offset % 5 != 1]
+        values = pa.array([value(span.partition, offset) for offset in offsets], pa.binary())
+        return [
+            raw_batch(span, pa.array([b"k%d" % o for o in offsets], pa.binary()), values, pa.array(offsets, pa.int64()))
+        ]
+
+
+def left_out(a: OnError, b: OnError, log: Log) -> SourceReport:
+    report = SourceReport(skipped={"a": 1}, dead={"a": [DeadLetter(None, b"of stage 0")]})
+    leave_out(REFUSED, TABLES, {"a": a, "b": b}, 3, report, log.read)
+    return report
+
+
+def test_the_first_message_of_a_source_that_fails_is_named() -> None:
+    with pytest.raises(DataError) as refused:
+        left_out("fail", "skip", Log())
+    text = str(refused.value)
+    assert refused.value.place == "topic a-topic, partition 0, offset 12" and refused.value.owner == "source a"
+    for part in (
+        "step 3",
+        "column body",
+        UNAVAILABLE_VALUE,
+        "no former row",
+        "REPLICA IDENTITY FULL",
+        "(2 more beside it)",
+        "'on.error'",
+    ):
+        assert part in text
+
+
+def test_messages_are_counted_by_source_and_dead_letters_have_their_bytes() -> None:
+    log = Log()
+    report = left_out("dead-letter", "skip", log)
+    assert report.skipped == {"a": 4, "b": 1} and set(report.dead) == {"a"}
+    assert log.asked == [OffsetRange("a-topic", 0, 12, 13), OffsetRange("a-topic", 2, 4, 10)]
+    first, *letters = report.dead["a"]
+    assert first.value == b"of stage 0"
+    found = [(letter.key, json.loads(letter.value)) for letter in letters]
+    assert [(key, each["partition"], each["offset"], each["value"]) for key, each in found] == [
+        (b"k12", 0, 12, "p0 o12"), (b"k4", 2, 4, "p2 o4"), (b"k9", 2, 9, "p2 o9")
+    ]  # fmt: skip
+    assert [each["reason"].split(":")[0] for _, each in found] == ["column body", "column body", "column more"]
+    assert all(each["topic"] == "a-topic" for _, each in found)
