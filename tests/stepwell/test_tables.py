@@ -55,6 +55,18 @@ def test_a_source_with_everything(spark: SparkSession) -> None:
     assert spec.starting_offsets == '{"x": {"0": 5, "1": -2}}'
 
 
+def test_what_debezium_needs_to_be_told(spark: SparkSession) -> None:
+    plain = source(spark, {"subscribe": "x", "mode": "changelog"})
+    assert (plain.truncate, plain.unavailable) == ("fail", "__debezium_unavailable_value")
+    told = {"mode": "changelog", "key": "k", "TRUNCATE": "Apply", "Unavailable.value.placeholder": "hex:FF"}
+    found = source(spark, {"subscribe": "x", **told})
+    assert (found.truncate, found.unavailable) == ("apply", "hex:FF")
+    without = source(
+        spark, {"subscribe": "x", "mode": "changelog", "truncate": "ignore", "unavailable.value.placeholder": ""}
+    )
+    assert (without.truncate, without.unavailable) == ("ignore", "")
+
+
 def test_a_changelog_may_have_a_key_and_dead_letters_have_a_default_topic(spark: SparkSession) -> None:
     assert source(spark, {"subscribe": "x", "mode": "changelog"}).key == ()
     assert source(spark, {"subscribe": "x", "mode": "changelog", "key": "k"}).key == ("k",)
@@ -87,6 +99,22 @@ def test_a_changelog_may_have_a_key_and_dead_letters_have_a_default_topic(spark:
             "metadata.partition is for tables in which a message is a row.*\n.*'key'",
         ),
         ({"metadata.value": "k"}, "metadata.value is not a property"),
+        ({"truncate": "yes", "mode": "changelog"}, "truncate = yes is not known\n.*fail, apply, ignore"),
+        ({"truncate": "apply", "mode": "changelog"}, "truncate = apply needs a key.*\n.*'key' = "),
+        (
+            {"truncate": "apply", "mode": "upsert", "key": "k"},
+            "truncate is for Debezium's envelope.*upsert\n.*'mode' = 'changelog'",
+        ),
+        ({"truncate": "fail"}, "truncate is for Debezium's envelope"),
+        (
+            {"unavailable.value.placeholder": "x"},
+            "unavailable.value.placeholder is for tables that follow a database's rows",
+        ),
+        (
+            {"unavailable.value.placeholder": "hex:0g", "mode": "changelog"},
+            "is no text for a placeholder.*\n.*two digits for each byte",
+        ),
+        ({"unavailable.value.placeholder": "hex:", "mode": "changelog"}, "an empty text can be a value of its own"),
         ({"subscribe": "a,b"}, "not one topic"),
         ({"subscribe": " "}, "not one topic"),
         ({"subscribePattern": "a.*"}, "Name one topic"),
