@@ -123,6 +123,18 @@ def test_former_values_and_truncations(
             assert stored.num_rows == len(loop.table), "the trace holds more than the table"
 
 
+def test_a_value_is_that_of_the_row_of_its_own_key() -> None:
+    """Neither of another key's message in the same step, nor of a row that was deleted."""
+    store = DictStore()
+    step_last_by_key(NODE, [table_of([Message(1, ("a", ("x",), b"1"), 0, 0)])], context_of(NODE, store, 0))
+    other, lacking = Message(0, ("b", ("y",), b"2"), 0, 1), Message(1, LACKING, 0, 2)
+    change = step_last_by_key(NODE, [table_of([other, lacking])], context_of(NODE, store, 1))
+    assert to_rows(change) == Counter({(0, "b", ("y",), b"2"): 1})
+    context = context_of(NODE, store, 2)
+    change = step_last_by_key(NODE, [table_of([Message(1, None, 0, 3), Message(1, LACKING, 0, 4)])], context)
+    assert to_rows(change) == Counter({(1, "a", ("x",), b"1"): -1}) and context.refused == [Refused("table", 0, 4, 1)]
+
+
 def test_a_row_that_is_the_same_after_a_truncation_is_no_change() -> None:
     """The others are retracted, and the trace has the rows of after."""
     store = DictStore()

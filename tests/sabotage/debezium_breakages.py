@@ -13,8 +13,8 @@ TWIN = (f"{TEST_LAST}::test_former_values_and_truncations",)
 
 DEBEZIUM = (
     Breakage(
-        "a-value-from-before-a-deletion",
-        "A value that was not sent is taken from a message before a deletion of its key.",
+        "a-value-of-another-key",
+        "A value that was not sent is taken from a message of another key.",
         "the batch answer",
         (
             Edit(
@@ -23,7 +23,7 @@ DEBEZIUM = (
                 "np.where(having >= 0, having, FROM_BEFORE)",
             ),
         ),
-        TWIN,
+        (f"{TEST_LAST}::test_a_value_is_that_of_the_row_of_its_own_key",),
     ),
     Breakage(
         "a-row-without-a-value",
