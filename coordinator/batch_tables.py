@@ -22,7 +22,7 @@ import structlog
 
 from coordinator.errors import TopicChanged
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.start import check_circuit, refuse_former
+from coordinator.start import check_project
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.errors import UnknownTopic
@@ -56,8 +56,7 @@ def load_tables(
     tables = [source for source in spec.inputs if source.is_table]
     if not tables:
         return spec
-    refuse_former(writer.state)
-    check_circuit(spec.circuit, writer.state)
+    check_project(spec, writer.state)
     for source in tables:
         known = writer.state.tables.get(source.table.handle)
         if known is None or not known.is_whole:

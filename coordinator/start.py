@@ -34,6 +34,8 @@ from coordinator.errors import (
     TopicChanged,
 )
 from coordinator.layouts import completion_records, first_layout, owners_by_version
+from coordinator.leaves import changed as changed_property
+from coordinator.leaves import check_leaves, leaves_of
 from coordinator.refresh import refuse_foreign_messages
 from coordinator.schemas import registered
 from coordinator.specification import PipelineSpec
@@ -60,11 +62,13 @@ def prepare(
 ) -> tuple[TaskSetup, tuple[TopicIdentity, ...]]:
     """Checks circuit, layout and topics, and records or creates what is missing. It runs after the claim and touches no database. `log_id` is
     the topic id of the step log, which is part of the identity of the databases."""
-    refuse_former(writer.state)
-    check_circuit(spec.circuit, writer.state)
+    check_project(spec, writer.state)
+    leaves = leaves_of(spec, writer.epoch)
     if writer.state.layout is None:
         circuit = CircuitRecord.of(writer.epoch, spec.circuit.fingerprint, spec.circuit.to_json())
-        writer.append([circuit, first_layout(spec.wanted, writer.epoch)])
+        writer.append([circuit, leaves, first_layout(spec.wanted, writer.epoch)])
+    elif writer.state.leaves is None:
+        writer.append([leaves])
     write_owner(spec, writer.state)
     facts = _topics(spec, topics, writer, log_id)
     identities = tuple(
@@ -294,10 +298,13 @@ def first_needed(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
     return min(version.step, max(checkpoints, default=EMPTY).step)
 
 
-def check_circuit(circuit: Circuit, state: StepLogState) -> None:
-    """Raises CircuitChanged unless `circuit` is the one that the state belongs to."""
+def check_project(spec: PipelineSpec, state: StepLogState) -> None:
+    """Raises StateLost or CircuitChanged unless the state, if there is one, belongs to this project: its leaves and its circuit. The leaves are
+    compared first, because a changed type of a column also changes the views above it."""
+    refuse_former(state)
     if state.circuit is not None:
-        check_same_circuit(circuit, state.circuit.fingerprint, state.circuit.text)
+        check_leaves(spec, state)
+        check_same_circuit(spec.circuit, state.circuit.fingerprint, state.circuit.text)
 
 
 def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
@@ -312,7 +319,7 @@ def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> Non
 
 
 def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    """The views, tables and outputs that differ in their own node or in any node below it."""
+    """The views, tables and outputs that differ in their own node or in any node below it. Of outputs also what the properties say."""
 
     def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
         digests: list[str] = []
@@ -326,10 +333,36 @@ def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) ->
         return result
 
     old, new = named(before), named(after)
-    changed = [f"{name} (changed)" for name in new if name in old and old[name] != new[name]]
+    written, now = _written(before), _written(after)
+    changed = [
+        f"{name} ({'; '.join(_output_differences(written.get(name, {}), now.get(name, {}))) or 'changed'})"
+        for name in new
+        if name in old and old[name] != new[name]
+    ]
     changed += [f"{name} (new)" for name in new if name not in old]
     changed += [f"{name} (gone)" for name in old if name not in new]
     return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
+
+
+def _written(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """How each output is written, by the names of its properties. The JSON form leaves out what has its default."""
+    found: dict[str, dict[str, str]] = {}
+    for node in nodes:
+        if node["kind"] == "Output":
+            found[f"output {node['handle']}"] = {
+                "mode": node["mode"],
+                "key": ", ".join(node["names"][column] for column in node["key"]),
+                "format": node.get("format", "json"),
+                "key.format": node.get("key_format") or "",
+                "csv.sep": node.get("csv_separator", ","),
+                "csv.nullValue": node.get("csv_null", ""),
+                "columns": ", ".join(node["names"]),
+            }
+    return found
+
+
+def _output_differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [changed_property(name, before[name], now[name]) for name in before if before[name] != now[name]]
 
 
 def refuse_former(state: StepLogState) -> None:

@@ -15,9 +15,7 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, as_lists, filled
 from base.text.columns import nulls_of
-
-ELEMENT = "[]"
-"""The step of a path into an array, and to the values of a map, whose keys have no limits. A step into a struct is a field's name."""
+from base.text.type_names import ELEMENT
 
 
 class TextLimit(NamedTuple):

@@ -14,6 +14,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     checkpoint_complete  every database holds this version
     layout, layout_*     which worker owns which slots (layout_records.py)
     circuit              the circuit that the state belongs to
+    leaves               the sources and the outputs' topics that the state belongs to (leaves.py)
     table                rows of a batch table were written to a topic of Stepwell's own, up to these ends
     refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
     taken_back           tombstones were written to upsert topics, up to these ends
@@ -38,6 +39,7 @@ from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
 from io_kafka.step_log.former_records import Former, as_present
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed
+from io_kafka.step_log.leaves import LeavesRecord
 
 
 class BadLogRecord(KafkaFault):
@@ -373,6 +375,7 @@ class Snapshot(RecordBase):
     counted: tuple[Natural, ...] = ()
     errors: tuple[NodeErrors, ...] = ()
     tables: tuple[TableRecord, ...] = ()
+    leaves: LeavesRecord | None = None
 
 
 Record = (
@@ -386,6 +389,7 @@ Record = (
     | LayoutIntent
     | LayoutTurn
     | CircuitRecord
+    | LeavesRecord
     | TableRecord
     | Refresh
     | TakenBack

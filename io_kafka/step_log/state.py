@@ -17,6 +17,7 @@ them. So a log that was read to its end without an error is one that correct run
     last step, the next division counts none.
 
     circuit: once in a generation, before division(0)
+    leaves: once in a generation, at any time: a state that was made without them adopts those of a later start
     table(t): any number, the last of them whole, before division(0)
 
     layout(0) ----> layout_intent(1) ----> [layout_turn(1)] ----> checkpoint with the target's owners ----> layout(1) ----> ...
@@ -46,6 +47,7 @@ from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import Former
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed, Target
 from io_kafka.step_log.layout_rules import LayoutGround, why_not_layout, why_not_placed
+from io_kafka.step_log.leaves import LeavesRecord
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -114,6 +116,7 @@ class StepLogState:
         self.turns: tuple[LayoutTurn, ...] = ()  # of that change
         self.is_former = False  # whether the state was made by a version with another format of this log
         self.circuit: CircuitRecord | None = None
+        self.leaves: LeavesRecord | None = None  # None also for a state of a version without them
         self.tables: dict[str, TableRecord] = {}  # the last record of each batch table, by handle
         self.generation = 0  # the number of full refreshes; it is part of the databases' identity
         self.refresh: Refresh | None = None  # the refresh that is under way
@@ -172,6 +175,7 @@ class StepLogState:
             counted=self.counted,
             errors=self.errors,
             tables=tuple(self.tables[handle] for handle in sorted(self.tables)),
+            leaves=self.leaves,
         )
 
     def _with_placed(self, version: VersionId) -> VersionPlaced:
@@ -260,6 +264,8 @@ class StepLogState:
             return self._why_not_complete(record.version)
         if isinstance(record, CircuitRecord):
             return self._why_not_circuit(record)
+        if isinstance(record, LeavesRecord):
+            return None if self.leaves is None else self._why_not_twice(record)
         if isinstance(record, TableRecord):
             return self._why_not_table(record)
         if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
@@ -270,9 +276,10 @@ class StepLogState:
 
     def _why_not_circuit(self, record: CircuitRecord) -> str | None:
         """The circuit comes once in a generation, before its first division, because the state of all its steps depends on it."""
-        if self.circuit is not None:
-            return f"the {record.kind} of generation {self.generation} is recorded already, and cannot change"
-        return self._why_not_first(record.kind)
+        return self._why_not_first(record.kind) if self.circuit is None else self._why_not_twice(record)
+
+    def _why_not_twice(self, record: CircuitRecord | LeavesRecord) -> str:
+        return f"{record.kind}: generation {self.generation} has that record already, and it cannot change"
 
     def _why_not_table(self, record: TableRecord) -> str | None:
         """A table is loaded once in a generation, before the first division, which begins where it begins."""
@@ -430,6 +437,8 @@ class StepLogState:
                 self.is_former = True
             case CircuitRecord():
                 self.circuit = record
+            case LeavesRecord():
+                self.leaves = record
             case TableRecord():
                 self.tables[record.handle] = record
             case Refresh():
@@ -465,6 +474,7 @@ class StepLogState:
         self.divisions, self.step_records, self.positions, self.snapshots = {}, {}, {}, []
         self.intent, self.checkpoints, self.placed, self.circuit = None, (), {}, None
         self.layout, self.change, self.turns, self.is_former = None, None, (), False
+        self.leaves = None
         self.tables, self.counted, self.errors = {}, (), ()
         self.generation, self.refresh = record.generation, None
 
@@ -480,7 +490,7 @@ class StepLogState:
         known = (*record.checkpoints, *([] if record.intent is None else [record.intent]))
         self.placed = {each.version: each.placed for each in known}
         self.layout, self.change, self.turns = record.layout, record.change, record.turns
-        self.circuit, self.is_former = record.circuit, record.is_former
+        self.circuit, self.leaves, self.is_former = record.circuit, record.leaves, record.is_former
         self.tables = {table.handle: table for table in record.tables}
         self.counted, self.errors = record.counted, record.errors
         self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)

@@ -23,7 +23,8 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from io_kafka.formats.text_limits import ELEMENT, TextLimit
+from base.text.type_names import ELEMENT
+from io_kafka.formats.text_limits import TextLimit
 
 DECLARED_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 """Spark's own key, in the metadata of a STRING column (CharVarcharUtils)."""

@@ -14,6 +14,7 @@ from base.version import VersionId
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.former_records import Former
+from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf, SourceLeaf
 from io_kafka.step_log.records import (
     CIRCUIT_TEXT_MAX,
     BadLogRecord,
@@ -60,6 +61,11 @@ RECORDS: list[Record] = [
     turn(),
     Former(epoch=3),
     CircuitRecord(epoch=3, fingerprint="f", circuit='[{"kind":"Source"}]'),
+    LeavesRecord(
+        epoch=3, outputs=(OutputLeaf(handle="v", topic="out"),),
+        sources=(SourceLeaf(handle="in", topics=("in",), pattern=None, partitions=None, mode="upsert", key=("k",), format="csv",
+                            encoding={"csv.sep": ";"}, columns={"k": "STRING NOT NULL", "a": "INT"}),),
+    ),
     TableRecord(
         epoch=3, handle="csv file:/x #1", topic=TopicIdentity(topic="t", id="i", partitions=1), rows=4, is_whole=True,
         ranges=(InputRange(topic="t", partition=0, start=5, end=6),),
@@ -88,6 +94,19 @@ def test_the_written_form_is_frozen() -> None:
     assert encode(CLAIM) == (
         b'{"format":2,"epoch":3,"kind":"claim","pipeline":"p","run_id":"r","host":"h","pid":12,"endpoint":"http://127.0.0.1:1"}'
     )
+
+
+def test_a_snapshot_of_a_version_without_leaves_is_read() -> None:
+    plain = json.loads(encode(RECORDS[-1]))
+    del plain["leaves"]
+    assert decode(json.dumps(plain).encode(), "log", 0) == RECORDS[-1]
+
+
+def test_the_order_of_columns_is_written_and_read() -> None:
+    """State holds columns by their places."""
+    leaves = next(record for record in RECORDS if isinstance(record, LeavesRecord))
+    read = decode(encode(leaves), "log", 0)
+    assert isinstance(read, LeavesRecord) and list(read.sources[0].columns) == ["k", "a"]
 
 
 def test_a_large_circuit_is_compressed_and_a_small_one_is_readable() -> None:

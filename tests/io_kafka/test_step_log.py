@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import Placed
+from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -63,6 +64,10 @@ def complete(v: VersionId) -> CheckpointComplete:
 
 def circuit_record(epoch: int = 0) -> CircuitRecord:
     return CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+
+
+def leaves_record(epoch: int = 0, topic: str = "out") -> LeavesRecord:
+    return LeavesRecord(epoch=epoch, sources=(), outputs=(OutputLeaf(handle="v", topic=topic),))
 
 
 def table(start: int, end: int, *, is_whole: bool = True, topic: str = "in") -> TableRecord:
@@ -282,7 +287,8 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*CHANGING,), checkpoint(version(0, 0), 0, 5)[0], "worker 5 owns slots .*, which neither the layout nor"),
         (STORY[:2], layout(), "step 0 is divided already, and the first layout must precede step 0"),
         (STORY, layout(), "step 1 is divided already"),
-        ((claim(0), circuit_record()), circuit_record(), "the circuit of generation 0 is recorded already"),
+        ((claim(0), circuit_record()), circuit_record(), "circuit: generation 0 has that record already"),
+        ((claim(0), leaves_record()), leaves_record(), "leaves: generation 0 has that record already"),
         (STORY, circuit_record(), "step 1 is divided already, and the first circuit must precede step 0"),
         (STORY, table(0, 5), "step 1 is divided already, and the first table must precede step 0"),
         ((claim(0), table(0, 5)), table(5, 9), "the table t is loaded already"),
@@ -364,6 +370,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "complete",
         "layout",
         "circuit",
+        "leaves",
         "snapshot",
     ]
     kinds += ["refresh", "taken_back", "reset", "change", "turn", "settle", "intent", "complete"]
@@ -425,6 +432,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = layout(state.change.change, epoch).model_copy(update={"placed": last})
             case "circuit" if state.circuit is None and state.division_next == 0:
                 record = circuit_record(epoch)
+            case "leaves" if state.leaves is None:
+                record = leaves_record(epoch)
             case "refresh":
                 record = refresh(state.generation + 1).model_copy(update={"epoch": epoch})
             case "taken_back" if state.refresh is not None:
@@ -476,6 +485,7 @@ def reset(generation: int = 1, topics: tuple[str, ...] = ("out",)) -> Reset:
 BUSY: tuple[Record, ...] = (
     claim(0),
     circuit_record(),
+    leaves_record(),
     layout(),
     *STORY[1:],
     intent(version(1, 1)),
@@ -508,9 +518,9 @@ def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_doe
     assert again.tables == {"t": table(12, 15)}
 
 
-def test_every_generation_has_a_circuit_and_a_layout_of_its_own() -> None:
-    state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), layout(epoch=1))
-    assert state.layout == layout(epoch=1)
+def test_every_generation_has_a_circuit_leaves_and_a_layout_of_its_own() -> None:
+    state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), leaves_record(1, "other"), layout(epoch=1))
+    assert (state.layout, state.leaves) == (layout(epoch=1), leaves_record(1, "other"))
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
         state.apply(layout(epoch=1), 99)
 
@@ -524,6 +534,15 @@ def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
     bare.apply(folded(*STORY).snapshot(), 40)
     with pytest.raises(BrokenStepLog, match="is divided already"):
         bare.apply(layout(), 41)
+
+
+def test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them() -> None:
+    state = folded(*STORY, leaves_record())
+    cut = StepLogState("log", begin=40)
+    cut.apply(state.snapshot(), 40)
+    assert cut.leaves == state.leaves == leaves_record()
+    with pytest.raises(BrokenStepLog, match="has that record already"):
+        cut.apply(leaves_record(topic="other"), 41)
 
 
 def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:

@@ -10,6 +10,9 @@ INPUTS, STEPPING, RECOVERIES = "coordinator/inputs.py", "coordinator/stepping.py
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
 POSITIONS, TEST_POSITIONS = "coordinator/positions.py", "tests/coordinator/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
+LEAVES, TEST_LEAVES = "coordinator/leaves.py", "tests/coordinator/test_leaves.py"
+LOG_STATE, TEST_LOG_STATE = "io_kafka/step_log/state.py", "tests/io_kafka/test_step_log.py"
+CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
 COORDINATOR = (
@@ -577,5 +580,54 @@ COORDINATOR = (
         ),
         (f"{END_TO_END}/test_moved_ends.py::test_a_step_ends_where_the_view_has_an_answer",),
         tells="DIVIDE_BY_ZERO",
+    ),
+    Breakage(
+        "columns-without-names",
+        "A column of a source may get another name: the next rows are of another field of the messages.",
+        "no silence",
+        (Edit(LEAVES, "    yield from _between_columns(before.columns, now.columns)\n", ""),),
+        (f"{TEST_LEAVES}::test_a_difference_is_told_with_property_and_both_values",),
+    ),
+    Breakage(
+        "columns-without-order",
+        "Two columns of a source may change places, though state has them by their places.",
+        "no silence",
+        (Edit(LEAVES, " and list(before) != list(now):\n", " and before.items() ^ now.items():\n"),),
+        (f"{TEST_LEAVES}::test_a_difference_is_told_with_property_and_both_values",),
+    ),
+    Breakage(
+        "leaves-are-not-compared",
+        "A start compares the circuit alone, which names no topic and no column.",
+        "no silence",
+        (Edit(START, "        check_leaves(spec, state)\n", "        leaves_of(spec, state.epoch)\n"),),
+        (f"{CHANGED_SOURCES}::test_what_gives_other_rows_is_refused_by_name_and_what_does_not_passes",),
+    ),
+    Breakage(
+        "other-topic-for-an-output",
+        "An output may get another topic, which then has the changes since and none of the rows before.",
+        "no silence",
+        (Edit(LEAVES, "        if before != output.topic:\n", "        if before != output.topic and not topics:\n"),),
+        (f"{TEST_LEAVES}::test_two_outputs_that_change_places_are_noticed",),
+    ),
+    Breakage(
+        "leaves-are-never-adopted",
+        "A state of a version without the record of its leaves never gets one.",
+        "no silence",
+        (Edit(START, "    elif writer.state.leaves is None:\n", "    elif leaves.epoch < 0:\n"),),
+        (f"{CHANGED_SOURCES}::test_a_state_of_a_version_without_the_record_adopts_the_sources_and_keeps_them",),
+    ),
+    Breakage(
+        "anything-is-adopted",
+        "A state of a version without the record of its leaves adopts sources whose topics it has never read.",
+        "no silence",
+        (Edit(LEAVES, "list(unknown_topics(now, state) if recorded", "list(() if recorded"),),
+        (f"{TEST_LEAVES}::test_a_state_without_the_record_belongs_to_the_topics_that_its_log_names",),
+    ),
+    Breakage(
+        "a-snapshot-without-leaves",
+        "When the log is truncated, it loses the record of the leaves.",
+        "no silence",
+        (Edit(LOG_STATE, "            leaves=self.leaves,\n", "            leaves=None,\n"),),
+        (f"{TEST_LOG_STATE}::test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them",),
     ),
 )

@@ -38,6 +38,7 @@ from engine.run.sources import Checksum, SourceReport
 from engine.state.moves import Piece
 from engine.state.store import Store
 from io_kafka.clients.raw import RawBatch
+from io_kafka.formats.spec import SourceFormat
 from storage.keys import key_slot, key_table, parse_key, record_key, table_prefix
 
 INPUT, ROWS, SUMS = "in", "rows", "sums"
@@ -47,6 +48,7 @@ WRONG = "!"
 """The key whose row gives an error."""
 
 _TYPES = (pa.string(), pa.int64(), pa.int64())
+FORMAT = SourceFormat(INPUT, pa.schema(list(zip(("key", "number", "weight"), _TYPES, strict=True))))
 CIRCUIT = Circuit(
     (
         Source((), _TYPES, INPUT),

@@ -341,7 +341,9 @@ class World:
             name="p",
             storage=self.disk.path("state"),  # type: ignore[arg-type]
             circuit=circuit.CIRCUIT,
-            inputs=(InputTopic(SourceTable(circuit.INPUT, (circuit.INPUT,), None), "earliest", "fail", None),),  # type: ignore[arg-type]
+            inputs=(
+                InputTopic(SourceTable(circuit.INPUT, (circuit.INPUT,), circuit.FORMAT), "earliest", "fail", None),
+            ),
             outputs=tuple(OutputTopic(name, name, number, False) for name, number in circuit.PARTITIONS.items()),
             kafka=self._kafka,
             limits=Limits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),

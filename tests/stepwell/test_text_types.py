@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from io_kafka.formats.text_limits import ELEMENT, TextLimit
+from base.text.type_names import ELEMENT
+from io_kafka.formats.text_limits import TextLimit
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.plans import ResolvedProject, ResolvedView

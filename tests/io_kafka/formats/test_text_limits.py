@@ -10,8 +10,9 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
+from base.text.type_names import ELEMENT
 from io_kafka.formats import SourceFormat, decode
-from io_kafka.formats.text_limits import ELEMENT, TextLimit
+from io_kafka.formats.text_limits import TextLimit
 
 TEXTS = [
     "", "a", "ab", "abc", "abcd", "   ", "    ", "     a", "ab ", "abc ", "abc   ", "abcd  ", "abc\t", "abc\u00a0", " a", "é😀ü", "😀😀😀😀",

@@ -1,0 +1,158 @@
+"""The sources and the outputs' topics that a state belongs to: how a project's are told, and how they are compared with the recorded ones.
+
+Guarantees: a state is continued only with the sources that it was made of, and only into the topics that it was written to. Otherwise the start
+is refused before any database is touched, and the fault says which property of which source differs, what is recorded and what the project says.
+
+Left out is what changes no row of a message that can be read. These are the policy for malformed messages and the dead-letter topic,
+`startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of partitions for topics that are created, and
+the addresses of brokers and registries.
+
+A state that was made by a version without this record adopts the sources of its next start. Then only the names of the topics can be compared,
+because all that were read and written are in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from base.text.type_names import sql_type
+from coordinator.errors import CircuitChanged
+from coordinator.specification import InputTopic, PipelineSpec
+from engine.model.rows import Source
+from io_kafka.formats import RecordFormat, TableFormat
+from io_kafka.formats.identity import name_of, properties_of
+from io_kafka.formats.spec import SourceFormat
+from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf, SourceLeaf
+from io_kafka.step_log.state import StepLogState
+
+WHAT_TO_DO = "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`."
+
+
+def leaves_of(spec: PipelineSpec, epoch: int) -> LeavesRecord:
+    """The record of the sources that the circuit reads, and of the outputs."""
+    read = {node.handle for node in spec.circuit.nodes if isinstance(node, Source)}
+    sources = sorted((s for s in spec.inputs if s.table.handle in read), key=lambda source: source.table.handle)
+    outputs = sorted((output.handle, output.topic) for output in spec.outputs)
+    return LeavesRecord(
+        epoch=epoch,
+        sources=tuple(map(_source, sources)),
+        outputs=tuple(OutputLeaf(handle=handle, topic=topic) for handle, topic in outputs),
+    )
+
+
+def check_leaves(spec: PipelineSpec, state: StepLogState) -> None:
+    """Raises CircuitChanged, which names what differs, unless the project has the sources and the topics of the state."""
+    now = leaves_of(spec, state.epoch)
+    recorded = state.leaves
+    differs = list(unknown_topics(now, state) if recorded is None else differences(recorded, now))
+    if differs:
+        raise CircuitChanged(
+            f"the project is not the one that the state belongs to; what differs: {'; '.join(differs)}.", WHAT_TO_DO
+        )
+
+
+def differences(recorded: LeavesRecord, now: LeavesRecord) -> Iterator[str]:
+    """What differs in the sources and outputs that are in both. The circuit says which are new and which are gone."""
+    sources = {leaf.handle: leaf for leaf in recorded.sources}
+    for source in now.sources:
+        if source.handle in sources:
+            yield from (f"source {source.handle}: {what}" for what in _between(sources[source.handle], source))
+    topics = {leaf.handle: leaf.topic for leaf in recorded.outputs}
+    for output in now.outputs:
+        before = topics.get(output.handle, output.topic)
+        if before != output.topic:
+            yield f"output {output.handle}: {changed('topic', before, output.topic)}"
+
+
+def unknown_topics(now: LeavesRecord, state: StepLogState) -> Iterator[str]:
+    """What a log without a record of the leaves shows. Its divisions name all topics that a run has read or written."""
+    if not state.topics or state.division_next == 0:
+        return
+    of_sources = ((f"source {leaf.handle}", "subscribe", name) for leaf in now.sources for name in leaf.topics)
+    of_outputs = ((f"output {leaf.handle}", "topic", leaf.topic) for leaf in now.outputs)
+    known = ", ".join(sorted(state.topics))
+    for owner, what, name in (*of_sources, *of_outputs):
+        if name not in state.topics:
+            yield f"{owner}: {what} is {name}, which is none of the topics that the state belongs to ({known})"
+
+
+def _source(source: InputTopic) -> SourceLeaf:
+    table, form = source.table, source.table.format
+    places = None if table.partitions is None or source.is_table else sorted(map(str, table.partitions))
+    return SourceLeaf(
+        handle=table.handle,
+        topics=() if table.pattern is not None else table.topics,
+        pattern=table.pattern,
+        partitions=None if places is None else tuple(places),
+        mode=form.mode if isinstance(form, SourceFormat) else "append",
+        key=form.key if isinstance(form, SourceFormat) else (),
+        format=_format(form),
+        encoding=_encoding(form) if isinstance(form, SourceFormat) else {},
+        columns=dict(_columns(form)),
+    )
+
+
+def _format(form: SourceFormat | RecordFormat | TableFormat) -> str:
+    if isinstance(form, SourceFormat):
+        return name_of(form.encoding)
+    return "record" if isinstance(form, RecordFormat) else "table"
+
+
+def _encoding(form: SourceFormat) -> dict[str, str]:
+    usual = {"avro": "avro", "protobuf": "protobuf"}.get(name_of(form.encoding), "json")
+    of_key = {} if form.key_format == usual else {"key.format": form.key_format}
+    return {**properties_of(form.encoding), **of_key}
+
+
+def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[str, str]]:
+    of_record = dict(form.metadata) if isinstance(form, SourceFormat) else {}
+    limits = form.limits if isinstance(form, SourceFormat) else ()
+    for field in form.schema:
+        declared = {limit.path: limit.declared for limit in limits if limit.padded and limit.path[0] == field.name}
+        text = sql_type(field.type, declared, (field.name,))
+        text += "" if field.nullable else " NOT NULL"
+        yield field.name, text + (f" from metadata.{of_record[field.name]}" if field.name in of_record else "")
+
+
+# What differs, for people
+
+
+def _between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
+    values = (
+        ("subscribe", ", ".join(before.topics), ", ".join(now.topics)),
+        ("subscribePattern", before.pattern or "", now.pattern or ""),
+        ("assign", _listed(before.partitions), _listed(now.partitions)),
+        ("mode", before.mode, now.mode),
+        ("key", ", ".join(before.key), ", ".join(now.key)),
+        ("format", before.format, now.format),
+    )
+    yield from (changed(name, was, is_now) for name, was, is_now in values if was != is_now)
+    names = sorted(before.encoding.keys() | now.encoding.keys())
+    yield from (
+        changed(name, before.encoding.get(name), now.encoding.get(name))
+        for name in names
+        if before.encoding.get(name) != now.encoding.get(name)
+    )
+    yield from _between_columns(before.columns, now.columns)
+
+
+def _between_columns(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
+    for name, text in before.items():
+        if name not in now:
+            yield f"column {name} was {text}, and is not declared now"
+        elif now[name] != text:
+            yield f"column {name} was {text}, and is {now[name]} now"
+    yield from (
+        f"column {name} was not declared, and is {text} now" for name, text in now.items() if name not in before
+    )
+    if before.keys() == now.keys() and list(before) != list(now):
+        yield f"the order of the columns was {', '.join(before)}, and is {', '.join(now)} now"
+
+
+def changed(name: str, before: str | None, now: str | None) -> str:
+    """How every difference of a property is told."""
+    return f"{name} was {before or 'not set'}, and is {now or 'not set'} now"
+
+
+def _listed(parts: tuple[str, ...] | None) -> str:
+    return ", ".join(parts or ())
