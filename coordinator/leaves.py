@@ -4,7 +4,7 @@ Guarantees: a state is continued only with the sources that it was made of, and 
 is refused before any database is touched, and the fault says which property of which source differs, what is recorded and what the project says.
 
 Left out is what changes no row of a message that can be read. These are the policy for malformed messages and the dead-letter topic,
-`startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of partitions for topics that are created, and
+`startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of partitions of new topics, and
 the addresses of brokers and registries.
 
 A state that was made by a version without this record adopts the sources of its next start. Then only the names of the topics can be compared,

@@ -49,6 +49,8 @@ from coordinator.start import (
 from coordinator.status import StatusBoard
 from coordinator.stepping import DividedAgain, Stepping
 from coordinator.views_in_error import check_answers, shown
+from engine.analysis.column_names import input_names, with_names
+from engine.errors import EngineError
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
@@ -132,9 +134,14 @@ class Pipeline:
             )
             self._recover_and_loop(setup, inputs, log_facts.topic_id)
             if available_now:
-                check_answers(self._spec.circuit, self._writer.state)
+                check_answers(self._spec.circuit, self._writer.state, self._spec.column_names)
         except StaleEpoch as fault:
             raise self._fenced() from fault
+        except EngineError as fault:
+            if fault.node is not None:
+                names = input_names(self._spec.circuit, self._spec.column_names, fault.node)
+                fault.message = with_names(fault.message, names)
+            raise
         except (NoDatabase, StateLost) as fault:
             self._confirm_claim(fault)
             raise
@@ -199,7 +206,7 @@ class Pipeline:
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
             checkpoint_step=version.step,
-            in_error=shown(self._spec.circuit, self._writer.state.errors),
+            in_error=shown(self._spec.circuit, self._writer.state.errors, self._spec.column_names),
         )
         core = Core(version, self._outside.new_id, Change(owned), inputs.ends_now, self._only_layout)
         self._changing.begin(core, found.bound.births, found.rules)

@@ -126,6 +126,11 @@ class PipelineSpec:
         return tuple(sorted({topic for source in self.inputs for topic in source.table.topics}))
 
     @property
+    def column_names(self) -> dict[str, tuple[str, ...]]:
+        """The names of the columns of each source, by its handle."""
+        return {source.table.handle: tuple(source.table.format.schema.names) for source in self.inputs}
+
+    @property
     def table_topics(self) -> frozenset[str]:
         """The input topics of batch tables, which this pipeline writes itself."""
         return frozenset(topic for source in self.inputs if source.is_table for topic in source.table.topics)

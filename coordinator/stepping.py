@@ -165,7 +165,7 @@ class Stepping:
 
     def _tell_views_in_error(self) -> None:
         """Shows the views that have no answer, and logs those that are new or have an answer again."""
-        now = shown(self._spec.circuit, self._writer.state.errors)
+        now = shown(self._spec.circuit, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
         for view in sorted(now.keys() - before.keys()):
             _log.warning("a view has no answer, so its output is withheld", view=view, error=now[view])

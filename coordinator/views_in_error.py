@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from engine.analysis.column_names import input_names, with_names
 from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
 from engine.errors import DataError
 from engine.model.circuit import Circuit
@@ -97,28 +98,37 @@ def views_before(circuit: Circuit, log: StepLogState, step: int) -> frozenset[st
     return None if errors is None else views_behind(circuit, (each.node for each in errors))
 
 
-def shown(circuit: Circuit, errors: Sequence[NodeErrors]) -> dict[str, str]:
+Sources = Mapping[str, Sequence[str]]
+"""The names of the columns of the sources, by handle."""
+
+
+def shown(circuit: Circuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
     """The views that have no answer, with the error of one row, for people."""
     found: dict[str, str] = {}
     for each in errors:
         for view in views_behind(circuit, [each.node]):
-            found.setdefault(view, f"{name_of(circuit, each.node)}, step {each.since}: {_example(each)}")
+            found.setdefault(
+                view, f"{name_of(circuit, each.node)}, step {each.since}: {_example(circuit, each, sources)}"
+            )
     return dict(sorted(found.items()))
 
 
-def _example(errors: NodeErrors) -> str:
-    return errors.example if errors.rows <= 1 else f"{errors.example} ({errors.rows} rows have an error.)"
+def _example(circuit: Circuit, errors: NodeErrors, sources: Sources) -> str:
+    example = with_names(errors.example, input_names(circuit, sources, errors.node))
+    return example if errors.rows <= 1 else f"{example} ({errors.rows} rows have an error.)"
 
 
-def check_answers(circuit: Circuit, log: StepLogState) -> None:
+def check_answers(circuit: Circuit, log: StepLogState, sources: Sources) -> None:
     """Raises ViewsInError if a view has no answer after the last step. It is located at the first of them."""
     if not log.errors:
         return
     views = views_behind(circuit, log.nodes_in_error)
     outputs = outputs_behind(circuit, log.nodes_in_error)
     first, *others = log.errors
-    texts = [_example(first)]
-    texts += [f"Also {name_of(circuit, each.node)}, step {each.since}: {_example(each)}" for each in others]
+    texts = [_example(circuit, first, sources)]
+    texts += [
+        f"Also {name_of(circuit, each.node)}, step {each.since}: {_example(circuit, each, sources)}" for each in others
+    ]
     texts.append(f"Without an answer, in Spark too: {', '.join(sorted(views))}.")
     raise ViewsInError(
         " ".join(texts),

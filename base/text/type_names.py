@@ -26,7 +26,7 @@ _NAMES = {
     pa.duration("us"): "INTERVAL DAY TO SECOND",
 }
 ELEMENT = "[]"
-"""The step of a path into an array. A step into a struct is a field's name."""
+"""The step of a path into an array, and to the values of a map, whose keys have no limits. A step into a struct is a field's name."""
 
 NOTHING_DECLARED: Mapping[tuple[str, ...], str] = MappingProxyType({})
 
@@ -49,7 +49,7 @@ def sql_type(
     if pa.types.is_list(kind):
         return f"ARRAY<{sql_type(kind.value_type, declared, (*path, ELEMENT))}>"
     if pa.types.is_map(kind):
-        return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type)}>"
+        return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type, declared, (*path, ELEMENT))}>"
     if pa.types.is_struct(kind):
         fields = (kind.field(index) for index in range(kind.num_fields))
         parts = (f"{_quoted(field.name)}: {sql_type(field.type, declared, (*path, field.name))}" for field in fields)

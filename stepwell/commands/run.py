@@ -5,7 +5,8 @@ Spark's JVM needs as long to start as Python needs for the service's modules, so
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -54,5 +55,13 @@ def run(
                 available_now=available_now, full_refresh=full_refresh, take_over=take_over, workers=workers
             )
             status = serve(project, spark, options)
-        text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
-        show(status, as_json=as_json, text=text)
+        show(status, as_json=as_json, text=ended(status))
+
+
+def ended(status: Mapping[str, Any]) -> str:
+    """The last line of a run. What was left out is said there, because it is an end without an error."""
+    text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
+    skipped = ", ".join(f"{handle}: {count:,}" for handle, count in sorted(status["skipped"].items()) if count)
+    late = ", ".join(f"{view}: {count:,}" for view, count in sorted(status["late"].items()) if count)
+    text += f"; malformed messages left out, by source: {skipped}" if skipped else ""
+    return text + (f"; late rows left out, by view: {late}" if late else "")

@@ -53,6 +53,8 @@ _VALUE_HERE_REMEDY = (
 _VALUE_NOTE = (
     "rows that read the value of a subquery are stored, and all of them are computed again when the value changes"
 )
+_MAP_AS_KEY = "GROUP BY a MAP is not supported"
+_MAP_AS_KEY_REMEDY = "Use its entries as sorted texts: array_sort(transform(map_keys(m), k -> concat_ws('=', k, m[k])))"
 _NO_RULE_REMEDY = "Write the view without it, or compute this part outside and read the result from a topic"
 
 
@@ -317,6 +319,9 @@ class Lowering:
         except UnsupportedPlan as refusal:
             self.refuse(refusal)
         except UnsupportedExpression as error:
+            if error.kind == "MapSort":  # Spark puts it around every map that is compared
+                self.refuse(UnsupportedPlan(error.kind, _MAP_AS_KEY, _MAP_AS_KEY_REMEDY))
+                return Expression("NULL", pa.null())
             text = f"{self._written(error.kind)} is not supported" + (f": {error.text}" if error.text else "")
             self.refuse(UnsupportedPlan(error.kind, text, error.advice))
         except UnsupportedType as error:

@@ -86,11 +86,23 @@ def analyse(flow: FlowDefinition, spark: SparkSession) -> Query:
             return _past_check(flow, flow.query, spark)
         raise
     if not isinstance(frame, DataFrame):
-        raise ProjectError(
-            f"the function returns {type(frame).__name__}", "It must return a DataFrame.",
-            view=flow.target, location=flow.location,
-        )  # fmt: skip
+        raise ProjectError(*_no_frame(frame), view=flow.target, location=flow.location)
     return Query(frame, frame._jdf.queryExecution().analyzed(), frame.schema, spark)
+
+
+def _no_frame(found: object) -> tuple[str, str]:
+    """What a function has returned in place of a DataFrame of Spark, and what to do."""
+    if found is None:
+        return "the function returns nothing", "End it with `return` and a DataFrame of Spark."
+    package = type(found).__module__.partition(".")[0]
+    name = type(found).__name__ if package == "builtins" else f"{type(found).__module__}.{type(found).__qualname__}"
+    what_to_do = "It must return a DataFrame of Spark, such as spark.table(name) and what is made of it."
+    if package in ("pandas", "polars", "pyarrow"):
+        what_to_do = (
+            f"A table of {package} has the rows of one moment, and a view follows its input. Write the query with DataFrames of Spark; what is "
+            "computed of columns can be a function with @pandas_udf."
+        )
+    return f"the function returns {'an' if name[0] in 'aeiou' else 'a'} {name}", what_to_do
 
 
 def _past_check(flow: FlowDefinition, query: SqlQuery, spark: SparkSession) -> Query:

@@ -41,6 +41,7 @@ from stepwell.project.elements import (
 from stepwell.project.flow_conf import check_conf, conf_notes
 from stepwell.project.loading import Project
 from stepwell.project.sql_files import read_sql
+from stepwell.project.text_files import read_text
 from stepwell.spark.fixed import FIXED_SQL
 from stepwell.spark.session import connection_lost
 
@@ -269,7 +270,7 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
 def _load_file(file: Path, registry: _Registry, spark: SparkSession) -> None:
     name = registry.relative(file)
     if file.suffix == ".sql":
-        registry.register_sql(file.read_text(encoding="utf-8"), file)
+        registry.register_sql(read_text(file, name), file)
     elif file.suffix == ".py":
         _execute(file, name, spark)
     else:

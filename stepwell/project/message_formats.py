@@ -37,6 +37,7 @@ from io_kafka.registry.address import RegistryAddress
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
+from stepwell.project.text_files import read_text
 
 FORMAT, KEY_FORMAT, REGISTRY, AVRO_SCHEMA = "format", "key.format", "schema.registry.url", "avro.schema"
 FRAMING = "avro.framing"
@@ -215,7 +216,7 @@ def _avro(of: Properties, schema: StructType, payload: StructType, mode: Mode, r
     if not text.startswith("{"):
         if root is None or not (root / text).is_file():
             wrong(f"there is no file {text}")
-        text = (root / text).read_text()
+        text = read_text(root / text, text)
     try:
         parsed = avro.parse_schema(text)
     except avro.BadSchema as fault:

@@ -22,6 +22,11 @@ EXPECTATIONS_TODAY = (
 )
 
 
+def without_live(name: str) -> str:
+    """What to do about a table that is read as `LIVE.name`."""
+    return f"Leave LIVE. out: a table of the project is read by its name alone, so write {name}."
+
+
 def expectation(location: Location, view: str | None = None) -> UnsupportedError:
     return UnsupportedError("expectations are not supported yet", EXPECTATIONS_TODAY, view=view, location=location)
 
@@ -60,6 +65,9 @@ _UNKNOWN_PARAMETER = re.compile(
     r"(?:table|materialized_view|temporary_view|append_flow|create_streaming_table|create_sink|create_auto_cdc_flow)\(\) "
     r"got an unexpected keyword argument '(\w+)'"
 )
+_KAFKA_TABLE = "Write CREATE STREAMING TABLE name (column TYPE, ...) USING kafka TBLPROPERTIES ('subscribe' = 'topic', 'format' = 'json')."
+_PUBLISHED = "Write CREATE MATERIALIZED VIEW name TBLPROPERTIES ('topic' = 'topic', 'mode' = 'upsert', 'key' = 'column') AS SELECT ..."
+_NO_COMMAND = "Leave it out: a definition is no command, and the file says what there is."
 _NOT_IN_GRAMMAR = (
     (re.compile(r"\bAPPLY\s+AS\s+TRUNCATE\b", re.IGNORECASE), "APPLY AS TRUNCATE", _TRUNCATES),
     (re.compile(r"\bIGNORE\s+NULL\s+UPDATES\b", re.IGNORECASE), "IGNORE NULL UPDATES", _NULL_UPDATES),
@@ -67,6 +75,28 @@ _NOT_IN_GRAMMAR = (
     (re.compile(r"\bINSERT\s+INTO\s+ONCE\b", re.IGNORECASE), "INSERT INTO ONCE", _ONCE),
     (re.compile(r"\bCREATE\s+PRIVATE\b", re.IGNORECASE), "PRIVATE", "Write CREATE TEMPORARY VIEW."),
     (re.compile(r"\bCREATE\s+OR\s+REFRESH\b", re.IGNORECASE), "OR REFRESH", "Leave OR REFRESH out: a definition is no command."),
+    (re.compile(r"\bCREATE\s+OR\s+REPLACE\s+(STREAMING|MATERIALIZED|FLOW)\b", re.IGNORECASE), "OR REPLACE", _NO_COMMAND),
+    (re.compile(r"\bCREATE\s+(STREAMING\s+|INCREMENTAL\s+)?LIVE\s+(TABLE|VIEW)\b", re.IGNORECASE), "LIVE TABLE",
+     "Write CREATE MATERIALIZED VIEW for a table that follows its query, and CREATE STREAMING TABLE for one that only gets new rows."),
+    (re.compile(r"\bEMIT\s+(CHANGES|FINAL)\b|\bEMIT\s+ON\s+", re.IGNORECASE), "EMIT",
+     "Leave it out: every view is kept up to date, and its topic gets each change. To put a window out once it has ended, read a stream with "
+     "a watermark (docs/sql.md, Event time)."),
+    (re.compile(r"\bWATERMARK\s+FOR\b", re.IGNORECASE), "WATERMARK FOR",
+     "A watermark belongs to the query: FROM STREAM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS."),
+    (re.compile(r"\bNOT\s+ENFORCED\b", re.IGNORECASE), "a constraint that is not enforced",
+     "Leave it out. The key of a table that holds the last row of each key is a property: 'mode' = 'upsert', 'key' = 'id'."),
+    (re.compile(r"\bFOR\s+SYSTEM_TIME\s+AS\s+OF\b", re.IGNORECASE), "FOR SYSTEM_TIME AS OF",
+     "Leave it out to join with the present rows. To join with those of a time, keep their history with AUTO CDC (STORED AS SCD TYPE 2)."),
+    (re.compile(r"\bMATCH_RECOGNIZE\b", re.IGNORECASE), "MATCH_RECOGNIZE", "Write the pattern with lag() and lead() over the rows of a key."),
+    (re.compile(r"\b(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*(TABLE|DATA)\b|\bDESCRIPTOR\s*\(", re.IGNORECASE), "a window as a table function",
+     "Group by window(ts, '1 hour'), window(ts, '1 hour', '10 minutes') or session_window(ts, '5 minutes')."),
+    (re.compile(r"\bWINDOW\s+(TUMBLING|HOPPING|SESSION)\b", re.IGNORECASE), "a WINDOW clause of ksqlDB",
+     "Group by window(ts, '1 hour'), window(ts, '1 hour', '10 minutes') or session_window(ts, '5 minutes')."),
+    (re.compile(r"\bCREATE\s+(OR\s+REPLACE\s+)?(SOURCE\s+)?(STREAM|TABLE)\b[^;]*\bAS\s+SELECT\b", re.IGNORECASE), "CREATE TABLE AS SELECT",
+     f"{_PUBLISHED} A query over new rows alone is a CREATE STREAMING TABLE."),
+    (re.compile(r"\bCREATE\s+(OR\s+REPLACE\s+)?(SOURCE|STREAM|CONNECTION)\b", re.IGNORECASE), "CREATE SOURCE or STREAM", _KAFKA_TABLE),
+    (re.compile(r"\bCREATE\s+(OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE), "CREATE TABLE", _KAFKA_TABLE),
+    (re.compile(r"\bCREATE\s+SINK\b", re.IGNORECASE), "CREATE SINK", _PUBLISHED),
 )  # fmt: skip
 """Clauses that Spark's parser does not know, and users of other engines write."""
 
@@ -108,6 +138,8 @@ def python_error(error: Exception, location: Location, view: str | None = None) 
     """One of Stepwell's errors that says why a definition's Python code failed."""
     if isinstance(error, AttributeError) and getattr(error, "name", None) and str(error.name).startswith("expect"):
         return expectation(location, view)
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_module(error, location, view)
     if (elsewhere := _of_another_engine(error)) is not None:
         return UnsupportedError(
             f"{elsewhere} is not in pyspark.pipelines", _ELSEWHERE[elsewhere], view=view, location=location
@@ -117,10 +149,28 @@ def python_error(error: Exception, location: Location, view: str | None = None) 
     return ProjectError(f"{type(error).__name__}: {error}", view=view, location=location)
 
 
+_MODULES = {
+    "dlt": "Write `from pyspark import pipelines as dp`: @dlt.table is @dp.table for a stream and @dp.materialized_view otherwise, @dlt.view is "
+    "@dp.temporary_view, and dlt.read(name) is spark.read.table(name).",
+    "databricks": "Write it with pyspark alone, or put the package into the Python environment of Stepwell.",
+    "dbutils": "Read settings with spark.conf.get(name), from configuration: in spark-pipeline.yml.",
+    "pyflink": "Write the query with DataFrames of Spark or in SQL.",
+}
+"""Modules of other engines, and what to write instead."""
+
+
+def _missing_module(error: ModuleNotFoundError, location: Location, view: str | None) -> ProjectError:
+    name = str(error.name).partition(".")[0]
+    if name in _MODULES:
+        return UnsupportedError(f"{name} is a module of another engine", _MODULES[name], view=view, location=location)
+    what_to_do = "Install its package in the Python environment of Stepwell, or put the module into the folder from which it is imported."
+    return ProjectError(f"there is no module {error.name}", what_to_do, view=view, location=location)
+
+
 def _of_another_engine(error: Exception) -> str | None:
     """The name of `_ELSEWHERE` that pyspark.pipelines did not know."""
     name = None
-    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", None) == "pyspark.pipelines":
+    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", None) in ("pyspark.pipelines", "dlt"):
         name = error.name
     elif isinstance(error, TypeError) and (found := _UNKNOWN_PARAMETER.match(str(error))):
         name = found[1]
@@ -160,6 +210,11 @@ _SESSION_TODAY = (
 )
 
 
+_COLLATED = re.compile(r'"string collate \w+')
+COLLATE_TODAY = (
+    "Texts are compared by their bytes (UTF8_BINARY). Compare, group and order by lower(x) or upper(x) where case does not matter, and by "
+    "rtrim(x) where blanks at the end do not."
+)
 _CLASS = re.compile(r'"class":"org\.apache\.spark\.[\w.$]*?(\w+)\$?"')
 
 
@@ -178,6 +233,8 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         found += [
             UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
         ]
+    if "Collate" in kinds or _COLLATED.search(text):
+        found.append(UnsupportedError("COLLATE is not supported", COLLATE_TODAY, view=view, location=location))
     if {"PythonUDF", "PythonUDAF"} & kinds:
         if "PythonUDAF" in kinds and _over_a_window(text):
             found.append(

@@ -24,6 +24,7 @@ from stepwell.project import refusals, stored
 from stepwell.project.auto_cdc import AutoCdcQuery, Choice, items, java_column
 from stepwell.project.elements import FlowDefinition, Kind, OutputDefinition, SqlQuery
 from stepwell.project.flow_conf import check_conf, conf_notes
+from stepwell.project.text_files import invisible
 
 _STATEMENTS = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE FLOW and SET"
 _DEFAULT_COLLATION = "UTF8_BINARY"
@@ -75,7 +76,9 @@ def read_sql(text: str, file_name: str, spark: SparkSession) -> SqlFile:
         plan = statement.plan()
         command = plan.getClass().getSimpleName()
         if command not in _READERS:
-            raise UnsupportedError(f"{command} is not a definition", f"Known are {_STATEMENTS}.", location=location)
+            raise refusals.unknown_clause(file.statement, location) or UnsupportedError(
+                f"{command} is not a definition", f"Known are {_STATEMENTS}.", location=location
+            )
         _READERS[command](plan, file, location)
     return file
 
@@ -89,7 +92,11 @@ def _syntax_error(error: PySparkException, text: str, file_name: str) -> Project
     inside = re.search(r"\(line (\d+), pos \d+\)", parts[0])
     line = text[:start].count("\n") + (int(inside[1]) if inside else 1) if start >= 0 else None
     location = Location(file_name, line)
-    return refusals.unknown_clause(statement, location) or ProjectError(refusals.first_line(error), location=location)
+    if (refused := refusals.unknown_clause(statement, location)) is not None:
+        return refused
+    hidden = invisible(statement, text[:start].count("\n") + 1) if start >= 0 else None
+    what_to_do = "" if hidden is None else f"{hidden[0].upper()}{hidden[1:]}: delete it, or write a blank."
+    return ProjectError(refusals.first_line(error), what_to_do, location=location)
 
 
 def _items(sequence: Any) -> Iterator[Any]:
@@ -156,7 +163,7 @@ def _refuse_collation(collation: str | None, name: str, location: Location) -> N
     if collation is not None and collation.upper() != _DEFAULT_COLLATION:
         raise UnsupportedError(
             f"DEFAULT COLLATION {collation} is not supported",
-            "Compare lower(x) or upper(x) where case does not matter.",
+            refusals.COLLATE_TODAY,
             view=name,
             location=location,
         )

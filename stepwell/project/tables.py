@@ -44,6 +44,7 @@ from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput, output_format
 from stepwell.project.record_columns import record_schema
+from stepwell.project.refusals import COLLATE_TODAY
 from stepwell.project.settings import Settings
 from stepwell.project.text_types import as_strings, has_limited_key, limits_of
 
@@ -251,9 +252,12 @@ def check_columns(schema: StructType, name: str, location: Location) -> None:
     for column in schema.fields:
         unsupported = _unsupported(column.dataType)
         if unsupported is not None:
+            is_collated = isinstance(unsupported, StringType)
             raise UnsupportedError(
                 f"column {column.name} has the type {unsupported.simpleString()}",
-                "Use an atomic type, a struct, an array, or a map with keys of STRING; a STRING for text of any kind.",
+                COLLATE_TODAY
+                if is_collated
+                else "Use an atomic type, a struct, an array, or a map with keys of STRING; a STRING for text of any kind.",
                 view=name,
                 location=location,
             )
@@ -450,4 +454,4 @@ class _Properties:
                 raise self.error("dead.letter.topic is set, and on.error is not dead-letter",
                                  "Add 'on.error' = 'dead-letter'.")  # fmt: skip
             return None
-        return named or f"{topic}.dead-letter"
+        return (named or "").strip() or f"{topic}.dead-letter"

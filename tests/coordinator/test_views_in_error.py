@@ -102,13 +102,13 @@ def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
 
 
 def test_people_see_each_view_and_where_the_error_is() -> None:
-    assert shown(CIRCUIT, ()) == {}
+    assert shown(CIRCUIT, (), {}) == {}
     both = (errors(MAP, rows=3), errors(COUNTS, since=2))
-    texts = shown(CIRCUIT, both)
+    texts = shown(CIRCUIT, both, {})
     assert texts == dict.fromkeys(("counts", "tens"), "view tens, step 1: It raises. (3 rows have an error.)")
-    check_answers(CIRCUIT, folded(*STORY))
+    check_answers(CIRCUIT, folded(*STORY), {})
     with pytest.raises(ViewsInError) as raised:
-        check_answers(CIRCUIT, log_of((MAP, COUNTS), *both))
+        check_answers(CIRCUIT, log_of((MAP, COUNTS), *both), {})
     text = str(raised.value)
     assert text.startswith("view tens, step 1: It raises. (3 rows have an error.) Also view counts, step 2: It raises.")
     assert "Without an answer, in Spark too: counts, tens." in text and "what changes in counts, tens is kept" in text
