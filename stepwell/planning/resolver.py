@@ -36,6 +36,7 @@ from stepwell.errors import (
     did_you_mean,
     raise_all,
 )
+from stepwell.planning.actions import Reading, without_actions
 from stepwell.planning.batch_tables import BatchTables
 from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.leaves import boundary
@@ -43,11 +44,11 @@ from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flo
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translated, with_conf
-from stepwell.project import auto_cdc
+from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
+from stepwell.project.clashes import clashes
 from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark
 from stepwell.project.elements import KIND_NAMES, FlowDefinition, OutputDefinition
-from stepwell.project.kafka_options import disagreements
 from stepwell.project.kafka_reader import kafka_reads
 from stepwell.project.loading import Project
 from stepwell.project.settings import check_time_zone
@@ -76,7 +77,8 @@ def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list
     """Like `resolve`, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the definitions
     cannot be read."""
     reads = Reads(project)
-    with quiet_spark(), kafka_reads(reads.provide):
+    reading = Reading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
+    with quiet_spark(), kafka_reads(reads.provide), without_actions(reading):
         definitions = load_definitions(project, spark)
         with active(definitions.spark), in_folder(project.root):
             return _Resolver(project, definitions, reads).run()
@@ -117,7 +119,8 @@ class _Resolver:
         sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
         sources += [table.spec for table in tables.values()]
         resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes(), tables)
-        return resolved, self.errors + disagreements(sources)
+        outputs = [view.output for view in self.views if view.output is not None]
+        return resolved, self.errors + clashes(self.project.name, sources, outputs)
 
     def _notes(self) -> dict[str, tuple[str, ...]]:
         notes = {"": self.definitions.notes}
@@ -285,7 +288,9 @@ class _Resolver:
         if output is None or output.kind == "sink":
             readable = [known.name for known in self.definitions.outputs if known.kind != "sink"]
             what = "is a sink, which cannot be read" if output else "is not defined in this project"
-            raise ProjectError(f"{name} {what}", did_you_mean(name, readable, "tables"), **place)
+            bare = name.partition(".")[2] if name.lower().startswith("live.") else None
+            advice = did_you_mean(name, readable, "tables") if bare is None else refusals.without_live(bare)
+            raise ProjectError(f"{name} {what}", advice, **place)
         if output in self.stack:
             circle = [known.name for known in self.stack[self.stack.index(output) :]] + [output.name]
             raise ProjectError(

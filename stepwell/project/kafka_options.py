@@ -299,14 +299,15 @@ def _offsets(text: str) -> dict[str, dict[str, int]] | None:
 
 
 def disagreements(sources: Sequence[SourceSpec]) -> list[ProjectError]:
-    """An error for each topic that a reader and another source begin to read at different places. A pipeline has one position in a topic."""
+    """An error for each topic that two sources begin to read at different places. A pipeline has one position in a topic."""
     errors: list[ProjectError] = []
     first: dict[str, SourceSpec] = {}
     for source in sorted(sources, key=lambda source: source.format != "record"):  # readers first
         for topic in source.topics:
             other = first.setdefault(topic, source)
-            if other.format == "record" and _start(other, topic) != _start(source, topic):
-                errors.append(disagreement(source, other, topic))
+            if _start(other, topic) != _start(source, topic):
+                view = None if source.format == "record" else source.handle
+                errors.append(disagreement(source, other, topic, view))
     return errors
 
 
