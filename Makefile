@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
-PACKAGES := stepwell coordinator engine io_kafka storage faults base
+PACKAGES := stepwell coordinator protocols engine io_kafka storage faults base
 
 WORKERS ?= 4
 TESTS ?= tests

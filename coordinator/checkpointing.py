@@ -14,7 +14,7 @@ from typing import assert_never
 import structlog
 
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
-from coordinator.layouts import completion_records, placed_of
+from coordinator.rescale.layouts import completion_records, placed_of
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from coordinator.truncation import snapshot_due, truncate
@@ -62,8 +62,8 @@ class Checkpointing:
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():
-                # Rewriting a file keeps the disk busy, so it does not come together with the cuts of a change.
-                crew.checkpoints.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))
+                # Rewriting a file keeps the disk busy, so it does not come together with the cuts of a rescale.
+                crew.checkpoints.begin_fold(may_rewrite=core.rescale.is_idle)
                 self._fold_told_at = self._monotonic()
                 self.is_folding, self._is_hurried = True, False
                 core.folding()
@@ -78,7 +78,7 @@ class Checkpointing:
             return
         folded = crew.checkpoints.folded()
         if folded is None:
-            if not self._is_hurried and (core.stopping or not core.change.is_idle(self._writer.state)):
+            if not self._is_hurried and (core.stopping or not core.rescale.is_idle):
                 self._is_hurried = True
                 crew.checkpoints.hurry()
             self._tell_of_slow_fold(crew)
@@ -107,13 +107,11 @@ class Checkpointing:
         self.is_folding = False
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
-        writer, was_changing = self._writer, self._writer.state.change is not None
-        writer.append(
-            completion_records(action.version, writer.state, writer.epoch, is_moved=core.change.is_moved(writer.state))
-        )
+        writer, was_under_way = self._writer, self._writer.state.change is not None
+        writer.append(completion_records(action.version, writer.state, writer.epoch, is_moved=core.rescale.is_moved))
         core.completed(writer.state)
         reached("checkpoint.completed")
-        if was_changing and writer.state.change is None:
+        if was_under_way and writer.state.change is None:
             reached("settle.completed")
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
             writer.append([writer.state.snapshot()])

@@ -14,7 +14,7 @@ how far a checkpoint has got in them, and what was requested.
     Freeze(version)             set every worker's changes aside as `version` (fast)           frozen
     Fold(version)               begin to fold in the background                                folding; folded when it has ended
     Complete(version, former)   write into the log that every worker has `version`             completed
-    LogChange(wanted)           write the intent of a change of the layout into the log        change_intended
+    LogRescale(wish)            write the intent of a rescale into the log                     rescale_intended
     Staff(new, step)            make workers, and connect all of them to each other            staffed
     Cut(slots, from, to)        let slots go from one worker to another                        cut
     Bury(leaving)               let workers leave                                              buried
@@ -23,7 +23,7 @@ how far a checkpoint has got in them, and what was requested.
 
 If the log has the division of step s+1, the workers run s+1 while the shell settles s. So two steps can be under way: one whose results are not
 settled, and one that was given. A boundary is **drained** if no step is under way. Whatever must not see half of a step happens at drained
-boundaries only: a checkpoint, a pause, the end of the run, and what a change of the layout does (change.py). If one of them is due, no step is
+boundaries only: a checkpoint, a pause, the end of the run, and what a rescale does (rescale/phases.py). If one of them is due, no step is
 given until those that are under way are settled.
 
 Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
@@ -40,14 +40,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import assert_never
 
 from base.fault import ExitCode, Fault
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.change import Bury, Change, ChangeAction, LogChange, Staff
+from coordinator.rescale.actions import Bury, LogRescale, RescaleAction, Staff
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
 from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
@@ -144,7 +146,7 @@ class Exit:
 
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = Divide | Give | Collect | Settle | CheckpointAction | ChangeAction | Wait | Exit
+Action = Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | Wait | Exit
 
 
 class Checkpoint(Enum):
@@ -164,15 +166,15 @@ class Core:
     settled; each is None if there is none. `new_checkpoint_id` returns an id that no checkpoint ever had.
 
     `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
-    is frozen. `change`: that of the layout. `check` states the invariants.
+    is frozen. `check` states the invariants.
 
-    `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no change of the layout is wanted or
-    under way, and runs no step whose output is not in the log. A live change that it finds needs the replay first. A cold one precedes it, and
+    `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
+    runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
     the replay is left to the next run."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
-    change: Change
+    rescale: Rescale
     available_now: bool = False
     only_layout: bool = False
     step: int = field(init=False)
@@ -212,22 +214,22 @@ class Core:
             return checkpoint
         if self.stopping:
             return self._stop_action(log)
-        change = self.change.next(log, self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
-        if change is not None:
-            return change
-        if self.only_layout and self.change.is_idle(log):
+        due = self.rescale.next(log, self._moment(log))
+        if due is not None:
+            return due
+        if self.only_layout and self.rescale.is_idle:
             self.request_stop()
             return self._stop_action(log)
         if self.paused:
-            self.change.rested()
+            self.rescale.rested()
             return Wait()
-        if self.change.holds_steps(log):
+        if self.rescale.holds_steps:
             return Wait()
         if self.step < self._given_below(log):
             return self._give(self.step, log)
         if self.only_layout or (self.available_now and self.exhausted):
-            if not self.change.is_idle(log):
-                self.change.rested()
+            if not self.rescale.is_idle:
+                self.rescale.rested()
                 return Wait()
             self.request_stop()
             return self._stop_action(log)
@@ -254,16 +256,16 @@ class Core:
         """Whether something waits for a drained boundary."""
         if self.stopping or self.paused or self.checkpoint is Checkpoint.WANTED:
             return True
-        return self.change.is_due(log, is_folding=self._is_under_way, is_replaying=self.replaying(log))
+        return self.rescale.is_due(log, self._moment(log))
 
     def is_held_up(self, log: StepLogState) -> bool:
-        """Whether the workers have no step because a change of the layout has something to do first, or holds the steps."""
-        if self.running is not None or self.change.is_idle(log):
+        """Whether the workers have no step because a rescale has something to do first, or holds the steps."""
+        if self.running is not None or self.rescale.is_idle:
             return False
-        if self.change.holds_steps(log):
-            return True
-        following = self.change.next(log, self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
-        return following is not None
+        return self.rescale.holds_steps or self.rescale.next(log, self._moment(log)) is not None
+
+    def _moment(self, log: StepLogState) -> Moment:
+        return Moment(self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
 
     @property
     def _is_under_way(self) -> bool:
@@ -283,8 +285,8 @@ class Core:
                 assert_never(self.checkpoint)
 
     def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
-        """Begins a checkpoint that is wanted. One that settles a change of the layout is wanted by itself."""
-        if self.checkpoint is Checkpoint.NONE and self.change.is_moved(log):
+        """Begins a checkpoint that is wanted. One that settles a rescale is wanted by itself."""
+        if self.checkpoint is Checkpoint.NONE and self.rescale.is_moved:
             self.checkpoint = Checkpoint.WANTED
         return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None
 
@@ -299,7 +301,7 @@ class Core:
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""
         owned = log.placed.get(self.version, log.settled_layout.placed).owned
-        return any(owned.get(worker, NO_SLOTS) != slots for worker, slots in self.change.owned.items())
+        return any(owned.get(worker, NO_SLOTS) != slots for worker, slots in self.rescale.owned.items())
 
     def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
         """Asks for the intent until the log has it. Only then may a database be frozen."""
@@ -321,10 +323,10 @@ class Core:
         return True
 
     def request_periodic_checkpoint(self, log: StepLogState) -> bool:
-        """Asks for a checkpoint because the last one was made long ago. It comes after what a change of the layout does as soon as no checkpoint
-        is under way. Where a checkpoint takes as long as the interval between two, the change would otherwise wait for ever."""
-        due = self.change.next(log, self.step, is_folding=False, is_replaying=self.replaying(log))
-        return not isinstance(due, LogChange | Staff | Bury) and self.request_checkpoint()
+        """Asks for a checkpoint because the last one was made long ago. It comes after what a rescale does as soon as no checkpoint is
+        under way. Where a checkpoint takes as long as the interval between two, the rescale would otherwise wait for ever."""
+        due = self.rescale.next(log, replace(self._moment(log), is_folding=False))
+        return not isinstance(due, LogRescale | Staff | Bury) and self.request_checkpoint()
 
     def request_pause(self) -> None:
         """No step begins after the next boundary. A stop overrides a pause."""
@@ -341,16 +343,14 @@ class Core:
 
     def nothing_to_read(self) -> None:
         self.exhausted = True
-        self.change.rested()
+        self.rescale.rested()
 
     def given(self, step: int, log: StepLogState) -> None:
         """The workers have the step."""
         assert self.running is None, self._with_story(f"step {step} is given, and step {self.running} is running")
         assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
         assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
-        assert not self.change.holds_steps(log), self._with_story(
-            f"step {step} is given while a change of the layout holds the steps"
-        )
+        assert not self.rescale.holds_steps, self._with_story(f"step {step} is given while a rescale holds the steps")
         self._report("given")
         self.running = step
 
@@ -367,7 +367,7 @@ class Core:
         self._report("settled")
         self.ran = None
         self.step += 1
-        self.change.stepped()
+        self.rescale.stepped()
 
     def frozen(self, log: StepLogState) -> None:
         assert self._made() == log.intent, self._with_story("a freeze without an intent in the log")
@@ -389,31 +389,32 @@ class Core:
         assert log.checkpoints[-1:] == (self._made(),), self._with_story(f"{self.pending} is not complete in the log")
         self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
         self.version, self.pending = self._made(), None
-        if log.change is None:
-            self.change.settled(log)
+        if log.change is None and self.rescale.is_under_way:
+            self.rescale.tell(Moved.settled, log.settled_layout.placed.births)
 
-    def change_intended(self, log: StepLogState) -> None:
-        """The intent of the change is in the log."""
-        self._report_of_change("intended")
-        self.change.intended(log)
+    def rescale_intended(self, log: StepLogState) -> None:
+        """The intent of the rescale is in the log."""
+        assert log.change is not None, self._with_story("the log has no rescale")
+        self._report_of_rescale("intended")
+        self.rescale.tell(Wanted.intended, log.change)
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
         assert self.checkpoint is Checkpoint.NONE, self._with_story("workers are made while a checkpoint is under way")
-        self._report_of_change("staffed")
-        self.change.staffed(owned)
+        self._report_of_rescale("staffed")
+        self.rescale.tell(Staffing.staffed, owned)
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
-        """Some slots have another owner. `steps_between`: see Change.cut."""
-        self._report_of_change("cut")
-        self.change.cut(owned, steps_between)
+        """Some slots have another owner. `steps_between`: see Moving.cut."""
+        self._report_of_rescale("cut")
+        self.rescale.tell(Moving.cut, owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""
-        self._report_of_change("buried")
-        self.change.buried(owned)
+        self._report_of_rescale("buried")
+        self.rescale.tell(Burying.buried, owned)
 
-    def _report_of_change(self, event: str) -> None:
+    def _report_of_rescale(self, event: str) -> None:
         assert self.drained, self._with_story(f"{event} while a step is under way")
         is_named = self.pending is not None and self.checkpoint is Checkpoint.WANTED
         assert not is_named, self._with_story(f"{event} between the intent of a checkpoint and its freeze")

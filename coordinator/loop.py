@@ -11,7 +11,7 @@ an attempt of its own, with new workers.
     inputs.py          where to read: positions, growth of topics, divisions
     stepping.py        what a division and a step do
     checkpointing.py   what a checkpoint does
-    changing.py        what a change of the layout does
+    rescale/           what a rescale does
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ import structlog
 
 from base.term import Term
 from coordinator.batch_tables import TableRows, load_tables
-from coordinator.change import Bury, Change, Cut, LogChange, Staff
-from coordinator.changing import Changing
 from coordinator.checkpointing import Checkpointing
 from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.errors import RecoveryFailed, StateLost
 from coordinator.inputs import Inputs
-from coordinator.layout_requests import ChangeRefused
 from coordinator.patterns import with_matching_topics
 from coordinator.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.refresh import rebuild
 from coordinator.requests import Requests
+from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.planner import NO_PLANNERS, Planners
+from coordinator.rescale.requests import RescaleRefused
+from coordinator.rescale.rescaling import Rescaling
 from coordinator.specification import PipelineSpec
 from coordinator.start import (
     bind_workers,
@@ -82,8 +84,10 @@ class Pipeline:
         requests: Requests,
         board: StatusBoard,
         table_rows: TableRows | None = None,
+        planners: Planners = NO_PLANNERS,
     ) -> None:
-        """`table_rows` reads the batch tables that the log does not have yet; a pipeline without tables needs none."""
+        """`table_rows` reads the batch tables that the log does not have yet; a pipeline without tables needs none. `planners`: the protocols by
+        which a rescale may go."""
         self._table_rows = table_rows
         self._spec, self._cluster, self._requests, self._board = spec, cluster, requests, board
         self._outside = spec.kafka.outside
@@ -91,7 +95,7 @@ class Pipeline:
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
-        self._changing = Changing(spec, cluster.launcher, self._writer, board)
+        self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
         self._layout_written = -1  # the number of the layout that circuit.json has
         self._only_layout = False
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
@@ -109,7 +113,7 @@ class Pipeline:
         """Runs the pipeline until it is stopped.
 
         `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
-        a refresh that an earlier run began is finished in any case. `only_layout`: make the change of the layout that `PipelineSpec.workers_now`
+        a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
         asks for, or that is under way, and return at its checkpoint, without new input. `expect_epoch`: see PipelineWriter.start.
         `claimed(epoch)` is called when the claim is committed."""
         self._only_layout = only_layout
@@ -208,8 +212,9 @@ class Pipeline:
             checkpoint_step=version.step,
             in_error=shown(self._spec.circuit, self._writer.state.errors, self._spec.column_names),
         )
-        core = Core(version, self._outside.new_id, Change(owned), inputs.ends_now, self._only_layout)
-        self._changing.begin(core, found.bound.births, found.rules)
+        rescale = Rescale.resumed(owned, self._writer.state)
+        core = Core(version, self._outside.new_id, rescale, inputs.ends_now, self._only_layout)
+        self._rescaling.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
@@ -251,7 +256,7 @@ class Pipeline:
             self._take_requests(core, crew)
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
                 checkpoint_at = monotonic()
-            self._changing.look(core, crew)
+            self._rescaling.look(core, crew)
             self._write_owner()
             action = core.next(self._writer.state)
             self._board.update(phase=self._phase(core))
@@ -263,7 +268,7 @@ class Pipeline:
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
                     is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
-                    is_asked = is_asked or not core.change.is_idle(self._writer.state)
+                    is_asked = is_asked or not core.rescale.is_idle
                     self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
@@ -274,12 +279,12 @@ class Pipeline:
                 case Collect():
                     steps.collect(action, core, crew)
                 case Settle():
-                    self._changing.stepped(*steps.settle(action, core, crew))
+                    self._rescaling.stepped(*steps.settle(action, core, crew))
                 case LogIntent() | Freeze() | Fold() | Complete():
-                    self._checkpoints.do(action, core, crew, self._changing.births)
+                    self._checkpoints.do(action, core, crew, self._rescaling.births)
                     self._show_workers(crew)
-                case LogChange() | Staff() | Cut() | Bury():
-                    self._changing.do(action, core, crew)
+                case LogRescale() | Staff() | Cut() | Bury():
+                    self._rescaling.do(action, core, crew)
                     self._show_workers(crew)
                 case _:
                     assert_never(action)
@@ -296,7 +301,7 @@ class Pipeline:
     def _phase(self, core: Core) -> str:
         if core.stopping:
             return "stopping"
-        if core.change.holds_steps(self._writer.state):
+        if core.rescale.holds_steps:
             return "changing"
         if core.replaying(self._writer.state):
             return "recovering"
@@ -305,8 +310,8 @@ class Pipeline:
     def _take_requests(self, core: Core, crew: Crew) -> None:
         for asked in self._requests.take_layout():
             try:
-                self._changing.request(asked.request, core, crew)
-            except ChangeRefused as fault:
+                self._rescaling.ask(asked.request, core, crew)
+            except RescaleRefused as fault:
                 asked.settle(fault)
             else:
                 asked.settle(None)

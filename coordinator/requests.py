@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 
-from coordinator.layout_requests import Asked, ChangeRefused, LayoutRequest
 from coordinator.questions import Questions
+from coordinator.rescale.requests import Asked, LayoutRequest, RescaleRefused
 
 
 class Requests:
@@ -30,10 +30,10 @@ class Requests:
         self._event.set()
 
     def ask_layout(self, request: LayoutRequest, seconds: float) -> None:
-        """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises ChangeRefused."""
+        """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises RescaleRefused."""
         asked = self.ask_without_waiting(request)
         if not asked.done.wait(seconds):
-            raise ChangeRefused(
+            raise RescaleRefused(
                 f"the service has not answered within {seconds:g} s: it starts or recovers.",
                 "`stepwell layout show` tells whether the change has begun.",
             )
@@ -41,11 +41,11 @@ class Requests:
             raise asked.fault
 
     def ask_without_waiting(self, request: LayoutRequest) -> Asked:
-        """As `ask_layout`, whose answer the caller does not wait for. Raises ChangeRefused if the run is over."""
+        """As `ask_layout`, whose answer the caller does not wait for. Raises RescaleRefused if the run is over."""
         asked = Asked(request)
         with self._lock:
             if self._is_over:
-                raise ChangeRefused("the service is ending.", "Start it again with `stepwell run`.")
+                raise RescaleRefused("the service is ending.", "Start it again with `stepwell run`.")
             self._layout.append(asked)
         self._event.set()
         return asked
@@ -61,7 +61,7 @@ class Requests:
         with self._lock:
             self._is_over = True
         for asked in self.take_layout():
-            asked.settle(ChangeRefused("the service has ended.", "Start it again with `stepwell run`."))
+            asked.settle(RescaleRefused("the service has ended.", "Start it again with `stepwell run`."))
         self.questions.end()
 
     def wake(self) -> None:

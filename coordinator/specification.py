@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.options import OnError, Truncate
-from coordinator.layouts import WorkersWanted
+from coordinator.rescale.layouts import WorkersWanted
 from coordinator.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy

@@ -33,10 +33,10 @@ from coordinator.errors import (
     StateLost,
     TopicChanged,
 )
-from coordinator.layouts import completion_records, first_layout, owners_by_version
 from coordinator.leaves import changed as changed_property
 from coordinator.leaves import check_leaves, leaves_of
 from coordinator.refresh import refuse_foreign_messages
+from coordinator.rescale.layouts import completion_records, first_layout, owners_by_version
 from coordinator.schemas import registered
 from coordinator.specification import PipelineSpec
 from engine.analysis.retraction import append_only_inputs

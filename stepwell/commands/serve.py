@@ -31,6 +31,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.state import StepLogState
+from protocols.planners import PLANNERS
 from stepwell.commands.common import note
 from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import StartingSpark
@@ -97,7 +98,7 @@ def _serve(
     signals.at_a_checkpoint = True
     cluster = spark_cluster(context, project.name, insecure=project.settings.stepwell.cluster_insecure)
     with check:
-        Pipeline(pipeline, cluster, requests, board, definitions.table_rows).run(
+        Pipeline(pipeline, cluster, requests, board, definitions.table_rows, PLANNERS).run(
             available_now=options.available_now,
             endpoint=server.endpoint.url,
             full_refresh=options.full_refresh,

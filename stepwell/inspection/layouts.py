@@ -18,7 +18,7 @@ COLD_BYTES_PER_S = 150e6
 
 LIVE_SLOWER_MAX = 8.3
 """How much longer a live change takes if steps follow each other without a gap: the cuts and the overlap of steps that they cost get 0.12 of the
-time (LIVE_SHARE in coordinator/cut_budget.py). If nothing is to be read, a live change is as fast as a cold one."""
+time (LIVE_SHARE in coordinator/rescale/cut_budget.py). If nothing is to be read, a live change is as fast as a cold one."""
 
 HOT_SLOWER_MAX = 6.0
 """The same of a hot change, whose copies share the cores and the disk with the steps: BENCHMARKS.md has 17 to 52 MB/s under full load."""

@@ -33,9 +33,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from base.options import WORKERS_MAX
-from coordinator.layout_requests import ChangeRefused, ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.questions import tables_of
 from coordinator.requests import Requests
+from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
@@ -68,7 +68,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class ChangeBody(BaseModel):
-    """The body of POST /layout/change: see ChangeRequest. `policy` is one that the project's settings describe."""
+    """The body of POST /layout/change: see RescaleRequest. `policy` is one that the project's settings describe."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -160,7 +160,7 @@ class ControlServer:
             return JSONResponse({"error": _told(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._settle(
-            ChangeRequest(body.workers, body.mode, policy, body.budget_bytes, body.budget_ms, body.protocol)
+            RescaleRequest(body.workers, body.mode, policy, body.budget_bytes, body.budget_ms, body.protocol)
         )
 
     async def _ask_of_change(self, request: Request) -> Response:
@@ -172,7 +172,7 @@ class ControlServer:
     async def _settle(self, asked: LayoutRequest) -> Response:
         try:
             await run_in_threadpool(self._requests.ask_layout, asked, LAYOUT_SECONDS_MAX)
-        except ChangeRefused as fault:
+        except RescaleRefused as fault:
             return JSONResponse({"error": fault.message, "what_to_do": fault.what_to_do}, 409)
         return JSONResponse(self._shown_layout())
 

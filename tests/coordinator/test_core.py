@@ -10,13 +10,13 @@ from itertools import count
 from typing import cast
 
 import pytest
+from coordinator.change import Bury, Change, Cut, LogChange, Wanted
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
-from coordinator.change import Bury, Change, Cut, LogChange, Wanted
 from coordinator.core import (
     Action,
     Checkpoint,

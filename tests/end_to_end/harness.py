@@ -43,6 +43,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.records import StepRecord
 from io_kafka.step_log.state import StepLogState
+from protocols.planners import PLANNERS
 from stepwell.lowering.driver import lower
 from stepwell.planning.batch_tables import rows_reader
 from stepwell.planning.pipeline import pipeline_spec, planned
@@ -109,7 +110,7 @@ class Running:
 
     def __init__(self, resolved: Resolved, cluster: Cluster, options: Mapping[str, Any]) -> None:
         self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
-        self.pipeline = Pipeline(resolved.spec, cluster, self.requests, self.board, resolved.table_rows)
+        self.pipeline = Pipeline(resolved.spec, cluster, self.requests, self.board, resolved.table_rows, PLANNERS)
         self.fault: BaseException | None = None
         self.options = options
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -260,7 +261,7 @@ class Playground:
         """Takes what is there, makes a checkpoint; the last status. `cluster`: Spark's tasks, or workers in threads (threads.py)."""
         cluster, board = cluster or self.tasks(resolved), board or StatusBoard(resolved.spec.name)
         try:
-            pipeline = Pipeline(resolved.spec, cluster, requests or Requests(), board, resolved.table_rows)
+            pipeline = Pipeline(resolved.spec, cluster, requests or Requests(), board, resolved.table_rows, PLANNERS)
             pipeline.run(**{"available_now": True, **options})
         finally:
             wait_for_threads(cluster)

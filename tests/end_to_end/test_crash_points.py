@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.layout_requests import ChangeRequest
 from coordinator.requests import Requests
+from coordinator.rescale.requests import RescaleRequest
 from engine.resident import worker
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from faults.points import (
@@ -198,7 +198,7 @@ def changing(resolved: Resolved, workers: int, mode: ChangeMode) -> dict[str, An
     if mode == "cold":
         return {"resolved": replace(resolved, spec=replace(resolved.spec, workers_now=workers))}
     requests = Requests()
-    requests.ask_without_waiting(ChangeRequest(workers, mode, budget_bytes=200 if mode == "live" else None))
+    requests.ask_without_waiting(RescaleRequest(workers, mode, budget_bytes=200 if mode == "live" else None))
     return {"resolved": resolved, "requests": requests}
 
 

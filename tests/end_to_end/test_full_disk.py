@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.room import NoRoom
+from coordinator.rescale.room import NoRoom
 from storage.database import Database
 from storage.errors import StorageFull
 from tests.end_to_end import sums

@@ -13,7 +13,7 @@ import pytest
 
 from base.fault import ExitCode, exit_code_of
 from coordinator.errors import DatabaseMissing
-from coordinator.room import NoRoom
+from coordinator.rescale.room import NoRoom
 from engine.resident.start_faults import NoHostFolder
 from examples.batch import batch_answer, compare
 from stepwell.errors import StepwellError

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from base.version import VersionId
-from coordinator.layout_requests import ChangeRequest, HoldRequest, TurnRequest
 from coordinator.requests import Requests
+from coordinator.rescale.requests import HoldRequest, RescaleRequest, TurnRequest
 from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
@@ -86,7 +86,7 @@ def on_call(monkeypatch: pytest.MonkeyPatch, orders: type, name: str, number: in
 
 def asked(workers: int, mode: ChangeMode = "live") -> Requests:
     requests = Requests()
-    requests.ask_without_waiting(ChangeRequest(workers, mode))
+    requests.ask_without_waiting(RescaleRequest(workers, mode))
     return requests
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from coordinator.layout_requests import ChangeRequest
 from coordinator.requests import Requests
+from coordinator.rescale.requests import RescaleRequest
 from faults.points import Crash, Order, arm
 from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
@@ -182,7 +182,7 @@ def check_whole(play: Playground, case: Case) -> int:
                 _break_off(play, resolved)
             if number and run.workers[number] != run.workers[number - 1]:
                 requests = Requests()
-                requests.ask_without_waiting(ChangeRequest(run.workers[number], "hot", budget_bytes=None))
+                requests.ask_without_waiting(RescaleRequest(run.workers[number], "hot", budget_bytes=None))
                 play.run(resolved, threads(), requests=requests)
             play.run(resolved, threads())
         story = oracle.verify(play.batch(resolved), sample=1, seed=case.seed)

@@ -16,8 +16,8 @@ from tests.sabotage.function_breakages import FUNCTIONS
 from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
-from tests.sabotage.migration_breakages import MIGRATION
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
+from tests.sabotage.protocol_breakages import MIGRATION
 from tests.sabotage.python_breakages import PYTHON
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-CHANGE, LAYOUTS, START = "coordinator/change.py", "coordinator/layouts.py", "coordinator/start.py"
+CHANGE, LAYOUTS, START = "coordinator/change.py", "coordinator/rescale/layouts.py", "coordinator/start.py"
 BINDING, SLOTS, RULES = "coordinator/binding.py", "engine/resident/slots.py", "io_kafka/step_log/layout_rules.py"
-TEST_CHANGE, TEST_LAYOUTS = "tests/coordinator/test_change.py", "tests/coordinator/test_layouts.py"
+TEST_CHANGE, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/rescale/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
-ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/cut_budget.py"
+ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/rescale/cut_budget.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
-CUT, DATABASE, PROGRESS = "engine/run/cut.py", "storage/database.py", "coordinator/change_progress.py"
-TEST_LAYOUT, TEST_ROOM = "tests/engine/test_layout.py", "tests/coordinator/test_room.py"
+CUT, DATABASE, PROGRESS = "engine/run/cut.py", "storage/database.py", "coordinator/rescale/progress.py"
+TEST_LAYOUT, TEST_ROOM = "tests/engine/test_layout.py", "tests/coordinator/rescale/test_room.py"
 TEST_VIEWS, TEST_CORE = "tests/end_to_end/test_views_in_a_change.py", "tests/coordinator/test_core.py"
-TEST_PROGRESS = "tests/coordinator/test_change_progress.py"
+TEST_PROGRESS = "tests/coordinator/rescale/test_progress.py"
 TEST_LOG = "tests/io_kafka/test_step_log.py"
 ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded", "6 two versions"
 
@@ -27,7 +27,7 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "coordinator/changing.py",
+                "coordinator/rescale/rescaling.py",
                 "        core.change.refuse()\n        self._wanted = None\n        self._stop_recruiting(crew, why)\n",
                 "        self._wanted = None\n        self._stop_recruiting(crew, why)\n",
             ),
@@ -120,7 +120,9 @@ LAYOUT = (
         "The bound of a cut is that of a service that has run no step.",
         BOUNDED,
         (Edit(BUDGET, "        self._step_ms.append(took_ms)\n", "        pass\n"),),
-        ("tests/coordinator/test_cut_budget.py::test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before",),
+        (
+            "tests/coordinator/rescale/test_cut_budget.py::test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before",
+        ),
     ),
     Breakage(
         "copies-seen-before-the-cut",
@@ -248,7 +250,7 @@ LAYOUT = (
         BOUNDED,
         (Edit(BUDGET, "math.ceil((cuts_ms + write_ms) / ", "math.ceil(cuts_ms / "),),
         (
-            "tests/coordinator/test_cut_budget.py::test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time",
+            "tests/coordinator/rescale/test_cut_budget.py::test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time",
         ),
     ),
     Breakage(
@@ -484,7 +486,13 @@ LAYOUT = (
         "change-without-room",
         "A change begins although the disk of a destination has too little room.",
         BOUNDED,
-        (Edit("coordinator/room.py", "        if moved > free[host]:\n", "        if free[host] < 0 < moved:\n"),),
+        (
+            Edit(
+                "coordinator/rescale/room.py",
+                "        if moved > free[host]:\n",
+                "        if free[host] < 0 < moved:\n",
+            ),
+        ),
         (f"{TEST_ROOM}::test_a_change_without_room_on_one_of_its_hosts_is_refused_with_the_numbers",),
     ),
     Breakage(
@@ -493,12 +501,12 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "coordinator/change_view.py",
+                "coordinator/rescale/view.py",
                 "        if self._blocked_since is None:\n            self._blocked_since = self._monotonic()\n\n    def look",
                 "        self._blocked_since = None\n\n    def look",
             ),
         ),
-        ("tests/coordinator/test_change_view.py::test_a_pause_begins_with_the_first_action_of_the_change",),
+        ("tests/coordinator/rescale/test_view.py::test_a_pause_begins_with_the_first_action_of_the_change",),
     ),
     Breakage(
         "hosts-of-new-workers-not-looked-at",
@@ -506,7 +514,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/changing.py",
+                "coordinator/rescale/rescaling.py",
                 "            if change.is_recruited:\n",
                 "            if change.is_moved(state):\n",
             ),
@@ -519,7 +527,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/room.py",
+                "coordinator/rescale/room.py",
                 "needed[host_of[destination]] = needed.get(host_of[destination], 0) + moved",
                 "needed[host_of[destination]] = max(needed.get(host_of[destination], 0), moved)",
             ),

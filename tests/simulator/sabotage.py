@@ -21,8 +21,12 @@ from confluent_kafka import KafkaException
 from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
-from coordinator import binding, change, changing, checkpointing, core, inputs, loop, positions, start, stepping
+from coordinator import binding, checkpointing, core, inputs, loop, positions, start, stepping
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
+from coordinator.rescale import rescaling
+from coordinator.rescale.actions import Bury, Cut
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import Burying, Idle, Moment, Staffing
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.crew.checkpoints import CrewCheckpoints
@@ -782,14 +786,14 @@ def cut_while_a_step_is_under_way() -> Iterator[None]:
 
     def under_way(self: Core, log: Any) -> Action:
         if self.running is None and self.checkpoint is core.Checkpoint.NONE:
-            due = self.change.next(log, self.step, is_folding=False, is_replaying=self.replaying(log))
-            if isinstance(due, change.Cut):
+            due = self.rescale.next(log, self._moment(log))
+            if isinstance(due, Cut):
                 return due
         return real(self, log)
 
     with (
         broken(core.Core, "_under_way", under_way),
-        broken(core.Core, "_report_of_change", lambda self, event: None),
+        broken(core.Core, "_report_of_rescale", lambda self, event: None),
     ):
         yield
 
@@ -799,22 +803,22 @@ def cut_between_intent_and_freeze() -> Iterator[None]:
     real = core.Core._checkpoint_action
 
     def checkpoint_action(self: Core, log: Any) -> Any:
-        if log.intent == self.pending is not None and not self.change.is_idle(log):
-            due = self.change.next(log, self.step, is_folding=True, is_replaying=self.replaying(log))
-            if isinstance(due, change.Cut):
+        if log.intent == self.pending is not None and not self.rescale.is_idle:
+            due = self.rescale.next(log, self._moment(log))
+            if isinstance(due, Cut):
                 return due
         return real(self, log)
 
     with (
         broken(core.Core, "_checkpoint_action", checkpoint_action),
-        broken(core.Core, "_report_of_change", lambda self, event: None),
+        broken(core.Core, "_report_of_rescale", lambda self, event: None),
     ):
         yield
 
 
 @contextmanager
 def worker_made_at_version_0() -> Iterator[None]:
-    with broken(changing, "NewDatabase", lambda owned, base: messages.NewDatabase(owned, EMPTY)):
+    with broken(rescaling, "NewDatabase", lambda owned, base: messages.NewDatabase(owned, EMPTY)):
         yield
 
 
@@ -827,14 +831,14 @@ def worker_that_does_not_enter() -> Iterator[None]:
 
 @contextmanager
 def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
-    real = change.Change.next
+    real = Rescale.next
 
-    def following(self: Any, log: Any, step: int, *, is_folding: bool, is_replaying: bool) -> Any:
-        return real(self, log, step, is_folding=False, is_replaying=is_replaying)
+    def following(self: Any, log: Any, moment: Moment) -> Any:
+        return real(self, log, replace(moment, is_folding=False))
 
     with (
-        broken(change.Change, "next", following),
-        broken(core.Core, "staffed", lambda self, owned: self.change.staffed(owned)),
+        broken(Rescale, "next", following),
+        broken(core.Core, "staffed", lambda self, owned: self.rescale.tell(Staffing.staffed, owned)),
     ):
         yield
 
@@ -842,16 +846,19 @@ def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
 @contextmanager
 def workers_leave_before_the_change_is_settled() -> Iterator[None]:
     """As soon as they own nothing, and a crash may still go back to a version in which they do."""
-    real = change.Change.next
+    real = Rescale.next
 
-    def following(self: Any, log: Any, step: int, *, is_folding: bool, is_replaying: bool) -> Any:
-        if log.target is not None and not is_folding and not self.new(log):
+    def following(self: Any, log: Any, moment: Moment) -> Any:
+        if log.target is not None and not moment.is_folding and not isinstance(self.phase, Staffing):
             idle = tuple(w for w, own in self.owned.items() if own == NO_SLOTS and w not in log.target.members)
             if idle:
-                return change.Bury(idle)
-        return real(self, log, step, is_folding=is_folding, is_replaying=is_replaying)
+                return Bury(idle)
+        return real(self, log, moment)
 
-    with broken(change.Change, "next", following):
+    def buried(self: Any, owned: Any) -> None:
+        self.rescale.phase = replace(self.rescale.phase, owned=owned)
+
+    with broken(Rescale, "next", following), broken(core.Core, "buried", buried):
         yield
 
 
@@ -885,9 +892,9 @@ def recovery_with_the_owners_of_the_target() -> Iterator[None]:
 
 @contextmanager
 def change_without_a_checkpoint_of_its_own() -> Iterator[None]:
-    """Nothing asks for the checkpoint that settles a change."""
-    real = change.Change.is_moved
-    with broken(change.Change, "is_moved", lambda self, log: False if _asked_by_core() else real(self, log)):
+    """Nothing asks for the checkpoint that settles a rescale."""
+    real: Any = Rescale.is_moved
+    with broken(Rescale, "is_moved", property(lambda self: False if _asked_by_core() else real.fget(self))):
         yield
 
 
@@ -897,13 +904,13 @@ def _asked_by_core() -> bool:
 
 @contextmanager
 def change_settled_by_a_checkpoint_of_before() -> Iterator[None]:
-    """After a turn back, a checkpoint that was frozen before slots moved on is taken for the end of the change."""
+    """After a turn back, a checkpoint that was frozen before slots moved on is taken for the end of the rescale."""
     real = checkpointing.completion_records
 
     def records(version: Any, state: Any, epoch: int, *, is_moved: bool) -> Any:
         return real(version, state, epoch, is_moved=True)
 
-    with broken(checkpointing, "completion_records", records), broken(change.Change, "check", lambda self, log: None):
+    with broken(checkpointing, "completion_records", records), broken(Rescale, "check", lambda self, log: None):
         yield
 
 
@@ -916,7 +923,7 @@ def databases_of_a_newer_run_removed() -> Iterator[None]:
 
 @contextmanager
 def checkpoint_with_the_owners_of_the_layout() -> Iterator[None]:
-    """It records who owned what before the change."""
+    """It records who owned what before the rescale."""
     with broken(checkpointing, "placed_of", lambda placement, births, state: state.layout.placed):
         yield
 

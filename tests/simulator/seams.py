@@ -23,7 +23,7 @@ import tenacity.wait
 
 from base.slots import SlotSet
 from base.term import Term
-from coordinator import changing, copying, cut_budget
+from coordinator.rescale import copying, cut_budget, preparing
 from engine.resident import copies, crew, entry, folds, mesh, registration, slots
 from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
@@ -99,7 +99,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
 
     - the operators: they are not simulated (tasks), nor is how traces are cut (cut), nor is Arrow between two workers (mesh), nor
     confluent_kafka's class of messages (consumed);
-    - how much one cut may move, and how often a file is looked at (slots, changing, folds): a state has a dozen records;
+    - how much one cut may move, and how often a file is looked at (slots, preparing, folds): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
     - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
@@ -127,7 +127,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (staging, {"moves": circuit.Moves}),
         (slots, {"FRAME_BYTES_MIN": 1}),
         (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
-        (changing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
+        (preparing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
         (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.errors import DatabaseMissing
-from coordinator.layout_requests import ChangeRequest
+from coordinator.rescale.requests import RescaleRequest
 from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, POINTS
 from io_kafka.clients.transactions import Fenced
@@ -58,7 +58,7 @@ class Script(World):
 
     def ask_hot_change(self, run: Process, workers: int) -> None:
         """Asked for when its first step is complete, as by a user."""
-        request = ChangeRequest(workers, "hot")
+        request = RescaleRequest(workers, "hot")
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
 
     def mark_all(self) -> None:

@@ -72,7 +72,7 @@ HAPPENS = {
     "more tasks than workers": 280,
     "two hosts hold a database of one number": 300,
     "ended by DatabaseMissing": 12,
-    "asked: ChangeRequest": 600,
+    "asked: RescaleRequest": 600,
     "asked: TurnRequest": 120,
     "asked: HoldRequest": 120,
     "ended by NoSlots": 20,

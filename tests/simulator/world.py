@@ -15,9 +15,9 @@ from pathlib import Path
 from base.slots import SlotSet
 from base.term import Term
 from coordinator.errors import DatabaseMissing, RecoveryFailed
-from coordinator.layout_requests import ChangeRequest, HoldRequest, LayoutRequest, TurnRequest
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
+from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRequest, TurnRequest
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.status import StatusBoard
 from coordinator.views_in_error import ViewsInError
@@ -31,6 +31,7 @@ from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
 from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+from protocols.planners import PLANNERS
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction
@@ -311,7 +312,9 @@ class World:
 
         try:
             cluster = Cluster(SimLauncher(self), self.network.transport)
-            pipeline = Pipeline(self._spec(workers_now), cluster, requests, StatusBoard(process.name))
+            pipeline = Pipeline(
+                self._spec(workers_now), cluster, requests, StatusBoard(process.name), planners=PLANNERS
+            )
             pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
             self.ended[process] = None
             self.tell("ended")
@@ -447,7 +450,7 @@ class World:
                 protocol = self.rng.choice(("damion", "icadd"))
             budget_bytes = self.rng.choice(BUDGETS) if mode == "live" else None
             policy = self.rng.choice(POLICIES)
-            request: LayoutRequest = ChangeRequest(
+            request: LayoutRequest = RescaleRequest(
                 self.rng.choice(SIZES), mode, policy, budget_bytes=budget_bytes, protocol=protocol
             )
             if self.oracle.changing:

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from coordinator.layout_requests import Asked, ChangeRefused, ChangeRequest, HoldRequest, TurnRequest
 from coordinator.requests import Requests
+from coordinator.rescale.requests import Asked, HoldRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from io_kafka.step_log.records import Claim, Record
@@ -66,7 +66,7 @@ def moving(number: int, workers: int, **changes: Any) -> dict[str, Any]:
 class Loop:
     """Plays the loop of a service: `answer` is called for each request, and its result is refused or, if None, accepted."""
 
-    def __init__(self, folder: Path, answer: Callable[[Loop, Any], ChangeRefused | None]) -> None:
+    def __init__(self, folder: Path, answer: Callable[[Loop, Any], RescaleRefused | None]) -> None:
         self.requests, self.board, self.seen = Requests(), StatusBoard("test"), list[Any]()
         self.server = ControlServer(self.requests, self.board, 0, {"fixed": Fixed(8), "dynamic": Dynamic(0.5)})
         self._folder, self._answer, self._over = folder, answer, threading.Event()
@@ -98,7 +98,7 @@ class Loop:
         self.server.close()
 
 
-Answer = Callable[[Loop, Any], ChangeRefused | None]
+Answer = Callable[[Loop, Any], RescaleRefused | None]
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
 
         full = {"workers": 3, "mode": "cold", "policy": "dynamic", "budget_bytes": 4000, "budget_ms": 20}
         assert post("change", workers=3).status_code == post("change", **full).status_code == 200
-        assert loop.seen == [ChangeRequest(3, "live"), ChangeRequest(3, "cold", Dynamic(0.5), 4000, 20.0)]
+        assert loop.seen == [RescaleRequest(3, "live"), RescaleRequest(3, "cold", Dynamic(0.5), 4000, 20.0)]
         wrong = (
             {},
             {"workers": 0},
@@ -164,7 +164,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
 
 
 def test_the_endpoint_gives_the_reason_of_a_refusal(line: CommandLine) -> None:
-    with playing(line, lambda loop, asked: ChangeRefused("Spark has 2 task slots.", "Ask for fewer.")) as loop:
+    with playing(line, lambda loop, asked: RescaleRefused("Spark has 2 task slots.", "Ask for fewer.")) as loop:
         headers = {"Authorization": f"Bearer {loop.server.endpoint.token}"}
         answer = httpx.post(
             f"{loop.server.endpoint.url}/layout/change", json={"workers": 3}, headers=headers, trust_env=False
@@ -185,7 +185,7 @@ def test_a_change_is_followed_until_it_is_settled(line: CommandLine) -> None:
         words = ("--budget", "4m,20ms", "--dynamic", "--protocol", "icadd", "--json")
         ended = line.here("layout", "change", "--workers", "3", *words)
         assert ended.code == 0 and [member["slots"] for member in ended.json["members"]] == [*THIRDS.values()]
-        assert loop.seen == [ChangeRequest(3, "live", Dynamic(0.5), 4 << 20, 20.0, "icadd")]
+        assert loop.seen == [RescaleRequest(3, "live", Dynamic(0.5), 4 << 20, 20.0, "icadd")]
         told = line.here("layout", "show")
         assert "layout 1 (changed): 8 shards, fixed policy" in told.out and "here" in told.out and "33.3 %" in told.out
 

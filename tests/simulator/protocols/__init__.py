@@ -1,4 +1,4 @@
-"""Damion's protocol (coordinator/migration/damion.py) over channels that a seed delays.
+"""Damion's protocol (protocols/damion.py) over channels that a seed delays.
 
 region.py       the shells of the machines, and the channels between them
 world.py        one seed: who sends what, which channel goes on, which change comes

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
-from coordinator.migration.assignment import Assignment
-from coordinator.migration.damion import Distributor, Operator
-from coordinator.migration.damion_messages import (
+from protocols.assignment import Assignment
+from protocols.damion import Distributor, Operator
+from protocols.damion_messages import (
     Begin,
     Drop,
     Final,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.migration.assignment import Assignment, Change, Naming
-from coordinator.migration.keys import HASH_END, Explicit, Interval, Keys, is_within
+from protocols.assignment import Assignment, Change, Naming
+from protocols.keys import HASH_END, Explicit, Interval, Keys, is_within
 
 SMALL_END = 24
 SMALL = range(SMALL_END)

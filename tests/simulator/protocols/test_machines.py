@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.migration.assignment import Assignment, Change, Naming
-from coordinator.migration.damion import Distributor, Operator
-from coordinator.migration.damion_messages import (
+from protocols.assignment import Assignment, Change, Naming
+from protocols.damion import Distributor, Operator
+from protocols.damion_messages import (
     Begin,
     Drop,
     Final,
@@ -27,7 +27,7 @@ from coordinator.migration.damion_messages import (
     Shutdown,
     State,
 )
-from coordinator.migration.keys import HASH_END, NO_KEYS, Explicit, Interval
+from protocols.keys import HASH_END, NO_KEYS, Explicit, Interval
 
 OLD = Assignment((0, 100), ("y", "z"))
 NEW = Assignment((0,), ("y",))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from coordinator.migration.assignment import Naming
+from protocols.assignment import Naming
 from tests.simulator.protocols.uncorrected import UNCORRECTED
 from tests.simulator.protocols.world import Failure, Region, World, failure_of
 

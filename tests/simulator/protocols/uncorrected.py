@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.migration.assignment import Change
-from coordinator.migration.damion import Distributor, Operator
-from coordinator.migration.damion_messages import (
+from protocols.assignment import Change
+from protocols.damion import Distributor, Operator
+from protocols.damion_messages import (
     Installed,
     Instruction,
     Part,
@@ -19,7 +19,7 @@ from coordinator.migration.damion_messages import (
     Send,
     State,
 )
-from coordinator.migration.keys import NO_KEYS, Explicit, Keys
+from protocols.keys import NO_KEYS, Explicit, Keys
 from tests.simulator.protocols.region import Rules
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from coordinator.migration.assignment import Assignment, Change, Naming
-from coordinator.migration.damion_messages import Begin, Input, Message
-from coordinator.migration.keys import HASH_END
+from protocols.assignment import Assignment, Change, Naming
+from protocols.damion_messages import Begin, Input, Message
+from protocols.keys import HASH_END
 from tests.simulator.protocols.oracle import Oracle, Slot
 from tests.simulator.protocols.region import DistributorShell, OperatorShell, Rules, Shell
 

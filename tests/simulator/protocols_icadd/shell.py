@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.migration.icadd import Region
-from coordinator.migration.icadd_messages import (
+from protocols.icadd import Region
+from protocols.icadd_messages import (
     Change,
     Drop,
     Hold,
@@ -27,7 +27,7 @@ from coordinator.migration.icadd_messages import (
     Send,
     Tell,
 )
-from coordinator.migration.icadd_operator import Operator
+from protocols.icadd_operator import Operator
 from tests.simulator.protocols_icadd.oracle import Oracle, State
 
 STORY_EVENTS_MAX = 40

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.migration.icadd import KEYS_HELD_MAX, Region
-from coordinator.migration.icadd_messages import (
+from protocols.icadd import KEYS_HELD_MAX, Region
+from protocols.icadd_messages import (
     Acquire,
     Change,
     Collect,
@@ -24,7 +24,7 @@ from coordinator.migration.icadd_messages import (
     Reply,
     Take,
 )
-from coordinator.migration.icadd_operator import Operator
+from protocols.icadd_operator import Operator
 from tests.simulator.protocols_icadd import uncorrected
 from tests.simulator.protocols_icadd.shell import AnswersOf, Channel, LaneOf, Peers, Shell
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.migration.icadd import Region
+from protocols.icadd import Region
 from tests.simulator.protocols_icadd import uncorrected
 from tests.simulator.protocols_icadd.world import first_failure
 

@@ -6,8 +6,8 @@ operators break what must hold behind several lanes."""
 
 from __future__ import annotations
 
-from coordinator.migration.icadd import Collection, Phase, Region
-from coordinator.migration.icadd_messages import (
+from protocols.icadd import Collection, Phase, Region
+from protocols.icadd_messages import (
     Acquire,
     Answer,
     Change,
@@ -18,7 +18,7 @@ from coordinator.migration.icadd_messages import (
     Routed,
     Worker,
 )
-from coordinator.migration.icadd_operator import Operator
+from protocols.icadd_operator import Operator
 
 
 class WithoutEcho(Region):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from coordinator.migration.icadd import Region
-from coordinator.migration.icadd_messages import Change
-from coordinator.migration.icadd_operator import Operator
+from protocols.icadd import Region
+from protocols.icadd_messages import Change
+from protocols.icadd_operator import Operator
 from tests.simulator.protocols_icadd.shell import Channel, Shell
 
 WORKERS_MIN, WORKERS_MAX = 2, 5

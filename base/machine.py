@@ -1,0 +1,57 @@
+"""State machines whose phases are values.
+
+A machine is in one **phase** of a closed union of frozen dataclasses. A phase owns what is known in it alone, and its methods are the
+**events** that may happen in it. Each gives the next phase:
+
+    @dataclass(frozen=True)
+    class Staffing:
+        missing: tuple[int, ...]
+
+        def staffed(self, owned: Owned) -> Weighing | Moved: ...
+
+So what belonged to a phase is gone when the phase is over, unless an event hands it on, and no field has to be reset. An event that the
+present phase does not know is a mistake of ours: `Machine.tell` raises InvalidTransition with the events that led there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+EVENTS_REMEMBERED = 16
+"""How many past events the text of an invalid transition lists. A whole rescale has about ten kinds of them."""
+
+Phase = TypeVar("Phase")
+Arguments = ParamSpec("Arguments")
+
+
+class InvalidTransition(AssertionError):
+    """An event that cannot happen in the present phase."""
+
+
+class Machine(Generic[Phase]):
+    """`phase`: the present one. `story`: the last changes of the phase, the oldest first."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.phase = phase
+        self.story: deque[str] = deque(maxlen=EVENTS_REMEMBERED)
+
+    def tell(
+        self,
+        event: Callable[Concatenate[Any, Arguments], object],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> None:
+        """Something has happened. `event`: the method of any phase that knows it, as in `tell(Staffing.staffed, owned)`; that of the
+        present phase is called. Raises InvalidTransition."""
+        name = event.__name__
+        before = type(self.phase).__name__
+        known = getattr(self.phase, name, None)
+        if known is None:
+            raise InvalidTransition(self.with_story(f"{name!r} cannot happen in the phase {before}"))
+        self.phase = known(*args, **kwargs)
+        self.story.append(f"{before}.{name} -> {type(self.phase).__name__}")
+
+    def with_story(self, mistake: str) -> str:
+        """The text of a mistake, with what led there."""
+        return f"{mistake}; before: {', '.join(self.story) or 'nothing'}"

@@ -1,0 +1,55 @@
+"""What the machine of a rescale asks the shell for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from base.slots import SlotSet
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, Target
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A rescale that is asked for and that the log does not have yet. See LayoutIntent."""
+
+    mode: ChangeMode
+    target: Target
+    asked: int | None
+    budget_bytes: int | None = None
+    budget_ms: float | None = None
+    protocol: CutProtocol = "batches"
+
+
+@dataclass(frozen=True)
+class LogRescale:
+    """Write the intent of the rescale into the log."""
+
+    wish: Wish
+
+
+@dataclass(frozen=True)
+class Staff:
+    """Make the workers that are new, so that they stand before `step`, and connect all workers to each other."""
+
+    new: tuple[int, ...]
+    step: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Let some of these slots, the first ones, go from one worker to the other; all of them if `is_whole`."""
+
+    slots: SlotSet
+    source: int
+    destination: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Bury:
+    """Let these workers, which own nothing and belong to no version that is needed, leave."""
+
+    leaving: tuple[int, ...]
+
+
+RescaleAction = LogRescale | Staff | Cut | Bury

@@ -1,0 +1,84 @@
+"""How many bytes one cut of slots may move, and how many steps come between two cuts: functions of what steps and cuts have taken so far.
+
+A cut costs a live service more than its own time. Before it, the workers have no step while the output of the last one is written, which
+they otherwise have. So few large cuts cost less than many small ones, and their share of the time is bounded by the steps between them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from io_kafka.step_log.layout_records import LayoutIntent
+
+COLD_CUT_BYTES = 64 << 20
+"""Of one cut while no step runs. Destination and source hold them in memory."""
+
+HOT_CUT_BYTES = 1 << 40
+"""Of one cut of a hot rescale, whose state was copied before: everything. What is new since has to fit into memory."""
+
+LIVE_CUT_BYTES_MIN = 256 << 10
+"""Of one cut between two steps, whatever the steps take: less would make a rescale endless."""
+
+LIVE_CUT_SHARE = 0.3
+"""The part of a step's time that one cut may take. The step that follows it ends later by that and by the overlap that was lost. With 0.4
+the 99th percentile of a step during a rescale was 1.33 and 1.42 times that before it; 1.5 is the most that it may be."""
+
+LIVE_SHARE = 0.12
+"""The part of the time of a service that is always busy that all cuts of a rescale may take, with the overlap that they cost."""
+
+STEPS_BETWEEN_MAX = 1000
+"""Between two cuts. A rescale is to go on even if nearly the whole of a step is its write, which says little of what a cut costs then."""
+
+STEPS_REMEMBERED = 50
+"""Whose medians are the time of a step and that of its write."""
+
+STEP_MS_FIRST = 100.0
+"""The time of a step before one was run."""
+
+BYTES_PER_MS_FIRST = 50_000.0
+"""The rate of cuts before one was measured, which is below what a slow disk reaches."""
+
+RATE_WEIGHT = 0.25
+"""Of the last cut in the rate, against all before it, if it was faster. If it was slower it counts alone, because one cut that takes too
+long is worse than several that are too short. With 0.5 the forecast grew so fast that some cuts took four times what they should."""
+
+
+class CutBudget:
+    """Outlives a rescale and a recovery, because the disks and the steps stay what they are."""
+
+    def __init__(self) -> None:
+        self._step_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
+        self._write_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
+        self._bytes_per_ms = BYTES_PER_MS_FIRST
+
+    def stepped(self, took_ms: float, write_ms: float) -> None:
+        """A step has taken so long, from its division to the end of the write of its output; and that write alone."""
+        self._step_ms.append(took_ms)
+        self._write_ms.append(write_ms)
+
+    def moved(self, moved_bytes: int, took_ms: float) -> None:
+        """A cut has taken so long. A small one says more of messages than of bytes, so it does not count."""
+        if moved_bytes >= LIVE_CUT_BYTES_MIN:
+            rate = moved_bytes / max(took_ms, 0.1)
+            self._bytes_per_ms = min(rate, self._bytes_per_ms + RATE_WEIGHT * (rate - self._bytes_per_ms))
+
+    def bytes_max(self, intent: LayoutIntent) -> int:
+        """The bound of the next cut of this rescale."""
+        if intent.mode != "live":
+            return COLD_CUT_BYTES if intent.mode == "cold" else HOT_CUT_BYTES
+        added_ms = LIVE_CUT_SHARE * self._step_median_ms if intent.budget_ms is None else intent.budget_ms
+        timed = max(LIVE_CUT_BYTES_MIN, int(self._bytes_per_ms * added_ms))
+        return timed if intent.budget_bytes is None else min(timed, intent.budget_bytes)
+
+    def steps_between(self, cuts_ms: float) -> int:
+        """How many steps come before the next cut, if the cuts at one boundary have taken `cuts_ms` together. Then they and the write that
+        no step overlapped take at most LIVE_SHARE of the time of a busy service."""
+        write_ms = statistics.median(self._write_ms or [0.0])
+        alone_ms = max(self._step_median_ms - write_ms, 0.1)  # the rest of a step overlaps the one after it
+        share = LIVE_SHARE / (1 - LIVE_SHARE)
+        return min(STEPS_BETWEEN_MAX, max(1, math.ceil((cuts_ms + write_ms) / (share * alone_ms))))
+
+    @property
+    def _step_median_ms(self) -> float:
+        return statistics.median(self._step_ms or [STEP_MS_FIRST])

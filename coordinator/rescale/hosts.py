@@ -1,0 +1,48 @@
+"""The hosts of a rescale: which tasks become the new workers, and whether their hosts have room for what moves there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from base.slots import SlotSet
+from coordinator.rescale.room import NoRoom, needed_bytes, why_no_room
+from coordinator.rescale.ways import moves
+from engine.resident.crew import Crew
+from io_kafka.step_log.layout_records import Target
+from storage.host_folder import StatePlace
+
+
+def tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:
+    """A task for each new worker, on the hosts that have the fewest. There is a candidate for each."""
+    busy = Counter(member.folder_name for member in crew.members.values())
+    chosen: dict[int, int] = {}
+    left = list(crew.recruiting.candidates)
+    for number in new:
+        task = min(left, key=lambda task: (busy[task.registered.folder_name], task.serial))
+        left.remove(task)
+        busy[task.registered.folder_name] += 1
+        chosen[number] = task.serial
+    return chosen
+
+
+def why_no_room_for(target: Target, owned: Mapping[int, SlotSet], crew: Crew, place: StatePlace) -> NoRoom | None:
+    """Of the hosts that are known by now: before there are tasks for new workers, their hosts are not, unless there is one host. `owned`:
+    the slots of the workers now."""
+    rooms = crew.rooms
+    host_of = {number: room.host for number, room in rooms.items()}
+    free = {room.host: room.free_bytes for room in rooms.values()}
+    names = {member.folder_name: f"host {member.host}" for member in crew.members.values()}
+    new = [number for number in target.members if number not in host_of]
+    if not place.on_cluster:
+        (host,) = free
+        host_of |= dict.fromkeys(new, host)
+        free[host] = place.here.free_bytes()  # now, and not at the last checkpoint
+    elif len(crew.recruiting.candidates) >= len(new):
+        tasks = {task.serial: task.registered for task in crew.recruiting.candidates}
+        for number, serial in tasks_for(new, crew).items():
+            host_of[number] = tasks[serial].folder_name
+            free[tasks[serial].folder_name] = tasks[serial].free_bytes
+            names[tasks[serial].folder_name] = f"host {tasks[serial].host}"
+    ways = {ends: slots for ends, slots in moves(owned, target.owned).items() if ends[1] in host_of}
+    return why_no_room(needed_bytes(ways, owned, rooms, host_of), free, names)

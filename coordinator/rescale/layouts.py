@@ -1,0 +1,192 @@
+"""Layouts in the step log: from records to the values that the engine has for them, and back; and what a start does about the number of
+workers.
+
+A start acts on a number of workers that the command names. On the number in the project's settings it acts only if that differs from the
+one that was acted on last (`LayoutRecord.asked`). Otherwise a setting that nobody has touched would undo a rescale that was made by
+command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import assert_never
+
+from base.slots import SLOTS, SlotSet, owning
+from base.version import EMPTY, VersionId
+from coordinator.errors import WorkersUnknown
+from engine.model.layout import Dynamic, Fixed, Layout, Policy
+from engine.model.placement import Placement
+from io_kafka.step_log.layout_records import (
+    DynamicPart,
+    FixedPart,
+    LayoutRecord,
+    Outcome,
+    Placed,
+    PolicyPart,
+    Target,
+    ranges_of,
+)
+from io_kafka.step_log.records import CheckpointComplete, Record
+from io_kafka.step_log.state import StepLogState
+from storage.identity import FIRST_BIRTH
+
+
+@dataclass(frozen=True)
+class WorkersWanted:
+    """How many workers somebody wants. `now`: named by the command that starts the run. `setting`: in the project's settings. `default`: of
+    a new state; None if there is no such default. `policy`: of a new state."""
+
+    now: int | None
+    setting: int | None
+    default: int | None
+    policy: Policy
+
+
+def first_layout(wanted: WorkersWanted, epoch: int) -> LayoutRecord:
+    """The layout of a new state. Raises WorkersUnknown."""
+    workers = next((n for n in (wanted.now, wanted.setting, wanted.default) if n is not None), None)
+    if workers is None:
+        raise WorkersUnknown(
+            "the number of workers of a new pipeline on a cluster must be set: the driver's cores say nothing about the executors'.",
+            "Set stepwell.workers, or run with --workers N. Each worker needs one task slot.",
+        )
+    layout = Layout.first(wanted.policy, workers)
+    births = dict.fromkeys(layout.members, FIRST_BIRTH)
+    return record_of(layout, births, epoch=epoch, asked=wanted.setting, outcome="first")
+
+
+def workers_to_have(wanted: WorkersWanted, state: StepLogState) -> int | None:
+    """The number of workers to which a start has to bring the layout, or the rescale that is under way; None if it has not to."""
+    layout = state.settled_layout
+    asked = layout.asked if state.change is None else state.change.asked
+    heading_for = len(layout.placed.members if state.target is None else state.target.members)
+    for number, is_new in ((wanted.now, True), (wanted.setting, wanted.setting != asked)):
+        if number is not None and is_new:
+            return None if number == heading_for else number
+    return None
+
+
+def is_as(record: LayoutRecord, layout: Layout) -> bool:
+    """Whether the recorded layout has the members, the owners and the policy of this one. Its number and its births do not matter."""
+    target = target_of(layout)
+    has = (record.placed.ranges, tuple(record.placed.births), record.policy)
+    return has == (target.ranges, target.members, target.policy)
+
+
+def record_of(
+    layout: Layout, births: Mapping[int, str], *, epoch: int, asked: int | None, outcome: Outcome
+) -> LayoutRecord:
+    """The record of a layout all of whose members are born."""
+    return LayoutRecord(
+        epoch=epoch,
+        number=layout.number,
+        shards=layout.shards,
+        policy=part_of(layout.policy),
+        placed=Placed.of(births, layout.owned),
+        asked=asked,
+        outcome=outcome,
+    )
+
+
+def layout_of(record: LayoutRecord) -> Layout:
+    """The layout that was recorded."""
+    members = tuple(record.placed.births)
+    return Layout(record.number, _policy_of(record.policy), members, owners_of(record.placed.ranges, record.shards))
+
+
+def target_of(layout: Layout) -> Target:
+    """The layout as that to which a rescale leads."""
+    return Target(
+        shards=layout.shards,
+        policy=part_of(layout.policy),
+        members=layout.members,
+        ranges=ranges_of(layout.owned),
+    )
+
+
+def layout_to(target: Target, number: int) -> Layout:
+    """The layout to which a rescale leads."""
+    return Layout(number, _policy_of(target.policy), target.members, owners_of(target.ranges, target.shards))
+
+
+def owners_of(ranges: tuple[tuple[int, int], ...], shards: int) -> tuple[int, ...]:
+    """The owner of each shard. No range begins inside a shard."""
+    each = SLOTS // shards
+    owners: list[int] = []
+    for (first, owner), (end, _) in pairwise((*ranges, (SLOTS, -1))):
+        assert first % each == 0, f"a range begins at slot {first}, and shards have {each} slots"
+        owners += [owner] * ((end - first) // each)
+    return tuple(owners)
+
+
+def layout_with(owned: Mapping[int, SlotSet], number: int, policy: Policy) -> Layout:
+    """The layout in which these members own these slots, with as many shards as that needs."""
+    ranges = ranges_of(owned)
+    shards = policy.needed(len(owned))
+    while any(first % (SLOTS // shards) for first, _ in ranges):
+        shards *= 2
+    return Layout(number, policy, tuple(sorted(owned)), owners_of(ranges, shards))
+
+
+def placed_of(placement: Placement, births: Mapping[int, str], state: StepLogState) -> Placed:
+    """Who owns what, as a checkpoint records it: without workers that are about to leave, and without those that have not got any slots
+    yet."""
+    staying = set() if state.target is None else set(state.target.members)
+    if state.target is None or ranges_of(placement.owned) != state.target.ranges:
+        staying = set(owning(placement.owned))
+    return Placed.of({worker: births[worker] for worker in staying}, placement.owned)
+
+
+def completion_records(version: VersionId, state: StepLogState, epoch: int, *, is_moved: bool) -> list[Record]:
+    """The records that complete a checkpoint. If it has the owners to which the rescale under way leads, they settle the rescale too.
+    `is_moved`: whether the owners are these now. After a turn back, slots may have moved since the checkpoint was frozen."""
+    complete = CheckpointComplete(epoch=epoch, version=version)
+    target, placed = state.target, state.placed[version]
+    if target is None or not is_moved or (placed.ranges, tuple(placed.births)) != (target.ranges, target.members):
+        return [complete]
+    assert state.change is not None
+    outcomes: dict[str, Outcome] = {"reverse": "reversed", "abort": "aborted", "replan": "changed"}
+    last = state.turns[-1] if state.turns else None
+    settled = LayoutRecord(
+        epoch=epoch,
+        number=state.change.change,
+        shards=target.shards,
+        policy=target.policy,
+        placed=placed,
+        asked=state.change.asked if last is None else last.asked,
+        outcome="changed" if last is None else outcomes[last.reason],
+    )
+    return [complete, settled]
+
+
+def owners_by_version(state: StepLogState) -> dict[VersionId, Mapping[int, str]]:
+    """The births of the workers that own slots, by number, in every version that a run may open: the intended one, the last complete one,
+    and while there is none of these, the empty one."""
+    layout = state.settled_layout
+    known = {version for version in (state.intent, *state.checkpoints[-1:]) if version is not None}
+    owners: dict[VersionId, Mapping[int, str]] = {version: state.placed[version].owners for version in known}
+    if not state.checkpoints:
+        owners[EMPTY] = layout.placed.owners
+    return owners
+
+
+def part_of(policy: Policy) -> PolicyPart:
+    """The policy as the records have it."""
+    match policy:
+        case Fixed(shards):
+            return FixedPart(shards=shards)
+        case Dynamic(inaccuracy):
+            return DynamicPart(inaccuracy=inaccuracy)
+        case _:
+            assert_never(policy)
+
+
+def _policy_of(part: PolicyPart) -> Policy:
+    match part:
+        case FixedPart(shards=shards):
+            return Fixed(shards)
+        case DynamicPart(inaccuracy=inaccuracy):
+            return Dynamic(inaccuracy)
+        case _:
+            assert_never(part)

@@ -1,0 +1,178 @@
+"""The machine of a rescale, as the core and the shell ask it: without I/O, clock or randomness. See phases.py.
+
+`Core` asks for the next action at drained boundaries only, when no checkpoint is between its intent and its freeze. The shell carries it
+out, and then tells the machine what has happened. So the phase agrees with the log whenever an action is asked for, which `check` asserts:
+a rescale is under way in the machine exactly if it is in the log, with the same target; and every slot has one owner, which is its owner in
+the layout or in one of the targets of the rescale."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from base.machine import Machine
+from base.slots import NO_SLOTS, why_no_partition
+from coordinator.rescale.actions import RescaleAction
+from coordinator.rescale.phases import (
+    Aim,
+    Burying,
+    Copying,
+    Idle,
+    Moment,
+    Moved,
+    Moving,
+    Phase,
+    Staffing,
+    UnderWay,
+    Wanted,
+    Weighing,
+    resumed,
+)
+from coordinator.rescale.ways import Owned, missing, moves, slots_of
+from io_kafka.step_log.layout_records import ChangeMode, Target
+from io_kafka.step_log.layout_rules import why_not_owned
+from io_kafka.step_log.state import StepLogState
+
+
+class Rescale(Machine[Phase]):
+    """Of one run since its last recovery."""
+
+    @staticmethod
+    def resumed(owned: Owned, log: StepLogState) -> Rescale:
+        """`owned`: the owners in the version that was opened."""
+        return Rescale(resumed(owned, log.change, log.target))
+
+    @property
+    def owned(self) -> Owned:
+        """The slots of each worker now, also of those without any."""
+        return self.phase.owned
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is wanted or under way. Each action of the core asks, so it takes constant time."""
+        return isinstance(self.phase, Idle)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the log has it."""
+        return isinstance(self.phase, UnderWay)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether all slots have the owners to which the rescale under way leads."""
+        return isinstance(self.phase, Moved)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a user has paused it."""
+        return isinstance(self.phase, UnderWay) and self.phase.course.is_held
+
+    @property
+    def mode(self) -> ChangeMode | None:
+        """That of the rescale that is wanted or under way; None without one."""
+        match self.phase:
+            case Idle() | Burying():
+                return None
+            case Wanted(wish=wish):
+                return wish.mode
+            case UnderWay(aim=aim):
+                return aim.mode
+            case _:
+                assert_never(self.phase)
+
+    @property
+    def target(self) -> Target | None:
+        """Where the rescale that is wanted or under way leads to; None without one."""
+        match self.phase:
+            case Idle() | Burying():
+                return None
+            case Wanted(wish=wish):
+                return wish.target
+            case UnderWay(aim=aim):
+                return aim.target
+            case _:
+                assert_never(self.phase)
+
+    @property
+    def holds_steps(self) -> bool:
+        """Whether no step may begin."""
+        match self.phase:
+            case Idle() | Burying():
+                return False
+            case Wanted(wish=wish):
+                return wish.mode == "cold"
+            case Moving():
+                return self.phase.holds_steps
+            case Staffing(aim=aim) | Weighing(aim=aim) | Copying(aim=aim) | Moved(aim=aim):
+                return aim.mode == "cold"
+            case _:
+                assert_never(self.phase)
+
+    def next(self, log: StepLogState, moment: Moment) -> RescaleAction | None:
+        """What is to be done at a drained boundary; None if nothing is due."""
+        self.check(log)
+        return self.phase.next(moment)
+
+    def is_due(self, log: StepLogState, moment: Moment) -> bool:
+        """Whether something waits for a drained boundary."""
+        return self.holds_steps or self.is_moved or self.next(log, moment) is not None
+
+    def stepped(self) -> None:
+        """See UnderWay. In other phases steps are of no account."""
+        if isinstance(self.phase, UnderWay):
+            self.phase = self.phase.stepped()
+
+    def rested(self) -> None:
+        """See UnderWay. In other phases steps are of no account."""
+        if isinstance(self.phase, UnderWay):
+            self.phase = self.phase.rested()
+
+    def check(self, log: StepLogState) -> None:
+        """Asserts the invariants. `next` calls it before each decision."""
+        phase = self.phase
+        assert (log.change is not None) == self.is_under_way, self.with_story(
+            f"the phase is {type(phase).__name__}, and the log has {log.change}"
+        )
+        match phase:
+            case Idle():
+                return  # each action of the core asks, and nobody owns anything else than in the layout
+            case Wanted():
+                assert phase.is_recruited or phase.new, self.with_story("no worker is new, and tasks are waited for")
+            case Burying():
+                for worker in phase.leaving:
+                    assert phase.owned[worker] == NO_SLOTS, self.with_story(f"worker {worker} leaves and owns slots")
+            case UnderWay():
+                self._check_under_way(phase, log)
+            case _:
+                assert_never(phase)
+        for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.ground)):
+            assert why_not is None, self.with_story(why_not)
+
+    def _check_under_way(self, phase: Staffing | Weighing | Copying | Moving | Moved, log: StepLogState) -> None:
+        intent, target = log.change, log.target
+        assert intent is not None and target is not None
+        said = Aim(intent.mode, intent.protocol, target)
+        assert phase.aim == said, self.with_story(f"the rescale leads to {phase.aim}, and that of the log to {said}")
+        new = missing(target.members, phase.owned)
+        if isinstance(phase, Staffing):
+            assert phase.new == new != (), self.with_story(f"workers {phase.new} are to be made, {new} are missing")
+            return
+        assert not new, self.with_story(f"workers {new} are missing in the phase {type(phase).__name__}")
+        ways = moves(phase.owned, target.owned)
+        match phase:
+            case Moved():
+                assert not ways, self.with_story(f"{ways} have to move still")
+                return
+            case Weighing():
+                over_budget = NO_SLOTS
+            case Copying():
+                assert phase.aim.mode != "cold" and phase.to_copy, self.with_story("nothing is to be copied")
+                over_budget = slots_of(phase.to_copy).union(phase.heavy)
+            case Moving():
+                is_planned = phase.planner is not None
+                assert is_planned == (phase.aim.protocol != "batches"), self.with_story("a planner of another protocol")
+                assert is_planned or not phase.is_within_round, self.with_story("a round without a planner")
+                over_budget = phase.copied.union(phase.heavy)
+            case _:
+                assert_never(phase)
+        assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")
+        assert over_budget.is_within(slots_of(ways)), self.with_story("slots are to be copied that do not move")

@@ -1,0 +1,388 @@
+"""The phases of a rescale, and the events that lead from one to the next.
+
+    Idle -> Wanted -> Staffing -> Weighing -> Copying -> Moving -> Moved -> Burying -> Idle
+
+    phase      what it waits for                                     next action
+    Idle       a request                                             -
+    Wanted     tasks for the workers that are new                    LogRescale
+    Staffing   the same, after a crash or a turn                     Staff: they are made, and all workers join each other
+    Weighing   the sources count the bytes of the slots that go      -
+    Copying    the sources copy slots beside the steps               -
+    Moving     one boundary per cut                                  Cut
+    Moved      a checkpoint that has the owners of the target        - (the core makes the checkpoint)
+    Burying    the end of folds and copies                           Bury: workers without slots leave
+
+    phase      event       next phase
+    Idle       requested   Wanted
+    Wanted     recruited   Wanted
+    Wanted     refused     Idle
+    Wanted     intended    Staffing; without new workers Weighing; without slots to move Moved
+    Staffing   recruited   Staffing
+    Staffing   staffed     Weighing; without slots to move Moved
+    Weighing   weighed     Copying; without slots to copy Moving
+    Copying    copied      Moving
+    Moving     paced       Moving
+    Moving     cut         Moving; for the next portion Copying; after the last one Moved
+    Moved      settled     Burying; if nobody leaves Idle
+    Burying    copies      Burying
+    Burying    buried      Idle
+    UnderWay   turned      Staffing; without new workers Weighing; without slots to move Moved
+    UnderWay   held        the same
+    UnderWay   copies      the same
+    UnderWay   stepped     the same
+    UnderWay   rested      the same
+
+UnderWay stands for the phases from Staffing to Moved, in which the log has the rescale. After a crash `resumed` gives the phase, as
+`turned` does.
+
+A **cold** rescale lets no step begin from the request until it is settled. A **live** one makes one cut, then lets as many steps go as the
+shell says (cut_budget.py), and so on; while nothing is to be read or the steps are paused, cuts follow each other. In a **hot** one the
+sources copy all slots beside the steps, and then all cuts follow each other while no step begins. They move only what is new since the
+copies were made. A live rescale does the same with slots that exceed its budget, portion by portion, but goes on cut by cut.
+
+Which slots a cut moves is decided here, in **batches** of neighbouring slots; or, in a live rescale, by a planner (planner.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Self, assert_never
+
+from base.slots import NO_SLOTS, SlotSet, owning
+from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
+from coordinator.rescale.planner import Planner
+from coordinator.rescale.ways import Owned, Ways, missing, moves, slots_of, within
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, LayoutIntent, Target
+
+COPIED_SLOTS_MAX = 16
+"""Of the slots of a live rescale that exceed its budget, how many are copied and then cut together. What has come to them since they were
+copied moves in one cut, so there are few of them."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the next action is asked for: at a drained boundary before `step`. `is_folding`: whether a checkpoint is under way.
+    `is_replaying`: whether the log has the output of `step`."""
+
+    step: int
+    is_folding: bool
+    is_replaying: bool
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What the log says of the rescale under way."""
+
+    mode: ChangeMode
+    protocol: CutProtocol
+    target: Target
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a rescale under way keeps from phase to phase. `is_held`: whether a user has paused it. `has_copies`: whether workers have
+    copies of slots, or make some. `steps_due`: how many steps have to come before the next cut of a live rescale. `cuts`: how many were
+    made."""
+
+    is_held: bool
+    has_copies: bool
+    steps_due: int
+    cuts: int
+
+
+COURSE_FIRST = Course(is_held=False, has_copies=False, steps_due=0, cuts=0)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """No rescale is wanted or under way. `owned`, here and in all phases: the owners now."""
+
+    owned: Owned
+
+    def next(self, moment: Moment) -> None:
+        return None
+
+    def requested(self, wish: Wish) -> Wanted:
+        return Wanted(self.owned, wish, is_recruited=not missing(wish.target.members, self.owned))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The log does not have the rescale yet. `is_recruited`: whether there are tasks for all workers that are new."""
+
+    owned: Owned
+    wish: Wish
+    is_recruited: bool
+
+    @property
+    def new(self) -> tuple[int, ...]:
+        """The workers that the rescale needs and that are not there yet."""
+        return missing(self.wish.target.members, self.owned)
+
+    def next(self, moment: Moment) -> LogRescale | None:
+        may_begin = self.wish.mode == "cold" or not moment.is_replaying
+        return LogRescale(self.wish) if self.is_recruited and may_begin and not moment.is_folding else None
+
+    def recruited(self) -> Wanted:
+        return replace(self, is_recruited=True)
+
+    def refused(self) -> Idle:
+        """There are no tasks for the workers that are new, or no room, or the wish was taken back."""
+        return Idle(self.owned)
+
+    def intended(self, intent: LayoutIntent) -> Staffing | Weighing | Moved:
+        """The intent is in the log."""
+        aim = Aim(intent.mode, intent.protocol, intent.target)
+        return _begun(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """What all phases have in which the log has a rescale."""
+
+    owned: Owned
+    aim: Aim
+    course: Course
+
+    def turned(self, target: Target) -> Staffing | Weighing | Moved:
+        """The log has another target. What the sources have counted and copied was for other slots."""
+        return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
+
+    def held(self, is_held: bool) -> Self:
+        """A user has paused the rescale, or lets it go on."""
+        return replace(self, course=replace(self.course, is_held=is_held))
+
+    def copies(self, has_copies: bool) -> Self:
+        """Workers have copies of slots, or make some; or have none any more."""
+        return replace(self, course=replace(self.course, has_copies=has_copies))
+
+    def stepped(self) -> Self:
+        """A step has been settled."""
+        return replace(self, course=replace(self.course, steps_due=max(0, self.course.steps_due - 1)))
+
+    def rested(self) -> Self:
+        """No step comes, because there is nothing to read or the steps are paused. So a cut delays none."""
+        return replace(self, course=replace(self.course, steps_due=0))
+
+
+@dataclass(frozen=True)
+class Staffing(UnderWay):
+    """`new`: the members of the target that are not there yet. `is_recruited`: whether there are tasks for all of them."""
+
+    new: tuple[int, ...]
+    is_recruited: bool
+
+    def next(self, moment: Moment) -> Staff | None:
+        # A worker is made at the last complete version, so no other may be under way.
+        may_be_made = self.is_recruited and not moment.is_folding
+        return Staff(self.new, moment.step) if may_be_made and _may_act(self.aim, moment) else None
+
+    def recruited(self) -> Staffing:
+        return replace(self, is_recruited=True)
+
+    def staffed(self, owned: Owned) -> Weighing | Moved:
+        """All workers of the target are there."""
+        assert owning(owned) == owning(self.owned), "slots moved with the new workers"
+        begun = _begun(owned, self.aim, self.course, is_recruited=False)
+        assert not isinstance(begun, Staffing), f"workers {begun.new} were not made"
+        return begun
+
+
+@dataclass(frozen=True)
+class Weighing(UnderWay):
+    """`ways`, here and in the next phases: what has to move."""
+
+    ways: Ways
+
+    def next(self, moment: Moment) -> None:
+        return None
+
+    def weighed(self, heavy: SlotSet, planner: Planner | None) -> Copying | Moving:
+        """The sources know the bytes of their slots. `heavy`: slots that each have more than one cut may move. `planner`: of the rescale's
+        protocol; None if it moves slots in batches."""
+        assert (planner is None) == (self.aim.protocol == "batches"), f"a planner for {self.aim.protocol}: {planner}"
+        match self.aim.mode:
+            case "hot":
+                return Copying(self.owned, self.aim, self.course, self.ways, to_copy=self.ways, heavy=NO_SLOTS)
+            case "live" if heavy != NO_SLOTS and planner is None:  # a planner knows of no copies
+                return _copying_portion(self, self.ways, heavy)
+            case "live" | "cold":
+                return _moving(self, self.ways, NO_SLOTS, NO_SLOTS, planner)
+            case _:
+                assert_never(self.aim.mode)
+
+
+@dataclass(frozen=True)
+class Copying(UnderWay):
+    """`to_copy`: what the sources copy now: of a hot rescale everything, of a live one a portion of the slots over its budget. `heavy`: the
+    other slots over the budget."""
+
+    ways: Ways
+    to_copy: Ways
+    heavy: SlotSet
+
+    def next(self, moment: Moment) -> None:
+        return None
+
+    def copied(self) -> Moving:
+        """All that was to be copied has been."""
+        copied = NO_SLOTS if self.aim.mode == "hot" else slots_of(self.to_copy)
+        return _moving(self, self.ways, copied, self.heavy, planner=None)
+
+
+@dataclass(frozen=True)
+class Moving(UnderWay):
+    """`copied`: slots over the budget that were copied and have not moved. `heavy`: such slots that were not copied yet. `is_crowded`:
+    whether a checkpoint has to come before the next cut. `planner`: of the rescale's protocol, if it goes by one; `slots_per_round`: how
+    many slots one round of it may move; `is_within_round`: whether it has begun what has to end before a step."""
+
+    ways: Ways
+    copied: SlotSet
+    heavy: SlotSet
+    is_crowded: bool
+    planner: Planner | None
+    slots_per_round: int
+    is_within_round: bool
+
+    def next(self, moment: Moment) -> Cut | None:
+        if not _may_act(self.aim, moment) or not (self.is_within_round or self._may_cut):
+            return None
+        if self.planner is not None:
+            move = self.planner.next(self.slots_per_round)
+            assert move is not None, f"{self.aim.protocol} has ended, and slots have other owners than in the target"
+            return Cut(move.slots, move.source, move.destination, is_whole=True)
+        # The copied slots come first, because the source merges nothing with what was copied. The pairs take turns.
+        first = within(self.ways, self.copied) or self.ways
+        source, destination = sorted(first)[self.course.cuts % len(first)]
+        return Cut(first[source, destination], source, destination, is_whole=False)
+
+    @property
+    def _may_cut(self) -> bool:
+        if self.course.is_held:
+            return False
+        match self.aim.mode:
+            case "cold" | "hot":
+                return True
+            case "live":
+                return not self.is_crowded and self.course.steps_due == 0
+            case _:
+                assert_never(self.aim.mode)
+
+    @property
+    def holds_steps(self) -> bool:
+        """Whether no step may begin."""
+        match self.aim.mode:
+            case "cold":
+                return True
+            case "hot":
+                return not self.course.is_held
+            case "live":
+                return self.is_within_round
+            case _:
+                assert_never(self.aim.mode)
+
+    def paced(self, *, is_crowded: bool, slots_per_round: int) -> Moving:
+        """The shell has looked at what was moved since the last version, and at what one round may move."""
+        return replace(self, is_crowded=is_crowded, slots_per_round=slots_per_round)
+
+    def cut(self, owned: Owned, steps_between: int) -> Copying | Moving | Moved:
+        """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless there are
+        none."""
+        assert steps_between > 0, "no step between two cuts"
+        is_within_round = self.planner is not None and self.planner.moved(owned)
+        course = replace(self.course, steps_due=steps_between, cuts=self.course.cuts + 1)
+        ways = moves(owned, self.aim.target.owned)
+        if not ways:
+            assert self.planner is None or self.planner.next(self.slots_per_round) is None, "slots move on"
+            return Moved(owned, self.aim, course, self.planner)
+        left = slots_of(ways)
+        copied, heavy = self.copied.intersection(left), self.heavy.intersection(left)
+        now = replace(
+            self, owned=owned, course=course, ways=ways, copied=copied, heavy=heavy, is_within_round=is_within_round
+        )
+        return _copying_portion(now, ways, heavy) if copied == NO_SLOTS != heavy else now
+
+
+@dataclass(frozen=True)
+class Moved(UnderWay):
+    """All slots have the owners of the target. `planner`: the one that has ended; None in batches."""
+
+    planner: Planner | None
+
+    def next(self, moment: Moment) -> None:
+        return None
+
+    def settled(self, members: Collection[int]) -> Burying | Idle:
+        """The log has a new layout, which is that of the owners now. `members`: its workers."""
+        leaving = tuple(sorted(set(self.owned) - set(members)))
+        return Burying(self.owned, leaving, self.course.has_copies) if leaving else Idle(self.owned)
+
+
+@dataclass(frozen=True)
+class Burying:
+    """`leaving`: workers that the settled layout does not have. `has_copies`: see Course; who gets a copy answers for it before it
+    leaves."""
+
+    owned: Owned
+    leaving: tuple[int, ...]
+    has_copies: bool
+
+    def next(self, moment: Moment) -> Bury | None:
+        # They take part in a fold that is under way, and in a copy.
+        return None if moment.is_folding or self.has_copies else Bury(self.leaving)
+
+    def copies(self, has_copies: bool) -> Burying:
+        """See UnderWay."""
+        return replace(self, has_copies=has_copies)
+
+    def buried(self, owned: Owned) -> Idle:
+        """The workers that were to leave are gone."""
+        return Idle(owned)
+
+
+Phase = Idle | Wanted | Staffing | Weighing | Copying | Moving | Moved | Burying
+
+
+def resumed(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | Moved:
+    """The phase of a run that has opened a version in which workers own these slots. `intent`: of the rescale that the log has; `target`:
+    where it leads to now."""
+    if intent is None or target is None:
+        return Idle(owned)
+    return _begun(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
+
+
+def _begun(owned: Owned, aim: Aim, course: Course, *, is_recruited: bool) -> Staffing | Weighing | Moved:
+    """The phase of a rescale by what is left to do, before anything was counted or copied."""
+    if new := missing(aim.target.members, owned):
+        return Staffing(owned, aim, course, new, is_recruited)
+    if ways := moves(owned, aim.target.owned):
+        return Weighing(owned, aim, course, ways)
+    return Moved(owned, aim, course, planner=None)
+
+
+def _copying_portion(now: UnderWay, ways: Ways, heavy: SlotSet) -> Copying:
+    """Slots over the budget are copied first, a portion of them after the other."""
+    portion = heavy.first(COPIED_SLOTS_MAX)
+    return Copying(now.owned, now.aim, now.course, ways, within(ways, portion), heavy.minus(portion))
+
+
+def _moving(now: UnderWay, ways: Ways, copied: SlotSet, heavy: SlotSet, planner: Planner | None) -> Moving:
+    """Before the first cut, and before the shell has looked at its pace."""
+    return Moving(
+        now.owned,
+        now.aim,
+        now.course,
+        ways,
+        copied,
+        heavy,
+        is_crowded=False,
+        planner=planner,
+        slots_per_round=1,
+        is_within_round=False,
+    )
+
+
+def _may_act(aim: Aim, moment: Moment) -> bool:
+    """A live or hot rescale waits for the end of a replay."""
+    return aim.mode == "cold" or not moment.is_replaying

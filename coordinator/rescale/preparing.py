@@ -1,0 +1,193 @@
+"""What a rescale does beside the steps, before its slots move: it waits for tasks, has the sources weigh their slots, and has some of them
+copied."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import structlog
+
+from base.slots import NO_SLOTS
+from coordinator.core import Core
+from coordinator.rescale import phases
+from coordinator.rescale.hosts import why_no_room_for
+from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
+from coordinator.rescale.planner import Planner
+from coordinator.rescale.recruiting import Recruits
+from coordinator.rescale.run import RescaleRun
+from coordinator.rescale.ways import Ways, leaving
+from coordinator.rescale.wishes import Wishes
+from engine.resident.crew import Crew
+from engine.resident.start_faults import NoSlots
+from io_kafka.step_log.layout_records import LayoutIntent, Target
+
+_log = structlog.get_logger("coordinator.rescale")
+
+MOVED_BYTES_MAX = 128 << 20
+"""Between two checkpoints of a live rescale. Each moved byte is folded at its destination and kept in the undo log of its source."""
+
+
+class Preparing:
+    """Of one run. `recovered` is called after each recovery."""
+
+    def __init__(self, run: RescaleRun, wishes: Wishes) -> None:
+        self._run, self._wishes = run, wishes
+        self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
+        self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
+
+    def recovered(self) -> None:
+        """Other workers go on. They count nothing yet, and have no copies."""
+        self._weighing = None
+        self._run.recruiting.forget()
+        self._run.copying.recovered()
+
+    def moved(self, version: int, moved_bytes: int) -> None:
+        """A cut has moved so much. `version`: the last complete one."""
+        of, before = self._moved_since
+        self._moved_since = (version, moved_bytes + (before if of == version else 0))
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Called by the loop between its actions. Raises TaskLost, NoSlots."""
+        rescale = core.rescale
+        if self._run.log.change is None:
+            self._run.copying.end()
+        is_free = self._run.copying.look(crew)
+        self._tell_copies(core)
+        if not is_free:
+            return
+        match rescale.phase:
+            case Idle() | Burying():
+                return
+            case Wanted() as wanted:
+                if not wanted.is_recruited:
+                    self._recruit(core, crew, wanted.new)
+                if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:
+                    self._look_for_room(core, crew, wanted)
+                return
+            case Staffing() as staffing:
+                if not staffing.is_recruited:
+                    self._recruit(core, crew, staffing.new)
+            case Weighing() as weighing:
+                self._weigh(core, crew, weighing)
+            case phases.Copying() as copying:
+                if self._run.copying.is_done:
+                    self._run.copying.end()  # the portion before has moved, and the sources may merge again
+                elif not (copying.course.is_held or core.replaying(self._run.log)):
+                    self._copy(core, crew, copying)
+            case Moving() as moving:
+                if moving.aim.mode == "live" and moving.copied == NO_SLOTS and self._run.copying.is_done:
+                    self._run.copying.end()  # all portions have moved
+            case Moved():
+                pass
+            case _:
+                assert_never(rescale.phase)
+        self._pace(core)
+
+    def _tell_copies(self, core: Core) -> None:
+        """The phase that keeps them knows whether there are copies."""
+        has_copies = self._run.copying.has_begun
+        match core.rescale.phase:
+            case UnderWay(course=course) if course.has_copies != has_copies:
+                core.rescale.tell(UnderWay.copies, has_copies)
+            case Burying() as burying if burying.has_copies != has_copies:
+                core.rescale.tell(Burying.copies, has_copies)
+            case _:
+                pass
+
+    def _recruit(self, core: Core, crew: Crew, new: tuple[int, ...]) -> None:
+        match self._run.recruiting.look(crew, len(new)):
+            case Recruits.WAITED_FOR:
+                pass
+            case Recruits.THERE:
+                core.rescale.tell(Wanted.recruited)
+            case Recruits.LATE:
+                self._no_recruits(core, crew, len(new))
+            case never:
+                assert_never(never)
+
+    def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
+        registered = len(crew.recruiting.candidates)
+        slots, busy = self._run.launcher.slots_now(), len(crew.members)
+        fault = NoSlots(count, registered, slots, self._run.recruiting.register_s, busy)
+        is_under_way = core.rescale.is_under_way
+        if core.rescale.mode == "cold" and (is_under_way or self._wishes.is_asked_by_start):
+            crew.recruiting.dismiss()
+            raise fault  # nothing goes on without them
+        _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
+        if is_under_way:
+            self._run.recruiting.stop(crew, str(fault))
+        else:
+            self._wishes.drop(core, crew, str(fault))
+
+    def _look_for_room(self, core: Core, crew: Crew, wanted: Wanted) -> None:
+        """Once more before the rescale begins, when it is known to which hosts the new workers come."""
+        fault = why_no_room_for(wanted.wish.target, wanted.owned, crew, self._run.spec.place)
+        if fault is None:
+            return
+        if self._wishes.is_asked_by_start:
+            raise fault
+        self._wishes.drop(core, crew, str(fault))
+
+    def _weigh(self, core: Core, crew: Crew, phase: Weighing) -> None:
+        """Has the sources count the bytes of the slots that they are to give away."""
+        intent = self._intent()
+        present = intent.change, phase.aim.target
+        if self._weighing is None:
+            self._weighing = present
+            bound = self._run.budget.bytes_max(intent)
+            crew.slots.begin_weighing(leaving(phase.owned, phase.aim.target.owned), bound)
+        weighed = crew.slots.weighed()
+        if weighed is None:
+            return
+        left_bytes, heavy = weighed
+        is_wanted, self._weighing = self._weighing == present, None
+        if is_wanted:  # and the rescale was not turned meanwhile
+            self._run.view.progress.weighed(left_bytes, self._run.monotonic())
+            core.rescale.tell(Weighing.weighed, heavy, self._planner(phase, intent))
+            self._run.view.show(core)
+
+    def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner | None:
+        if intent.protocol == "batches":
+            return None
+        assert intent.protocol in self._run.planners, (
+            f"the log has a rescale by {intent.protocol}, which this run has not"
+        )
+        target = phase.aim.target.owned
+        everybody = {worker: target.get(worker, NO_SLOTS) for worker in phase.owned}
+        return self._run.planners[intent.protocol](phase.owned, everybody, self._slots_per_round(intent, phase.ways))
+
+    def _copy(self, core: Core, crew: Crew, phase: phases.Copying) -> None:
+        """Has the sources copy the slots that are to be copied."""
+        copied_bytes = self._run.copying.goes_on(crew, phase.to_copy)
+        if copied_bytes:
+            self._run.view.progress.copied(copied_bytes, self._run.monotonic())
+            self._run.view.show(core)
+        if self._run.copying.is_done:
+            core.rescale.tell(phases.Copying.copied)
+
+    def _pace(self, core: Core) -> None:
+        """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
+        is_crowded = self._is_crowded(core)
+        phase = core.rescale.phase
+        if isinstance(phase, Moving):
+            slots = 1 if phase.planner is None else self._slots_per_round(self._intent(), phase.ways)
+            if (phase.is_crowded, phase.slots_per_round) != (is_crowded, slots):
+                core.rescale.tell(Moving.paced, is_crowded=is_crowded, slots_per_round=slots)
+
+    def _is_crowded(self, core: Core) -> bool:
+        """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""
+        version, moved = self._moved_since
+        if version != core.version.version or core.rescale.mode != "live" or moved < MOVED_BYTES_MAX:
+            return False
+        core.request_checkpoint(forced=True)
+        return True
+
+    def _slots_per_round(self, intent: LayoutIntent, ways: Ways) -> int:
+        """As many as fit into the budget if all have the same size."""
+        slots_left = sum(len(slots) for slots in ways.values())
+        budget, left_bytes = self._run.budget.bytes_max(intent), self._run.view.progress.left_bytes or 0
+        return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
+
+    def _intent(self) -> LayoutIntent:
+        assert self._run.log.change is not None
+        return self._run.log.change

@@ -1,0 +1,60 @@
+"""What users ask of the layout while the service runs, and the answers: accepted, or refused with the reason."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Literal
+
+from base.fault import ExitCode, Fault
+from engine.model.layout import Policy
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+
+
+class RescaleRefused(Fault):
+    """A request that concerns the layout cannot be met now. Nothing was changed."""
+
+    exit_code = ExitCode.STATE
+
+
+@dataclass(frozen=True)
+class RescaleRequest:
+    """Rescale to so many workers. `policy`: None keeps that of the layout. `budget_bytes` and `budget_ms` bound one cut of a live
+    change; None leaves the bound to Stepwell. `protocol`: what decides which slots a cut of a live rescale moves."""
+
+    workers: int
+    mode: ChangeMode
+    policy: Policy | None = None
+    budget_bytes: int | None = None
+    budget_ms: float | None = None
+    protocol: CutProtocol = "batches"
+
+
+@dataclass(frozen=True)
+class HoldRequest:
+    """Stop the cuts of the rescale under way, or continue them. Steps go on."""
+
+    is_held: bool
+
+
+@dataclass(frozen=True)
+class TurnRequest:
+    """Give the rescale under way another end: `reverse` moves everything back, `abort` leaves the slots where they are."""
+
+    reason: Literal["reverse", "abort"]
+
+
+LayoutRequest = RescaleRequest | HoldRequest | TurnRequest
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request that waits for its answer."""
+
+    request: LayoutRequest
+    done: threading.Event = field(default_factory=threading.Event)
+    fault: Exception | None = None
+
+    def settle(self, fault: Exception | None) -> None:
+        self.fault = fault
+        self.done.set()

@@ -1,0 +1,166 @@
+"""The shell of a rescale: it carries out what the machine says, and tells the machine afterwards what has happened.
+
+phases.py      decides when each part is due
+wishes.py      a start and users: a rescale begins, is paused, or gets another target
+preparing.py   beside the steps: tasks for new workers, weights, copies
+this module    at drained boundaries: records, new workers, cuts, and the removal of workers that have left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import structlog
+
+from base.slots import NO_SLOTS
+from coordinator.binding import Rules, birth_of
+from coordinator.core import Core
+from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
+from coordinator.rescale.copying import Copying
+from coordinator.rescale.cut_budget import HOT_CUT_BYTES, CutBudget
+from coordinator.rescale.hosts import tasks_for
+from coordinator.rescale.planner import Planners
+from coordinator.rescale.preparing import Preparing
+from coordinator.rescale.recruiting import Recruiting
+from coordinator.rescale.requests import LayoutRequest
+from coordinator.rescale.run import RescaleRun
+from coordinator.rescale.view import RescaleView
+from coordinator.rescale.wishes import Wishes
+from coordinator.specification import PipelineSpec
+from coordinator.status import StatusBoard
+from engine.resident.crew import Crew
+from engine.resident.launcher import Launcher
+from engine.resident.messages import NewDatabase
+from faults.points import reached
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.layout_records import LayoutIntent
+from storage.transaction import CutNumber
+
+_log = structlog.get_logger("coordinator.rescale")
+
+
+class Rescaling:
+    """The rescales of one run. `births`: of the workers."""
+
+    def __init__(
+        self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
+    ) -> None:
+        self.births: dict[int, str] = {}
+        self._rules: Rules | None = None
+        self._has_started = False
+        self._batch = 0
+        self._cuts_ms = 0.0  # what the cuts since the last step have taken
+        budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
+        self._run = RescaleRun(
+            spec,
+            launcher,
+            planners,
+            writer,
+            board,
+            budget,
+            RescaleView(writer, board, budget, self.births, monotonic),
+            Recruiting(spec.register_s, board, monotonic),
+            Copying(),
+        )
+        self._wishes = Wishes(self._run)
+        self._preparing = Preparing(self._run, self._wishes)
+
+    def begin(self, core: Core, births: Mapping[int, str], rules: Rules) -> None:
+        """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
+        self._rules, self._batch = rules, 0
+        self.births.clear()
+        self.births.update(births)
+        self._preparing.recovered()
+        if not self._has_started:
+            self._has_started = True
+            self._wishes.start(core)
+        self._wishes.go_on(core)
+        self._run.view.recovered(core)
+        self._run.view.show(core)
+
+    def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
+        """Raises RescaleRefused."""
+        self._wishes.ask(request, core, crew)
+        self._run.view.show(core)
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Called by the loop between its actions. Raises TaskLost, NoSlots."""
+        self._run.view.look(core)
+        self._preparing.look(core, crew)
+
+    def stepped(self, took_ms: float, write_ms: float) -> None:
+        """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
+        self._run.budget.stepped(took_ms, write_ms)
+        self._cuts_ms = 0.0
+        if self._run.log.change is not None:
+            self._run.view.progress.stepped(took_ms)
+
+    def do(self, action: RescaleAction, core: Core, crew: Crew) -> None:
+        """Carries out the action, then reports it to the core."""
+        self._run.view.acts()
+        match action:
+            case LogRescale(wish):
+                self._log_rescale(wish)
+                core.rescale_intended(self._run.log)
+            case Staff(new, step):
+                self._staff(new, step, core, crew)
+            case Cut():
+                self._cut(action, core, crew)
+            case Bury(leaving):
+                self._bury(leaving, core, crew)
+            case _:
+                assert_never(action)
+        self._run.view.show(core)
+
+    def _log_rescale(self, wish: Wish) -> None:
+        intent = LayoutIntent(
+            epoch=self._run.writer.epoch,
+            change=self._run.log.settled_layout.number + 1,
+            mode=wish.mode,
+            target=wish.target,
+            asked=wish.asked,
+            budget_bytes=wish.budget_bytes,
+            budget_ms=wish.budget_ms,
+            protocol=wish.protocol,
+        )
+        self._run.writer.append([intent])
+        self._wishes.wish = None
+        _log.info("a rescale begins", mode=wish.mode, workers=list(wish.target.members))
+        reached("layout.intended")
+
+    def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
+        assert self._run.log.change is not None and self._rules is not None and crew.placement is not None
+        born = dict.fromkeys(new, birth_of(self._run.log.change.change, crew.term))
+        databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
+        crew.admit(tasks_for(new, crew), databases, NewDatabase(NO_SLOTS, core.version))
+        reached("born")
+        crew.enter(new, step)
+        crew.join(crew.placement.with_members([*crew.placement.workers, *new]))
+        self.births.update(born)
+        reached("joined")
+        core.staffed(crew.placement.owned)
+
+    def _cut(self, cut: Cut, core: Core, crew: Crew) -> None:
+        assert self._run.log.change is not None
+        began = self._run.monotonic()
+        self._batch += 1
+        number = CutNumber(crew.term.number, self._batch)
+        bytes_max = HOT_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.change)
+        slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max)
+        reached("cut.done")
+        took_ms = 1e3 * (self._run.monotonic() - began)
+        assert crew.placement is not None
+        self._cuts_ms += took_ms
+        core.cut(crew.placement.owned, self._run.budget.steps_between(self._cuts_ms))
+        self._run.budget.moved(moved, took_ms)
+        self._preparing.moved(core.version.version, moved)
+        self._run.view.progress.moved(len(slots), moved, took_ms, self._run.monotonic())
+
+    def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
+        assert crew.placement is not None
+        crew.join(crew.placement.with_members(set(crew.placement.workers) - set(leaving)))
+        crew.leave(leaving)
+        for number in leaving:
+            del self.births[number]
+        core.buried(crew.placement.owned)

@@ -1,0 +1,46 @@
+"""What the parts of the shell of a rescale share during one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coordinator.rescale.copying import Copying
+from coordinator.rescale.cut_budget import CutBudget
+from coordinator.rescale.planner import Planners
+from coordinator.rescale.recruiting import Recruiting
+from coordinator.rescale.view import RescaleView
+from coordinator.specification import PipelineSpec
+from coordinator.status import StatusBoard
+from engine.resident.launcher import Launcher
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.layout_records import LayoutRecord
+from io_kafka.step_log.state import StepLogState
+
+
+@dataclass(frozen=True)
+class RescaleRun:
+    """`launcher` knows how many task slots Spark has. `planners`: the protocols that this run has."""
+
+    spec: PipelineSpec
+    launcher: Launcher
+    planners: Planners
+    writer: PipelineWriter
+    board: StatusBoard
+    budget: CutBudget
+    view: RescaleView
+    recruiting: Recruiting
+    copying: Copying
+
+    @property
+    def log(self) -> StepLogState:
+        return self.writer.state
+
+    @property
+    def layout(self) -> LayoutRecord:
+        """The last one that is settled."""
+        return self.log.settled_layout
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        return self.spec.kafka.outside.monotonic

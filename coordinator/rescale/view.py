@@ -1,0 +1,165 @@
+"""A rescale as users see it: what it is at, how far it is, and how long it keeps steps from beginning.
+
+It says so in `Status.layout`, after each action of the rescale and whenever what the rescale is at is something else. Users call it a
+change of the layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from coordinator.core import Core
+from coordinator.rescale.cut_budget import CutBudget
+from coordinator.rescale.phases import (
+    Burying,
+    Copying,
+    Course,
+    Idle,
+    Moved,
+    Moving,
+    Phase,
+    Staffing,
+    UnderWay,
+    Wanted,
+    Weighing,
+)
+from coordinator.rescale.progress import Progress
+from coordinator.rescale.ways import leaving
+from coordinator.status import StatusBoard
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.state import StepLogState
+
+MEASURED_BYTES_MIN = 1 << 20
+"""Of a change whose rate says how fast the next one may be."""
+
+
+class RescaleView:
+    """Of the rescales of one run. `births`: of the workers, kept up to date by the shell. `progress`: of the last rescale."""
+
+    def __init__(
+        self,
+        writer: PipelineWriter,
+        board: StatusBoard,
+        budget: CutBudget,
+        births: Mapping[int, str],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._writer, self._board, self._budget, self._monotonic = writer, board, budget, monotonic
+        self._births = births
+        self.progress = Progress(monotonic())
+        self._under_way: dict[str, object] = {}  # what was said of it last
+        self._last: dict[str, object] = {}  # the rescale that was settled last
+        self._shown: tuple[int, bool, str] | None = None
+        self._blocked_since: float | None = None  # when the rescale began to keep the next step from beginning
+        self._measured: dict[str, dict[str, float]] = {}
+
+    @property
+    def _state(self) -> StepLogState:
+        return self._writer.state
+
+    def requested(self) -> None:
+        """A user has asked for a rescale, and it was accepted."""
+        self.progress = Progress(self._monotonic())
+
+    def recovered(self, core: Core) -> None:
+        """New workers go on with the rescale, and nobody has paused it any more."""
+        self._blocked_since = None
+        self.progress.held(core.rescale.is_held, self._monotonic())
+
+    def acts(self) -> None:
+        """An action of the rescale begins, and the workers have no step."""
+        if self._blocked_since is None:
+            self._blocked_since = self._monotonic()
+
+    def look(self, core: Core) -> None:
+        """Called by the loop between its actions."""
+        self._time_pause(core)
+        doing = doing_in(core.rescale.phase)
+        if (shown := (self._state.settled_layout.number, self._state.change is None, doing)) != self._shown:
+            self._shown = shown
+            self.show(core)
+
+    def _time_pause(self, core: Core) -> None:
+        """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or holds them."""
+        if core.is_held_up(self._state):
+            self.acts()
+        elif self._blocked_since is not None:
+            self.progress.blocked(1e3 * (self._monotonic() - self._blocked_since))
+            self._blocked_since = None
+
+    def show(self, core: Core) -> None:
+        """Updates the status."""
+        layout, now = self._state.settled_layout, self._monotonic()
+        if self._blocked_since is not None:
+            self.progress.blocked(1e3 * (now - self._blocked_since))
+        members = {
+            str(worker): {"birth": self._births.get(worker, ""), "slots": len(slots)}
+            for worker, slots in sorted(core.rescale.owned.items())
+        }
+        shown: dict[str, object] = {
+            "number": layout.number,
+            "outcome": layout.outcome,
+            "shards": layout.shards,
+            "policy": layout.policy.kind,
+            "members": members,
+        }
+        if not isinstance(core.rescale.phase, Idle | Burying):
+            shown["change"] = self._shown_rescale(core.rescale.phase)
+        elif self._under_way:
+            if self._under_way["number"] == layout.number:
+                done = self.progress.done(now)
+                self._last = {**self._under_way, "outcome": layout.outcome, **done}
+                self._note_rate()
+            self._under_way = {}
+        if self._last:
+            shown["last_change"] = self._last
+        if self._measured:
+            shown["measured"] = self._measured
+        self._board.update(layout=shown)
+
+    def _note_rate(self) -> None:
+        """For plans. A rescale that has moved little says more of messages than of bytes."""
+        progress = self.progress
+        if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
+            rate = {"bytes_per_s": round(progress.bytes_per_s), "pause_ms": round(progress.longest_pause_ms, 1)}
+            self._measured = {**self._measured, str(self._last["mode"]): rate}
+
+    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Copying | Moving | Moved) -> dict[str, object]:
+        log = self._state
+        said = phase.wish if isinstance(phase, Wanted) else phase.aim
+        mode, target = said.mode, said.target
+        left = sum(len(slots) for slots in leaving(phase.owned, target.owned).values())
+        if left == 0:
+            self.progress.left_bytes = 0
+        number = log.settled_layout.number + 1 if log.change is None else log.change.change
+        self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
+        if isinstance(phase, Moving | Moved) and phase.planner is not None:
+            self._under_way |= {"protocol": phase.aim.protocol, "messages": phase.planner.messages}
+        return {
+            **self._under_way,
+            "state": doing_in(phase),
+            "is_paused": isinstance(phase, UnderWay) and phase.course.is_held,
+            "slots_left": left,
+            "cut_bytes_max": None if log.change is None else self._budget.bytes_max(log.change),
+            **self.progress.done(self._monotonic()),
+            **self.progress.left(),
+        }
+
+
+def doing_in(phase: Phase) -> str:
+    """What a rescale is at in this phase, in a word; empty without one."""
+    match phase:
+        case Idle() | Burying():
+            return ""
+        case UnderWay(course=Course(is_held=True)):
+            return "paused"
+        case Wanted() | Staffing() | Weighing():
+            return "starting"
+        case Copying():
+            return "copying"
+        case Moving():
+            return "resting" if phase.course.steps_due else "moving"
+        case Moved():
+            return "settling"
+        case _:
+            assert_never(phase)

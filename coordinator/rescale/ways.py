@@ -1,0 +1,44 @@
+"""Which slots have to go from one worker to another: decisions without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from base.slots import NO_SLOTS, SlotSet, owning
+
+Owned = Mapping[int, SlotSet]
+"""The slots of each worker, also of those without any."""
+
+Ways = Mapping[tuple[int, int], SlotSet]
+"""The slots that go from a source to a destination."""
+
+
+def moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
+    """The slots that have to go from one worker to another, by (source, destination)."""
+    found: dict[tuple[int, int], SlotSet] = {}
+    for source, slots in owned.items():
+        for destination, wanted in target.items():
+            if source != destination and (moving := slots.intersection(wanted)) != NO_SLOTS:
+                found[source, destination] = moving
+    return found
+
+
+def within(ways: Ways, slots: SlotSet) -> dict[tuple[int, int], SlotSet]:
+    """Of these ways, what concerns these slots."""
+    found = {ends: its.intersection(slots) for ends, its in ways.items()} if slots != NO_SLOTS else {}
+    return {ends: its for ends, its in found.items() if its != NO_SLOTS}
+
+
+def slots_of(ways: Ways) -> SlotSet:
+    """All slots that go anywhere."""
+    return SlotSet.of(span for slots in ways.values() for span in slots.ranges)
+
+
+def leaving(owned: Owned, target: Owned) -> dict[int, SlotSet]:
+    """The slots that each worker has to give away, of those that have to."""
+    return owning({worker: slots.minus(target.get(worker, NO_SLOTS)) for worker, slots in owned.items()})
+
+
+def missing(members: Collection[int], owned: Owned) -> tuple[int, ...]:
+    """The members that are not there yet."""
+    return tuple(member for member in members if member not in owned)

@@ -1,0 +1,178 @@
+"""What a start and users want of the layout, and what is done about it: a rescale begins, is paused, gets another target, or is refused."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import structlog
+
+from base.slots import owning
+from coordinator.core import Core
+from coordinator.rescale.actions import Wish
+from coordinator.rescale.hosts import why_no_room_for
+from coordinator.rescale.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
+from coordinator.rescale.phases import Idle, UnderWay, Wanted
+from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.run import RescaleRun
+from engine.model.layout import Layout
+from engine.resident.crew import Crew
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, TurnReason
+
+_log = structlog.get_logger("coordinator.rescale")
+
+TAKEN_BACK = "the change was taken back before it began; nothing has moved."
+"""What the status says of it."""
+
+
+class Wishes:
+    """Of one run. `wish`: what is wanted and not in the log yet; it outlives a recovery. `is_asked_by_start`: whether the start of the run
+    wants it."""
+
+    def __init__(self, run: RescaleRun) -> None:
+        self._run = run
+        self.wish: Wish | None = None
+        self.is_asked_by_start = False
+
+    def start(self, core: Core) -> None:
+        """At the start of the run, the number of workers is made what the command or the settings say."""
+        wanted, log = self._run.spec.wanted, self._run.log
+        workers = workers_to_have(wanted, log)
+        if workers is None and core.only_layout and not self._is_as_asked():
+            workers = wanted.now
+        if workers is not None and log.change is None:
+            layout = layout_of(self._run.layout)
+            target = layout.with_policy(self._run.spec.policy_now or layout.policy).with_workers(workers)
+            self.wish, self.is_asked_by_start = Wish("cold", target_of(target), wanted.setting), True
+        elif workers is not None:
+            self._turn(core, self._replanned(core, workers), "replan", wanted.setting)
+        elif log.change is None and self._run.layout.asked != wanted.setting and wanted.setting is not None:
+            again = {"epoch": self._run.writer.epoch, "number": self._run.layout.number + 1, "outcome": "asked"}
+            self._run.writer.append([self._run.layout.model_copy(update={**again, "asked": wanted.setting})])
+
+    def _is_as_asked(self) -> bool:
+        """Whether the layout, or that to which the rescale under way leads, is what the command of a run for the layout alone asks for, if
+        its number of workers is. After `abort` the slots may be shared unevenly."""
+        policy, number = self._run.spec.policy_now, self._run.spec.wanted.now
+        if self._run.log.target is not None:
+            return policy in (None, layout_to(self._run.log.target, 0).policy)
+        layout = layout_of(self._run.layout)
+        return number is None or is_as(
+            self._run.layout, layout.with_policy(policy or layout.policy).with_workers(number)
+        )
+
+    def _replanned(self, core: Core, workers: int) -> Layout:
+        """From the present owners to so many workers."""
+        assert self._run.log.target is not None
+        policy = self._run.spec.policy_now or layout_to(self._run.log.target, 0).policy
+        now = layout_with(owning(core.rescale.owned), self._run.layout.number, policy)
+        return now.with_workers(workers)
+
+    def go_on(self, core: Core) -> None:
+        """After each recovery: the wish is told to the new core."""
+        if self.wish is not None and self._run.log.change is None:
+            core.rescale.tell(Idle.requested, self.wish)
+
+    def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
+        """Raises RescaleRefused."""
+        match request:
+            case RescaleRequest():
+                self._ask_rescale(request, core, crew)
+            case HoldRequest(is_held):
+                self._under_way()
+                core.rescale.tell(UnderWay.held, is_held)
+                self._run.view.progress.held(is_held, self._run.monotonic())
+            case TurnRequest() if isinstance(core.rescale.phase, Wanted):
+                self._take_back(core, crew)
+            case TurnRequest(reason):
+                intent = self._under_way()
+                before = layout_of(self._run.layout)
+                present = layout_with(owning(core.rescale.owned), before.number, before.policy)
+                self._turn(core, before if reason == "reverse" else present, reason, intent.asked)
+            case _:
+                assert_never(request)
+
+    def _ask_rescale(self, request: RescaleRequest, core: Core, crew: Crew) -> None:
+        layout = layout_of(self._run.layout)
+        target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
+        self._refuse(request, target, core)
+        if (full := why_no_room_for(target_of(target), core.rescale.owned, crew, self._run.spec.place)) is not None:
+            raise RescaleRefused(full.message, full.what_to_do)
+        self.wish = Wish(
+            request.mode,
+            target_of(target),
+            self._run.layout.asked,
+            request.budget_bytes,
+            request.budget_ms,
+            request.protocol,
+        )
+        self.is_asked_by_start = False
+        core.rescale.tell(Idle.requested, self.wish)
+        self._run.view.requested()
+        self._run.board.update(layout_fault=None)
+
+    def _refuse(self, request: RescaleRequest, target: Layout, core: Core) -> None:
+        """Raises RescaleRefused if the rescale cannot begin now."""
+        if not core.rescale.is_idle:
+            raise RescaleRefused(
+                f"a change of the layout to {self._heading_for(core)} workers is under way; nothing was changed.",
+                "Wait until it is settled (`stepwell layout show`), or end it: `stepwell layout abort`, `stepwell layout reverse`.",
+            )
+        if is_as(self._run.layout, target):
+            raise RescaleRefused(
+                f"the layout has {request.workers} workers already; nothing was changed.",
+                "`stepwell layout show` shows them.",
+            )
+        slots = self._run.launcher.slots
+        if slots is not None and request.workers > slots:
+            raise RescaleRefused(
+                f"Spark has {slots} task slots, and {request.workers} workers need one each; nothing was changed.",
+                "Ask for fewer workers, or give Spark more task slots.",
+            )
+        if request.protocol == "batches":
+            return
+        if request.mode != "live":
+            raise RescaleRefused(
+                f"a {request.mode} change does not go by a protocol such as {request.protocol}; nothing was changed.",
+                "Ask for a live change, or leave the protocol out.",
+            )
+        if request.protocol not in self._run.planners:
+            raise RescaleRefused(
+                f"this run has no protocol {request.protocol}; nothing was changed.",
+                "Leave the protocol out, or run the pipeline with `stepwell run`.",
+            )
+
+    def _heading_for(self, core: Core) -> int:
+        """The number of workers to which the rescale that is wanted or under way leads."""
+        target = core.rescale.target
+        return len(self._run.layout.placed.members if target is None else target.members)
+
+    def _under_way(self) -> LayoutIntent:
+        if self._run.log.change is None:
+            raise RescaleRefused(
+                "no change of the layout is under way; nothing was changed.",
+                "Begin one with `stepwell layout change --workers N`.",
+            )
+        return self._run.log.change
+
+    def _turn(self, core: Core, layout: Layout, reason: TurnReason, asked: int | None) -> None:
+        intent = self._under_way()
+        target = target_of(layout)
+        self._run.writer.append(
+            [LayoutTurn(epoch=self._run.writer.epoch, change=intent.change, target=target, reason=reason, asked=asked)]
+        )
+        self._run.recruiting.forget()
+        self._run.view.progress.left_bytes = None
+        self._run.copying.end()
+        core.rescale.tell(UnderWay.turned, target)
+        _log.info("the rescale has another target", reason=reason, workers=list(target.members))
+
+    def _take_back(self, core: Core, crew: Crew) -> None:
+        """Ends a rescale that waits for tasks for its new workers. Nothing has moved, so it makes no difference which end was asked for."""
+        _log.info("the rescale was taken back before it began")
+        self.drop(core, crew, TAKEN_BACK)
+
+    def drop(self, core: Core, crew: Crew, why: str) -> None:
+        """The rescale does not begin, and users are told why."""
+        core.rescale.tell(Wanted.refused)
+        self.wish = None
+        self._run.recruiting.stop(crew, why)
