@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 EVENTS_REMEMBERED = 16
@@ -46,10 +47,10 @@ class Machine(Generic[Phase]):
         present phase is called. Raises InvalidTransition."""
         name = event.__name__
         before = type(self.phase).__name__
-        known = getattr(self.phase, name, None)
-        if known is None:
+        known = getattr(type(self.phase), name, None)
+        if not isfunction(known):  # a field may have the same name
             raise InvalidTransition(self.with_story(f"{name!r} cannot happen in the phase {before}"))
-        self.phase = known(*args, **kwargs)
+        self.phase = known(self.phase, *args, **kwargs)
         self.story.append(f"{before}.{name} -> {type(self.phase).__name__}")
 
     def with_story(self, mistake: str) -> str:

@@ -171,7 +171,7 @@ class Rescale(Machine[Phase]):
                 is_planned = phase.planner is not None
                 assert is_planned == (phase.aim.protocol != "batches"), self.with_story("a planner of another protocol")
                 assert is_planned or not phase.is_within_round, self.with_story("a round without a planner")
-                over_budget = phase.copied.union(phase.heavy)
+                over_budget = phase.staged.union(phase.heavy)
             case _:
                 assert_never(phase)
         assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")

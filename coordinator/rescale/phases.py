@@ -227,18 +227,18 @@ class Copying(UnderWay):
 
     def copied(self) -> Moving:
         """All that was to be copied has been."""
-        copied = NO_SLOTS if self.aim.mode == "hot" else slots_of(self.to_copy)
-        return _moving(self, self.ways, copied, self.heavy, planner=None)
+        staged = NO_SLOTS if self.aim.mode == "hot" else slots_of(self.to_copy)
+        return _moving(self, self.ways, staged, self.heavy, planner=None)
 
 
 @dataclass(frozen=True)
 class Moving(UnderWay):
-    """`copied`: slots over the budget that were copied and have not moved. `heavy`: such slots that were not copied yet. `is_crowded`:
+    """`staged`: slots over the budget that were copied and have not moved. `heavy`: such slots that were not copied yet. `is_crowded`:
     whether a checkpoint has to come before the next cut. `planner`: of the rescale's protocol, if it goes by one; `slots_per_round`: how
     many slots one round of it may move; `is_within_round`: whether it has begun what has to end before a step."""
 
     ways: Ways
-    copied: SlotSet
+    staged: SlotSet
     heavy: SlotSet
     is_crowded: bool
     planner: Planner | None
@@ -253,7 +253,7 @@ class Moving(UnderWay):
             assert move is not None, f"{self.aim.protocol} has ended, and slots have other owners than in the target"
             return Cut(move.slots, move.source, move.destination, is_whole=True)
         # The copied slots come first, because the source merges nothing with what was copied. The pairs take turns.
-        first = within(self.ways, self.copied) or self.ways
+        first = within(self.ways, self.staged) or self.ways
         source, destination = sorted(first)[self.course.cuts % len(first)]
         return Cut(first[source, destination], source, destination, is_whole=False)
 
@@ -297,11 +297,11 @@ class Moving(UnderWay):
             assert self.planner is None or self.planner.next(self.slots_per_round) is None, "slots move on"
             return Moved(owned, self.aim, course, self.planner)
         left = slots_of(ways)
-        copied, heavy = self.copied.intersection(left), self.heavy.intersection(left)
+        staged, heavy = self.staged.intersection(left), self.heavy.intersection(left)
         now = replace(
-            self, owned=owned, course=course, ways=ways, copied=copied, heavy=heavy, is_within_round=is_within_round
+            self, owned=owned, course=course, ways=ways, staged=staged, heavy=heavy, is_within_round=is_within_round
         )
-        return _copying_portion(now, ways, heavy) if copied == NO_SLOTS != heavy else now
+        return _copying_portion(now, ways, heavy) if staged == NO_SLOTS != heavy else now
 
 
 @dataclass(frozen=True)
@@ -367,14 +367,14 @@ def _copying_portion(now: UnderWay, ways: Ways, heavy: SlotSet) -> Copying:
     return Copying(now.owned, now.aim, now.course, ways, within(ways, portion), heavy.minus(portion))
 
 
-def _moving(now: UnderWay, ways: Ways, copied: SlotSet, heavy: SlotSet, planner: Planner | None) -> Moving:
+def _moving(now: UnderWay, ways: Ways, staged: SlotSet, heavy: SlotSet, planner: Planner | None) -> Moving:
     """Before the first cut, and before the shell has looked at its pace."""
     return Moving(
         now.owned,
         now.aim,
         now.course,
         ways,
-        copied,
+        staged,
         heavy,
         is_crowded=False,
         planner=planner,

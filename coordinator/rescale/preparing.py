@@ -75,7 +75,7 @@ class Preparing:
                 elif not (copying.course.is_held or core.replaying(self._run.log)):
                     self._copy(core, crew, copying)
             case Moving() as moving:
-                if moving.aim.mode == "live" and moving.copied == NO_SLOTS and self._run.copying.is_done:
+                if moving.aim.mode == "live" and moving.staged == NO_SLOTS and self._run.copying.is_done:
                     self._run.copying.end()  # all portions have moved
             case Moved():
                 pass

@@ -147,7 +147,7 @@ class Rescaling:
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
         bytes_max = HOT_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.change)
-        slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max)
+        slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._run.monotonic() - began)
         assert crew.placement is not None

@@ -33,7 +33,7 @@ def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     """With the workers that it waits for."""
     now = [100.0]
     crew = crew_that(begin_fold=lambda may_rewrite: None, folded=lambda: None, folding=[1, 4])
-    core: Any = core_that(is_stopping=False, is_changing=False)
+    core: Any = core_that(is_stopping=False, is_rescaling=False)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     checkpoints.do(Fold(VersionId(1, 1, "v1")), core, crew, {})
@@ -50,33 +50,33 @@ def crew_that(**orders: Any) -> Any:
     return SimpleNamespace(checkpoints=SimpleNamespace(**orders))
 
 
-def core_that(*, is_stopping: bool, is_changing: bool) -> Any:
-    change = SimpleNamespace(is_idle=lambda log: not is_changing)
-    return SimpleNamespace(folding=lambda: None, stopping=is_stopping, change=change)
+def core_that(*, is_stopping: bool, is_rescaling: bool) -> Any:
+    rescale = SimpleNamespace(is_idle=not is_rescaling)
+    return SimpleNamespace(folding=lambda: None, stopping=is_stopping, rescale=rescale)
 
 
-def test_no_file_is_rewritten_while_the_layout_changes() -> None:
+def test_no_file_is_rewritten_during_a_rescale() -> None:
     told: list[bool] = []
     crew = crew_that(begin_fold=lambda may_rewrite: told.append(may_rewrite))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
-    for is_changing in (False, True, False):
-        checkpoints.do(Fold(VersionId(1, 1, "v1")), core_that(is_stopping=False, is_changing=is_changing), crew, {})
+    for is_rescaling in (False, True, False):
+        checkpoints.do(Fold(VersionId(1, 1, "v1")), core_that(is_stopping=False, is_rescaling=is_rescaling), crew, {})
     assert told == [True, False, True]
 
 
-@pytest.mark.parametrize(("is_stopping", "is_changing"), [(True, False), (False, True)])
-def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, is_changing: bool) -> None:
+@pytest.mark.parametrize(("is_stopping", "is_rescaling"), [(True, False), (False, True)])
+def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, is_rescaling: bool) -> None:
     hurried: list[bool] = []
     crew = crew_that(begin_fold=lambda may_rewrite: None, folded=lambda: None, hurry=lambda: hurried.append(True))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     for fold in (1, 2):
-        checkpoints.do(Fold(VersionId(fold, 1, "v1")), core_that(is_stopping=False, is_changing=False), crew, {})
-        checkpoints.notice_fold(core_that(is_stopping=False, is_changing=False), crew)
+        checkpoints.do(Fold(VersionId(fold, 1, "v1")), core_that(is_stopping=False, is_rescaling=False), crew, {})
+        checkpoints.notice_fold(core_that(is_stopping=False, is_rescaling=False), crew)
         assert len(hurried) == fold - 1
         for _ in range(3):
-            checkpoints.notice_fold(core_that(is_stopping=is_stopping, is_changing=is_changing), crew)
+            checkpoints.notice_fold(core_that(is_stopping=is_stopping, is_rescaling=is_rescaling), crew)
         assert len(hurried) == fold
 
 

@@ -10,7 +10,6 @@ from itertools import count
 from typing import cast
 
 import pytest
-from coordinator.change import Bury, Change, Cut, LogChange, Wanted
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -34,6 +33,9 @@ from coordinator.core import (
     Wait,
     common_version,
 )
+from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import Idle, Weighing
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import ChangeMode
 from io_kafka.step_log.records import (
@@ -94,7 +96,7 @@ def ids() -> Callable[[], str]:
 
 
 def opened(version: VersionId = EMPTY, *, available_now: bool = False) -> Core:
-    return Core(version, ids(), Change(owned_by(0, 1)), available_now)
+    return Core(version, ids(), Rescale(Idle(owned_by(0, 1))), available_now)
 
 
 def do(action: Action, core: Core, log: Log, ahead: int = 0) -> None:
@@ -178,7 +180,7 @@ class Run(RuleBasedStateMachine):
         self.log = Log()
         self.held: dict[int, tuple[VersionId, ...]] = {0: (EMPTY,), 1: (EMPTY,)}
         self.ids = ids()
-        self.core = Core(EMPTY, self.ids, Change(owned_by(0, 1)))
+        self.core = Core(EMPTY, self.ids, Rescale(Idle(owned_by(0, 1))))
         self.state = 0
         self.exited = False
 
@@ -223,7 +225,7 @@ class Run(RuleBasedStateMachine):
         self.held = dict.fromkeys(self.held, (version,))
         if self.log.intent == version:
             self.log.complete(version)
-        self.core = Core(version, self.ids, Change(owned_by(0, 1)))
+        self.core = Core(version, self.ids, Rescale(Idle(owned_by(0, 1))))
         self.state = version.step
         self.exited = False
 
@@ -505,21 +507,21 @@ def test_a_state_that_cannot_be_is_noticed(said: str, fields: dict[str, object])
         core.check(log)
 
 
-# A run for a change of the layout alone
+# A run for a rescale alone
 
 GIVEN_AWAY = {0: ALL_SLOTS, 1: NO_SLOTS}
-"""After the change from two workers to one."""
+"""After the rescale from two workers to one."""
 
 
 def shrink(action: Action, core: Core, log: Log) -> None:
-    """Acts as the shell in the change from workers 0 and 1 to worker 0."""
+    """Acts as the shell in the rescale from workers 0 and 1 to worker 0."""
     match action:
-        case LogChange(wanted):
-            log.append(change().model_copy(update={"mode": wanted.mode}))
-            core.change_intended(log)
+        case LogRescale(wish):
+            log.append(change().model_copy(update={"mode": wish.mode}))
+            core.rescale_intended(log)
         case Cut():
             core.cut(GIVEN_AWAY, 1)
-        case LogIntent(version) if core.change.is_moved(log):
+        case LogIntent(version) if core.rescale.is_moved:
             log.append(CheckpointIntent(epoch=0, version=version, placed=placed(0)))
         case Complete(version) if log.change is not None:
             log.complete(version)
@@ -533,11 +535,21 @@ def shrink(action: Action, core: Core, log: Log) -> None:
         core.folded({0: (action.version,)})
 
 
+def weigh(core: Core) -> None:
+    core.rescale.tell(Weighing.weighed, NO_SLOTS, None)
+
+
+def shrinking(log: Log) -> Core:
+    """A core of a run for the layout alone."""
+    return Core(EMPTY, ids(), Rescale.resumed(owned_by(0, 1), log), only_layout=True)
+
+
 def kinds_until_exit(core: Core, log: Log) -> list[str]:
     done: list[str] = []
     while done[-1:] != ["Exit"]:
         assert len(done) < 40, done
-        core.change.is_weighed |= log.change is not None
+        if isinstance(core.rescale.phase, Weighing):
+            weigh(core)
         action = core.next(log)
         done.append(type(action).__name__)
         shrink(action, core, log)
@@ -547,16 +559,18 @@ def kinds_until_exit(core: Core, log: Log) -> list[str]:
 SETTLING = ["LogIntent", "Freeze", "Fold", "Complete", "Bury", "Exit"]
 
 
-def test_a_run_for_a_cold_change_leaves_the_replay_to_the_next_run() -> None:
-    log, core = Log(divided=3, written=2), Core(EMPTY, ids(), Change(owned_by(0, 1)), only_layout=True)
-    core.change.request(Wanted("cold", target(0), None), log)
-    assert kinds_until_exit(core, log) == ["LogChange", "Cut", *SETTLING]
+def test_a_run_for_a_cold_rescale_leaves_the_replay_to_the_next_run() -> None:
+    log = Log(divided=3, written=2)
+    core = shrinking(log)
+    core.rescale.tell(Idle.requested, Wish("cold", target(0), None))
+    assert kinds_until_exit(core, log) == ["LogRescale", "Cut", *SETTLING]
     assert (core.step, log.division_next) == (0, 3)
 
 
-def test_a_run_that_finds_a_live_change_replays_and_takes_no_new_step() -> None:
-    log, core = Log(divided=3, written=2), Core(EMPTY, ids(), Change(owned_by(0, 1)), only_layout=True)
+def test_a_run_that_finds_a_live_rescale_replays_and_takes_no_new_step() -> None:
+    log = Log(divided=3, written=2)
     log.append(change())
+    core = shrinking(log)
     assert kinds_until_exit(core, log) == [
         *("Give", "Collect", "Give", "Settle", "Collect", "Settle"),
         "Cut",
@@ -565,45 +579,47 @@ def test_a_run_that_finds_a_live_change_replays_and_takes_no_new_step() -> None:
     assert (core.step, log.steps, log.division_next) == (2, 2, 3)
 
 
-def test_a_run_for_a_change_ends_at_once_where_there_is_none() -> None:
-    log, core = Log(divided=3, written=2), Core(EMPTY, ids(), Change(owned_by(0, 1)), only_layout=True)
+def test_a_run_for_a_rescale_ends_at_once_where_there_is_none() -> None:
+    log = Log(divided=3, written=2)
+    core = shrinking(log)
     assert kinds_until_exit(core, log) == ["Exit"]
 
 
-def test_a_change_begins_although_each_checkpoint_takes_as_long_as_the_interval_between_two() -> None:
+def test_a_rescale_begins_although_each_checkpoint_takes_as_long_as_the_interval_between_two() -> None:
     """The next checkpoint is due whenever one is complete."""
     core, log = opened(), Log(divided=1)
     assert step_through(core, log, 3)[-1] == Settle(0, False)
     assert core.request_periodic_checkpoint(log)
     first = VersionId(1, 1, "c1")
     assert step_through(core, log, 3)[-1] == Fold(first)
-    core.change.request(Wanted("live", target(0), None), log)
+    core.rescale.tell(Idle.requested, Wish("live", target(0), None))
     assert step_through(core, log, 4)[-1] == Settle(1, False)
     core.folded({0: (EMPTY, first), 1: (EMPTY, first)})
     assert isinstance(step_through(core, log, 1)[0], Complete)
     assert not core.request_periodic_checkpoint(log)
     action = core.next(log)
-    assert isinstance(action, LogChange)
+    assert isinstance(action, LogRescale)
     shrink(action, core, log)
+    weigh(core)
     assert core.request_periodic_checkpoint(log), "a cut does not wait for the end of a fold"
 
 
 @pytest.mark.parametrize("mode", ["live", "cold"])
-def test_a_change_that_has_something_to_do_holds_up_the_next_step(mode: ChangeMode) -> None:
+def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: ChangeMode) -> None:
     """While the workers have no step: a cold one from the request on, and a live one for its actions alone."""
     core, log = opened(), Log(divided=1)
     assert not core.is_held_up(log)
-    core.change.request(Wanted(mode, target(0), None), log)
+    core.rescale.tell(Idle.requested, Wish(mode, target(0), None))
     assert core.is_held_up(log)
     shrink(core.next(log), core, log)
     assert core.is_held_up(log) == (mode == "cold")
-    core.change.is_weighed = True
+    weigh(core)
     assert core.is_held_up(log)
     core.running = 0
     assert not core.is_held_up(log), "the workers have a step"
     core.running = None
     shrink(core.next(log), core, log)
-    assert core.change.is_moved(log) and core.is_held_up(log) == (mode == "cold")
+    assert core.rescale.is_moved and core.is_held_up(log) == (mode == "cold")
 
 
 # All sequences of requests

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pytest
 
-from coordinator import cut_budget
+from coordinator.rescale import cut_budget
 from coordinator.rescale.requests import HoldRequest, RescaleRefused, RescaleRequest, TurnRequest
 from engine.model.circuit import View
 from engine.model.layout import Dynamic

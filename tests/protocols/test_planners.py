@@ -1,4 +1,4 @@
-"""The protocols that move single keys, driven as the engine drives them: every slot moves once, and after each round the workers own what the
+"""The planners, asked as a rescale asks them: every slot moves once, and after each round the workers own what the
 machines say."""
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from base.slots import NO_SLOTS, SlotSet, owning, why_no_partition
+from coordinator.rescale.planner import Move, Planner
 from protocols.damion import Distributor
-from protocols.damion_planner import DamionMigration
-from protocols.icadd_planner import IcaddMigration
-from protocols.move import Migration, Move
+from protocols.damion_planner import DamionPlanner
+from protocols.icadd_planner import IcaddPlanner
+from protocols.planners import PLANNERS
 from tests.io_kafka.layouts import owned_by
 
 Owned = dict[int, SlotSet]
@@ -50,23 +51,18 @@ def engine_for(owned: Mapping[int, SlotSet], target: Mapping[int, SlotSet]) -> E
     return Engine({**everybody, **owned}, {**everybody, **target})
 
 
-def begun(protocol: str, engine: Engine, slots: int) -> Migration:
-    if protocol == "damion":
-        return DamionMigration(engine.owned, engine.target, slots)
-    return IcaddMigration(engine.owned, engine.target)
+def begun(protocol: str, engine: Engine, slots: int) -> DamionPlanner | IcaddPlanner:
+    return PLANNERS[protocol](engine.owned, engine.target, slots)
 
 
-def drive(migration: Migration, engine: Engine, slots_max: int) -> int:
+def drive(planner: Planner, engine: Engine, slots_max: int) -> int:
     """The number of rounds."""
     rounds = 0
-    migration.check(engine.owned)
-    while (move := migration.next(slots_max)) is not None:
-        assert migration.is_within_round and migration.next(slots_max) == move, "asked twice, it says the same"
+    while (move := planner.next(slots_max)) is not None:
+        assert planner.next(slots_max) == move, "asked twice, it says the same"
         engine.carry_out(move)
-        migration.moved()
-        if not migration.is_within_round:
+        if not planner.moved(engine.owned):
             rounds += 1
-            migration.check(engine.owned)
             assert why_no_partition(engine.owned) is None
     return rounds
 
@@ -77,12 +73,13 @@ def drive(migration: Migration, engine: Engine, slots_max: int) -> int:
 def test_every_slot_that_has_another_owner_moves_once(protocol: str, change: str, slots_max: int) -> None:
     engine = engine_for(*CHANGES[change])
     to_move = sum(len(slots.minus(engine.target[worker])) for worker, slots in engine.owned.items())
-    migration = begun(protocol, engine, slots_max)
-    rounds = drive(migration, engine, slots_max)
+    planner = begun(protocol, engine, slots_max)
+    planner.check(engine.owned)
+    rounds = drive(planner, engine, slots_max)
     assert owning(engine.owned) == owning(engine.target) and engine.moved == to_move
-    assert migration.is_done and not migration.is_within_round
+    assert planner.next(slots_max) is None
     assert rounds >= to_move / slots_max / 2 and (rounds > 0) == (to_move > 0)
-    assert migration.messages > 0
+    assert planner.messages > 0
 
 
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
@@ -90,12 +87,12 @@ def test_a_change_that_is_turned_halfway_goes_on_from_the_owners_that_it_has(pro
     """The machines of the first way are given up between two rounds, and others begin."""
     engine = engine_for(*CHANGES["2 to 3"])
     first = dict(engine.owned)
-    migration = begun(protocol, engine, 700)
+    planner = begun(protocol, engine, 700)
     for _ in range(5):
-        move = migration.next(700)
+        move = planner.next(700)
         assert move is not None
         engine.carry_out(move)
-        migration.moved()
+        planner.moved(engine.owned)
     engine.target = first
     drive(begun(protocol, engine, 700), engine, 700)
     assert engine.owned == first
@@ -104,21 +101,21 @@ def test_a_change_that_is_turned_halfway_goes_on_from_the_owners_that_it_has(pro
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
 def test_a_round_moves_as_many_slots_as_it_may(protocol: str) -> None:
     engine = engine_for(*CHANGES["2 to 3"])
-    migration = begun(protocol, engine, 700)
-    move = migration.next(700)
+    planner = begun(protocol, engine, 700)
+    move = planner.next(700)
     assert move is not None and len(move.slots) == 700
 
 
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
 def test_an_engine_that_moves_something_else_is_noticed(protocol: str) -> None:
     engine = engine_for(*CHANGES["2 to 3"])
-    migration = begun(protocol, engine, 700)
-    move = migration.next(700)
+    planner = begun(protocol, engine, 700)
+    move, goes_on = planner.next(700), True
     assert move is not None
     engine.carry_out(replace(move, slots=move.slots.first(len(move.slots) - 1)))
-    migration.moved()
     with pytest.raises(AssertionError):
-        migration.check(engine.owned)
+        while goes_on:
+            goes_on = planner.moved(engine.owned)
 
 
 def test_a_distributor_that_forgets_a_key_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from coordinator.core import Action, Collect, Core, Divide, Give, Settle
 from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Burying, Idle, Moment, Staffing
+from coordinator.rescale.phases import Moment, Staffing
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.crew.checkpoints import CrewCheckpoints

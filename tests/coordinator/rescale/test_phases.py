@@ -1,314 +1,441 @@
-"""The machine of a change of the layout: every way through it, and what it must not do."""
+"""The machine of a rescale: every way through it, and what it must not do."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+import re
+import typing
+from dataclasses import FrozenInstanceError, replace
+from inspect import isfunction
+from typing import Any
 
 import pytest
-from coordinator.change import COPIED_SLOTS_MAX, Bury, Change, Cut, LogChange, Staff, Wanted, moves
 
+from base.machine import InvalidTransition
 from base.slots import NO_SLOTS, SlotSet
-from base.version import VersionId
-from coordinator.rescale.layouts import completion_records
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, LayoutIntent, Placed
-from io_kafka.step_log.records import CheckpointIntent, Claim, Record
-from io_kafka.step_log.state import StepLogState
-from tests.io_kafka.layouts import layout, owned_by, target, turn
-
-
-class Log(StepLogState):
-    def __init__(self, workers: tuple[int, ...]) -> None:
-        super().__init__("log")
-        self.append(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1))
-        self.append(layout(workers=workers))
-
-    def append(self, record: Record) -> None:
-        self.apply(record, self.offset_next)
-
-    def intend(self, wanted: Wanted) -> None:
-        self.append(
-            LayoutIntent(
-                epoch=0,
-                change=self.number + 1,
-                mode=wanted.mode,
-                target=wanted.target,
-                asked=wanted.asked,
-                protocol=wanted.protocol,
-            )
-        )
-
-    @property
-    def number(self) -> int:
-        assert self.layout is not None
-        return self.layout.number
-
-    def checkpoint(self, owned: dict[int, SlotSet], *, is_moved: bool = True) -> None:
-        owning = {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
-        version = VersionId(len(self.checkpoints) + 1, 0, f"c{self.offset_next}")
-        placed = Placed.of(dict.fromkeys(owning, "0"), owning)
-        self.append(CheckpointIntent(epoch=0, version=version, placed=placed))
-        for record in completion_records(version, self, 0, is_moved=is_moved):
-            self.append(record)
-
-
-def following(change: Change, log: Log, *, folding: bool = False, replaying: bool = False) -> object:
-    return change.next(log, 7, is_folding=folding, is_replaying=replaying)
-
-
-def act(change: Change, log: Log, action: object, dice: random.Random | None = None, *, steps_between: int = 1) -> None:
-    """As the shell. A cut moves some of its slots, if it may."""
-    match action:
-        case LogChange(wanted):
-            log.intend(wanted)
-            change.intended(log)
-        case Staff(new):
-            change.staffed({**change.owned, **dict.fromkeys(new, NO_SLOTS)})
-            change.weighed(NO_SLOTS)
-        case Cut(slots, source, destination, is_whole):
-            some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
-            owned = dict(change.owned)
-            owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
-            change.cut(owned, steps_between)
-        case Bury(leaving):
-            change.buried({worker: slots for worker, slots in change.owned.items() if worker not in leaving})
-
-
-@pytest.mark.parametrize(
-    ("mode", "protocol"),
-    [("cold", "batches"), ("live", "batches"), ("hot", "batches"), ("live", "damion"), ("live", "icadd")],
+from coordinator.rescale import phases
+from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import (
+    COPIED_SLOTS_MAX,
+    Burying,
+    Copying,
+    Idle,
+    Moved,
+    Moving,
+    Phase,
+    Staffing,
+    UnderWay,
+    Wanted,
+    Weighing,
+    resumed,
 )
-@pytest.mark.parametrize(
-    ("before", "after"), [((0, 1), (0, 1, 2)), ((0, 1, 2), (0, 1)), ((0,), (0, 1, 2, 3)), ((0, 5), (1, 3))]
-)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_change_ends_with_the_owners_of_its_target(
-    mode: ChangeMode,
-    protocol: CutProtocol,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-    seed: int,
-) -> None:
-    dice, log, change = random.Random(seed), Log(before), Change(owned_by(*before), slots_per_round=3000)
-    change.request(Wanted(mode, target(*after), None, protocol=protocol), log)
-    assert following(change, log) is None or not change.new(log), "no worker is made before there is a task for it"
-    change.recruited()
-    for _ in range(300):
-        action = following(change, log)
-        if action is None and not change.is_moved(log):
-            assert mode == "live" or isinstance(log.change, LayoutIntent)
-            if change.is_weighed:
-                change.copied()
-            change.weighed(NO_SLOTS)
-            change.stepped()
+from coordinator.rescale.ways import moves
+from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+from tests.coordinator.rescale.driving import Driven, moving
+from tests.io_kafka.layouts import owned_by, target, turn
+
+PHASES: tuple[type, ...] = typing.get_args(Phase)
+NOT_EVENTS = {"next"}
+
+
+def events_of(kind: type) -> dict[str, Any]:
+    """The public methods that a class defines itself."""
+    return {n: f for n, f in vars(kind).items() if callable(f) and not n.startswith("_") and n not in NOT_EVENTS}
+
+
+def test_the_table_of_events_is_that_of_the_code() -> None:
+    """And the phases that an event may lead to are those of its result's type."""
+    assert phases.__doc__ is not None
+    table = phases.__doc__.split("phase      event       next phase\n")[1].split("\n\n")[0]
+    said = {}
+    for line in table.splitlines():
+        phase, event, next_phases = re.split(r"\s{2,}", line.strip(), maxsplit=2)
+        said[phase, event] = frozenset(re.findall(r"\b[A-Z]\w+", next_phases)) or frozenset({"Self"})
+    done = {}
+    for kind in (*PHASES, UnderWay):
+        for name, method in events_of(kind).items():
+            result = typing.get_type_hints(method, vars(phases))["return"]
+            kinds = typing.get_args(result) or (result,)
+            done[kind.__name__, name] = frozenset(each.__name__ for each in kinds)
+    assert said == done
+
+
+def test_all_phases_are_in_the_other_tables_too() -> None:
+    assert phases.__doc__ is not None
+    names = [kind.__name__ for kind in PHASES]
+    first, waits = phases.__doc__.split("\n\n")[1:3]
+    assert first.split() == " -> ".join([*names, "Idle"]).split()
+    assert [line.split()[0] for line in waits.splitlines()[1:]] == names
+
+
+def test_a_phase_cannot_be_written() -> None:
+    rescale = moving()
+    with pytest.raises(FrozenInstanceError):
+        rescale.phase.is_crowded = True  # type: ignore[misc, union-attr]
+
+
+def one_of_each() -> dict[type, Driven]:
+    """A machine in each phase."""
+    found: dict[type, Driven] = {}
+
+    def keep(rescale: Driven) -> Driven:
+        copy = Driven(*rescale.log.settled_layout.placed.births)
+        copy.phase, copy.log = rescale.phase, rescale.log
+        copy.story.extend(rescale.story)
+        found.setdefault(type(rescale.phase), copy)
+        return rescale
+
+    for start, goal in (((0, 1), (0, 1, 2)), ((0, 1), (0,))):
+        rescale = keep(Driven(*start))
+        rescale.tell(Idle.requested, Wish("hot", target(*goal), None))
+        keep(rescale)
+        if isinstance(rescale.phase, Wanted) and rescale.phase.new:
+            rescale.tell(Wanted.recruited)
+        rescale.act(rescale.following())
+        while not isinstance(keep(rescale).phase, Idle):
+            match rescale.phase:
+                case Weighing():
+                    rescale.weigh()
+                case Copying():
+                    rescale.tell(Copying.copied)
+                case Moved():
+                    rescale.checkpoint()
+                case _:
+                    rescale.act(rescale.following())
+    assert found.keys() == set(PHASES)
+    return found
+
+
+EVENTS = {name: method for kind in (*PHASES, UnderWay) for name, method in events_of(kind).items()}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_event_that_a_phase_does_not_know_is_refused_with_what_led_there(event: str) -> None:
+    for kind, rescale in one_of_each().items():
+        if isfunction(getattr(kind, event, None)):
             continue
-        if action is None:
+        before = rescale.phase
+        with pytest.raises(InvalidTransition, match=f"'{event}' cannot happen in the phase {kind.__name__}") as caught:
+            rescale.tell(EVENTS[event])
+        assert rescale.phase is before
+        if kind not in (Idle, Wanted):
+            assert "Idle.requested -> Wanted" in str(caught.value) and "Wanted.intended -> " in str(caught.value)
+
+
+Workers = tuple[int, ...]
+LAYOUTS: list[tuple[Workers, Workers]] = [
+    ((0, 1), (0, 1, 2)),
+    ((0, 1, 2), (0, 1)),
+    ((0,), (0, 1, 2, 3)),
+    ((0, 5), (1, 3)),
+]
+MODES: tuple[ChangeMode, ...] = ("cold", "live", "hot")
+PROTOCOLS: tuple[CutProtocol, ...] = ("damion", "icadd")
+
+
+@pytest.mark.parametrize(
+    ("mode", "protocol", "before", "after", "seed"),
+    [
+        *((mode, "batches", *layouts, seed) for mode in MODES for layouts in LAYOUTS for seed in range(3)),
+        # Their machines have something to do for each slot, and no seed moves them: tests/protocols has more of them.
+        *(("live", protocol, (0, 5), (1, 3), 0) for protocol in PROTOCOLS),
+    ],
+)
+def test_a_rescale_ends_with_the_owners_of_its_target(
+    mode: ChangeMode, protocol: CutProtocol, before: Workers, after: Workers, seed: int
+) -> None:
+    dice, rescale = random.Random(seed), Driven(*before, slots_per_round=20_000)
+    rescale.request(Wish(mode, target(*after), None, protocol=protocol))
+    for _ in range(300):
+        phase, action = rescale.phase, rescale.following()
+        if isinstance(phase, Moved):
             break
-        act(change, log, action, dice)
-        cuts_without_steps = change.is_within_round or (mode == "hot" and change.is_copied and not change.is_moved(log))
-        assert change.holds_steps(log) == (mode == "cold" or cuts_without_steps)
-    assert change.is_moved(log) and dict(change.owned) | owned_by(*after) == dict(change.owned)
-    log.checkpoint(dict(change.owned))
-    change.settled(log)
-    assert log.change is None and log.number == 1
+        if action is not None:
+            rescale.act(action, dice)
+        elif isinstance(phase, Weighing):
+            rescale.weigh()
+        elif isinstance(phase, Copying):
+            rescale.tell(Copying.copied)
+        else:
+            assert mode == "live" and isinstance(phase, Moving)
+            rescale.stepped()
+        within_round = isinstance(rescale.phase, Moving) and rescale.phase.is_within_round
+        cuts_without_steps = within_round or (mode == "hot" and isinstance(rescale.phase, Moving))
+        assert rescale.holds_steps == (mode == "cold" or cuts_without_steps)
+    assert rescale.is_moved and dict(rescale.owned) | owned_by(*after) == dict(rescale.owned)
+    rescale.checkpoint()
+    assert rescale.log.change is None and rescale.number == 1
     if left := set(before) - set(after):
-        assert following(change, log, folding=True) is None, "they take part in the fold"
-        assert following(change, log) == Bury(tuple(sorted(left)))
-        act(change, log, following(change, log))
-    assert change.is_idle(log) and dict(change.owned) == owned_by(*after)
-
-
-def moving(mode: ChangeMode = "live") -> tuple[Change, Log]:
-    """From two workers to three, with all workers there."""
-    log, change = Log((0, 1)), Change(owned_by(0, 1))
-    change.request(Wanted(mode, target(0, 1, 2), None), log)
-    change.recruited()
-    for _ in range(2):
-        act(change, log, following(change, log))
-    return change, log
+        assert rescale.following(folding=True) is None, "they take part in the fold"
+        assert rescale.following() == Bury(tuple(sorted(left)))
+        rescale.act(rescale.following())
+    assert rescale.is_idle and dict(rescale.owned) == owned_by(*after)
 
 
 @pytest.mark.parametrize("steps_between", [1, 3])
-def test_between_two_cuts_of_a_live_change_come_as_many_steps_as_it_is_told(steps_between: int) -> None:
-    change, log = moving()
-    cut = following(change, log)
-    assert isinstance(cut, Cut) and change.is_due(log, is_folding=False, is_replaying=False)
-    act(change, log, replace(cut, slots=cut.slots.first(3)), steps_between=steps_between)
+def test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told(steps_between: int) -> None:
+    rescale = moving()
+    cut = rescale.following()
+    assert isinstance(cut, Cut) and rescale.due()
+    rescale.act(replace(cut, slots=cut.slots.first(3)), steps_between=steps_between)
     for _ in range(steps_between):
-        assert following(change, log) is None and not change.is_due(log, is_folding=False, is_replaying=False)
-        change.stepped()
-    again = following(change, log)
+        assert rescale.following() is None and not rescale.due()
+        rescale.stepped()
+    again = rescale.following()
     assert isinstance(again, Cut) and again.source != cut.source, "the pairs take turns"
 
 
-def test_the_next_cut_of_a_live_change_is_due_at_once_if_no_step_comes() -> None:
-    change, log = moving()
-    cut = following(change, log)
+def test_the_next_cut_of_a_live_rescale_is_due_at_once_if_no_step_comes() -> None:
+    rescale = moving()
+    cut = rescale.following()
     assert isinstance(cut, Cut)
-    act(change, log, replace(cut, slots=cut.slots.first(3)), steps_between=9)
-    change.rested()
-    assert isinstance(following(change, log), Cut)
+    rescale.act(replace(cut, slots=cut.slots.first(3)), steps_between=9)
+    rescale.rested()
+    assert isinstance(rescale.following(), Cut)
 
 
-def test_slots_over_the_budget_of_a_live_change_are_copied_and_move_first() -> None:
-    change, log = moving()
-    assert log.target is not None
-    ways = moves(change.owned, log.target.owned)
-    pair, theirs = next(iter(ways.items()))
+def test_slots_over_the_budget_of_a_live_rescale_are_copied_and_move_first() -> None:
+    rescale = moving(heavy=None)
+    pair, theirs = next(iter(moves(rescale.owned, target(0, 1, 2).owned).items()))
     heavy = SlotSet(((theirs.ranges[-1][1] - 2, theirs.ranges[-1][1]),))
-    change.weighed(heavy)
-    assert change.to_copy(log) == {pair: heavy}
-    assert following(change, log) is None and not change.holds_steps(log), "the steps go on while it is copied"
-    change.copied()
-    cut = following(change, log)
+    rescale.weigh(heavy)
+    assert isinstance(rescale.phase, Copying) and rescale.phase.to_copy == {pair: heavy}
+    assert rescale.following() is None and not rescale.holds_steps, "the steps go on while it is copied"
+    rescale.tell(Copying.copied)
+    cut = rescale.following()
     assert isinstance(cut, Cut) and (cut.slots, (cut.source, cut.destination)) == (heavy, pair)
-    act(change, log, cut)
-    assert not change.to_copy(log) and not change.is_copied and following(change, log) is None
-    change.stepped()
-    cut = following(change, log)
+    rescale.act(cut)
+    assert isinstance(rescale.phase, Moving) and rescale.phase.staged == NO_SLOTS and rescale.following() is None
+    rescale.stepped()
+    cut = rescale.following()
     assert isinstance(cut, Cut) and cut.slots.intersection(heavy) == NO_SLOTS
-    change.weighed(heavy)
-    change.turned()
-    assert change.heavy == NO_SLOTS and not change.is_copied
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_turn_forgets_what_was_weighed_and_copied_for_other_slots(is_copied: bool) -> None:
+    rescale = moving(heavy=target(0, 1, 2).owned[2].first(1))
+    if is_copied:
+        rescale.tell(Copying.copied)
+    rescale.turn(turn(workers=(0,)))
+    assert isinstance(rescale.phase, Weighing)
+    rescale.weigh()
+    assert rescale.phase.staged == rescale.phase.heavy == NO_SLOTS  # type: ignore[attr-defined]
 
 
 def test_slots_over_the_budget_are_copied_and_cut_in_portions() -> None:
     """What has come to them since they were copied moves in one cut, so there are few of them."""
-    change, log = moving()
-    assert log.target is not None
-    ((source, destination), theirs), *_ = moves(change.owned, log.target.owned).items()
+    rescale = moving(heavy=None)
+    ((source, destination), theirs), *_ = moves(rescale.owned, target(0, 1, 2).owned).items()
     heavy = theirs.first(2 * COPIED_SLOTS_MAX + 1)
-    change.weighed(heavy)
+    rescale.weigh(heavy)
     sizes = []
-    while ways := change.to_copy(log):
-        assert following(change, log) is None
-        change.copied()
-        cut = following(change, log)
+    while isinstance(rescale.phase, Copying):
+        ways = rescale.phase.to_copy
+        assert rescale.following() is None
+        rescale.tell(Copying.copied)
+        cut = rescale.following()
         assert isinstance(cut, Cut) and {(cut.source, cut.destination): cut.slots} == ways
         sizes.append(len(cut.slots))
-        act(change, log, cut)
-        change.stepped()
+        rescale.act(cut)
+        rescale.stepped()
     assert sizes == [COPIED_SLOTS_MAX, COPIED_SLOTS_MAX, 1]
-    assert heavy.is_within(change.owned[destination]) and not heavy.is_within(change.owned[source])
+    assert heavy.is_within(rescale.owned[destination]) and not heavy.is_within(rescale.owned[source])
+
+
+def test_slots_that_were_not_copied_do_not_move_with_a_portion_of_several_sources() -> None:
+    """When one source has given away its part of the portion, the others follow, and not yet what comes after the portion."""
+    rescale = moving(heavy=None)
+    ways = moves(rescale.owned, target(0, 1, 2).owned)
+    portions = [slots.first(COPIED_SLOTS_MAX - 1) for slots in ways.values()]
+    assert len(portions) == 2
+    rescale.weigh(portions[0].union(portions[1]))
+    assert isinstance(rescale.phase, Copying)
+    copied = rescale.phase.to_copy
+    rescale.tell(Copying.copied)
+    for _ in copied:
+        cut = rescale.following()
+        assert isinstance(cut, Cut) and cut.slots == copied[cut.source, cut.destination]
+        rescale.act(cut)
+        rescale.stepped()
+    assert isinstance(rescale.phase, Copying) and sum(map(len, rescale.phase.to_copy.values())) == COPIED_SLOTS_MAX - 2
 
 
 def test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over() -> None:
     """It would never answer, and the source would wait for ever."""
-    change, log = moving("hot")
-    change.is_copying = True
-    log.append(turn(workers=(0, 1)))
-    change.turned()
-    assert change.is_moved(log)
-    log.checkpoint(dict(change.owned))
-    change.settled(log)
-    assert change.leaving == (2,) and following(change, log) is None
-    change.is_copying = False
-    assert following(change, log) == Bury((2,))
+    rescale = moving("hot")
+    rescale.tell(UnderWay.copies, True)
+    rescale.turn(turn(workers=(0, 1)))
+    assert rescale.is_moved
+    rescale.checkpoint()
+    assert isinstance(rescale.phase, Burying) and rescale.phase.leaving == (2,) and rescale.following() is None
+    rescale.tell(Burying.copies, False)
+    assert rescale.following() == Bury((2,))
 
 
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
-def test_a_round_of_a_protocol_ends_before_the_next_step_also_where_the_change_is_paused(protocol: CutProtocol) -> None:
+def test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused(protocol: CutProtocol) -> None:
     """One worker gives slots to two others in a round, which takes two cuts."""
-    log, change = Log((0,)), Change(owned_by(0), slots_per_round=60)
-    interleaved = target(0, 1, 2)
+    rescale = Driven(0, slots_per_round=60)
     ranges = (*((first, 1 + first // 20 % 2) for first in range(0, 400, 20)), (400, 0))
-    change.request(Wanted("live", interleaved.model_copy(update={"ranges": ranges}), None, protocol=protocol), log)
-    change.recruited()
+    interleaved = target(0, 1, 2).model_copy(update={"ranges": ranges})
+    rescale.request(Wish("live", interleaved, None, protocol=protocol))
     for _ in range(2):
-        act(change, log, following(change, log))
-    assert not change.holds_steps(log)
-    first = following(change, log)
-    assert isinstance(first, Cut) and first.is_whole and change.holds_steps(log)
-    assert change.is_due(log, is_folding=False, is_replaying=False)
-    act(change, log, first)
-    change.is_held = True
-    second = following(change, log)
-    assert isinstance(second, Cut) and change.holds_steps(log)
+        rescale.act(rescale.following())
+    rescale.weigh()
+    assert not rescale.holds_steps
+    first = rescale.following()
+    assert isinstance(first, Cut) and first.is_whole and first == rescale.following() and rescale.due()
+    rescale.act(first)
+    assert rescale.holds_steps and rescale.due()
+    rescale.tell(UnderWay.held, True)
+    second = rescale.following()
+    assert isinstance(second, Cut) and rescale.holds_steps
     assert {first.destination, second.destination} == {1, 2} and len(first.slots) + len(second.slots) == 60
-    act(change, log, second)
-    assert not change.holds_steps(log) and following(change, log) is None
-    change.is_held = False
-    assert following(change, log) is None, "one round between two steps"
-    change.stepped()
-    assert isinstance(following(change, log), Cut)
+    rescale.act(second)
+    assert not rescale.holds_steps and rescale.following() is None
+    rescale.tell(UnderWay.held, False)
+    assert rescale.following() is None, "one round between two steps"
+    rescale.stepped()
+    assert isinstance(rescale.following(), Cut)
 
 
-def test_a_cold_change_makes_all_its_cuts_at_once() -> None:
-    change, log = moving("cold")
+def test_a_cold_rescale_makes_all_its_cuts_at_once() -> None:
+    rescale = moving("cold")
     cuts = 0
-    while isinstance(cut := following(change, log), Cut):
-        act(change, log, cut)
+    while isinstance(cut := rescale.following(), Cut):
+        rescale.act(cut)
         cuts += 1
-    assert cuts == 2 and change.is_moved(log)
+    assert cuts == 2 and rescale.is_moved
 
 
-def test_a_hot_change_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved() -> None:
-    change, log = moving("hot")
-    assert following(change, log) is None and not change.holds_steps(log)
-    assert not change.is_due(log, is_folding=False, is_replaying=False), "the steps go on while the sources copy"
-    change.copied()
-    change.is_held = True
-    assert following(change, log) is None and not change.holds_steps(log)
-    change.is_held = False
+def test_a_hot_rescale_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved() -> None:
+    rescale = moving("hot")
+    assert rescale.following() is None and not rescale.holds_steps
+    assert not rescale.due(), "the steps go on while the sources copy"
+    rescale.tell(Copying.copied)
+    rescale.tell(UnderWay.held, True)
+    assert rescale.following() is None and not rescale.holds_steps
+    rescale.tell(UnderWay.held, False)
     for _ in range(2):
-        cut = following(change, log)
-        assert isinstance(cut, Cut) and change.holds_steps(log)
-        assert change.is_due(log, is_folding=False, is_replaying=False)
-        act(change, log, cut)
-    assert change.is_moved(log) and not change.holds_steps(log)
+        cut = rescale.following()
+        assert isinstance(cut, Cut) and rescale.holds_steps and rescale.due()
+        rescale.act(cut)
+    assert rescale.is_moved and not rescale.holds_steps
 
 
-def test_a_hot_change_that_is_turned_copies_again() -> None:
-    change, log = moving("hot")
-    change.copied()
-    change.turned()
-    change.weighed(NO_SLOTS)
-    assert following(change, log) is None and not change.holds_steps(log)
+def test_a_hot_rescale_that_is_turned_copies_again() -> None:
+    rescale = moving("hot")
+    rescale.tell(Copying.copied)
+    rescale.turn(turn(workers=(0,)))
+    rescale.weigh()
+    assert isinstance(rescale.phase, Copying) and rescale.following() is None and not rescale.holds_steps
 
 
-@pytest.mark.parametrize("what", ["is_held", "is_crowded"])
-def test_a_change_that_is_held_makes_no_cut(what: str) -> None:
-    change, log = moving()
-    setattr(change, what, True)
-    assert following(change, log) is None and not change.holds_steps(log)
+@pytest.mark.parametrize("is_crowded", [False, True])
+def test_a_rescale_that_is_held_makes_no_cut(is_crowded: bool) -> None:
+    rescale = moving()
+    if is_crowded:
+        rescale.tell(Moving.paced, is_crowded=True, slots_per_round=1)
+    else:
+        rescale.tell(UnderWay.held, True)
+    assert rescale.following() is None and not rescale.holds_steps
+
+
+def test_a_pause_lasts_through_a_turn_and_ends_with_the_rescale() -> None:
+    rescale = moving("cold")
+    rescale.tell(UnderWay.held, True)
+    rescale.turn(turn(workers=(0, 1)))
+    assert rescale.is_held
+    rescale.checkpoint()
+    rescale.act(rescale.following())
+    rescale.request(Wish("cold", target(0), None))
+    rescale.act(rescale.following())
+    assert not rescale.is_held
 
 
 def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() -> None:
-    log, change = Log((0, 1)), Change(owned_by(0, 1))
-    change.request(Wanted("live", target(0, 1, 2), None), log)
-    change.recruited()
-    assert following(change, log, folding=True) is None and following(change, log, replaying=True) is None
-    act(change, log, following(change, log))
-    assert following(change, log, folding=True) is None and following(change, log, replaying=True) is None
-    assert following(change, log) == Staff((2,), 7)
+    rescale = Driven(0, 1)
+    rescale.request(Wish("live", target(0, 1, 2), None))
+    assert rescale.following(folding=True) is None and rescale.following(replaying=True) is None
+    assert isinstance(rescale.following(), LogRescale)
+    rescale.act(rescale.following())
+    assert rescale.following(folding=True) is None and rescale.following(replaying=True) is None
+    assert rescale.following() == Staff((2,), 7)
 
 
 def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that() -> None:
-    change, log = moving()
-    act(change, log, following(change, log))
-    log.append(turn(workers=(0, 1)))
-    change.turned()
-    assert not change.is_moved(log)
-    log.checkpoint(owned_by(0, 1), is_moved=change.is_moved(log))  # it was frozen before the cut
-    assert log.change is not None
-    change.weighed(NO_SLOTS)
-    change.stepped()
-    while isinstance(cut := following(change, log), Cut):
-        act(change, log, cut)
-        change.stepped()
-    assert change.is_moved(log) and change.owned[2] == NO_SLOTS
-    log.checkpoint(owned_by(0, 1), is_moved=change.is_moved(log))
-    change.settled(log)
-    assert log.layout is not None and log.layout.outcome == "reversed" and change.leaving == (2,)
+    rescale = moving()
+    rescale.act(rescale.following())
+    rescale.turn(turn(workers=(0, 1)))
+    assert not rescale.is_moved
+    rescale.checkpoint(owned_by(0, 1))  # it was frozen before the cut
+    assert rescale.log.change is not None
+    rescale.weigh()
+    rescale.stepped()
+    while isinstance(cut := rescale.following(), Cut):
+        rescale.act(cut)
+        rescale.stepped()
+    assert rescale.is_moved and rescale.owned[2] == NO_SLOTS
+    rescale.checkpoint()
+    assert rescale.log.settled_layout.outcome == "reversed" and rescale.phase == Burying(rescale.owned, (2,), False)
 
 
-def test_slots_that_no_layout_gives_their_owner_are_noticed() -> None:
-    change, log = moving()
-    change.owned = {0: owned_by(0, 1)[1], 1: owned_by(0, 1)[0], 2: NO_SLOTS}
-    with pytest.raises(
-        AssertionError, match=r"worker 0 owns .*, which neither the layout nor a target of the change gives it"
-    ):
-        change.check(log)
-    change.owned = {0: owned_by(0, 1)[0]}
-    with pytest.raises(AssertionError, match=r"no worker owns slots 32768-65535"):
-        change.check(log)
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_run_goes_on_in_the_phase_that_is_left_to_do(moved: bool) -> None:
+    """With the owners of the version that was opened, which may have none of the new workers, or all."""
+    rescale = moving()
+    assert rescale.log.change is not None
+    opened = owned_by(0, 1, 2) if moved else owned_by(0, 1)
+    phase = resumed(opened, rescale.log.change, rescale.log.target)
+    assert isinstance(phase, Moved if moved else Staffing)
+    assert resumed(opened, None, None) == Idle(opened)
+    again = Rescale.resumed(opened, rescale.log)
+    again.check(rescale.log)
+    assert again.phase == phase
+
+
+WRONG: dict[str, tuple[ChangeMode, Any]] = {
+    "worker 0 owns .*, which neither the layout nor a target of the change gives it": (
+        "live",
+        {"owned": {0: owned_by(0, 1)[1], 1: owned_by(0, 1)[0], 2: NO_SLOTS}, "ways": "recounted"},
+    ),
+    "no worker owns slots 32768-65535": (
+        "live",
+        {"owned": {0: owned_by(0, 1)[0], 1: NO_SLOTS, 2: NO_SLOTS}, "ways": "recounted"},
+    ),
+    "the rescale leads to .*, and that of the log": ("live", {"aim": "other"}),
+    "are to move, and .* have to": ("live", {"ways": {(0, 1): SlotSet(((0, 1),))}}),
+    "slots are to be copied that do not move": ("live", {"heavy": SlotSet(((0, 1),))}),
+    "a round without a planner": ("live", {"is_within_round": True}),
+    "nothing is to be copied": ("hot", {"to_copy": {}}),
+    "have to move still": ("live", {"phase": Moved}),
+    "workers .* are to be made": ("live", {"phase": Staffing}),
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_a_phase_that_cannot_be_is_noticed(said: str) -> None:
+    mode, fields = WRONG[said]
+    rescale = moving(mode)
+    phase: Any = rescale.phase
+    if fields.get("ways") == "recounted":
+        fields = {**fields, "ways": moves(fields["owned"], target(0, 1, 2).owned)}
+    if fields.get("aim") == "other":
+        fields = {"aim": replace(phase.aim, target=target(0, 1))}
+    if fields.get("phase") is Moved:
+        rescale.phase = Moved(phase.owned, phase.aim, phase.course, None)
+    elif fields.get("phase") is Staffing:
+        rescale.phase = Staffing(phase.owned, phase.aim, phase.course, (2,), False)
+    else:
+        rescale.phase = replace(phase, **fields)
+    with pytest.raises(AssertionError, match=said) as caught:
+        rescale.check(rescale.log)
+    assert "Weighing.weighed -> " in str(caught.value), "what led there"
+
+
+def test_a_phase_that_the_log_contradicts_is_noticed() -> None:
+    rescale = moving()
+    rescale.phase = Idle(rescale.owned)
+    with pytest.raises(AssertionError, match="the phase is Idle, and the log has"):
+        rescale.following()

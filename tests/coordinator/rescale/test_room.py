@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.change import moves
-
 from base.slots import SlotSet
 from coordinator.rescale.room import needed_bytes, why_no_room
+from coordinator.rescale.ways import moves
 from engine.resident.crew import Room
 from tests.io_kafka.layouts import owned_by, target
 

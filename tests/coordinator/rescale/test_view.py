@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from coordinator.rescale.view import ChangeView
+from coordinator.rescale.view import RescaleView
 
 
 def test_a_pause_begins_with_the_first_action_of_the_change() -> None:
@@ -13,7 +13,7 @@ def test_a_pause_begins_with_the_first_action_of_the_change() -> None:
     now = [10.0]
     writer: Any = SimpleNamespace(state=None)
     nothing: Any = None
-    view = ChangeView(writer, nothing, nothing, lambda: now[0])
+    view = RescaleView(writer, nothing, nothing, {}, lambda: now[0])
     view.acts()
     now[0] += 0.5
     view.acts()

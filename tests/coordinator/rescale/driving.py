@@ -1,0 +1,137 @@
+"""A rescale driven without a pipeline: a step log in memory, and a shell that tells the machine what has happened. The invariants are
+checked after each event."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
+
+from base.slots import NO_SLOTS, SlotSet
+from base.version import VersionId
+from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
+from coordinator.rescale.layouts import completion_records
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import (
+    Burying,
+    Idle,
+    Moment,
+    Moved,
+    Moving,
+    Staffing,
+    UnderWay,
+    Wanted,
+    Weighing,
+)
+from coordinator.rescale.planner import Planner
+from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, LayoutTurn, Placed
+from io_kafka.step_log.records import CheckpointIntent, Claim, Record
+from io_kafka.step_log.state import StepLogState
+from protocols.planners import PLANNERS
+from tests.io_kafka.layouts import layout, owned_by, target
+
+A = ParamSpec("A")
+
+
+class Log(StepLogState):
+    def __init__(self, workers: tuple[int, ...]) -> None:
+        super().__init__("log")
+        self.append(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1))
+        self.append(layout(workers=workers))
+
+    def append(self, record: Record) -> None:
+        self.apply(record, self.offset_next)
+
+
+class Driven(Rescale):
+    """From a layout with these workers. `slots_per_round`: of a planner."""
+
+    def __init__(self, *workers: int, slots_per_round: int = 3000) -> None:
+        super().__init__(Idle(owned_by(*workers)))
+        self.log = Log(workers)
+        self.slots_per_round = slots_per_round
+
+    def tell(self, event: Callable[Concatenate[Any, A], object], *args: A.args, **kwargs: A.kwargs) -> None:
+        super().tell(event, *args, **kwargs)
+        self.check(self.log)
+
+    def request(self, wish: Wish) -> None:
+        self.tell(Idle.requested, wish)
+        if isinstance(self.phase, Wanted) and self.phase.new:
+            assert self.following() is None, "no worker is made before there is a task for it"
+            self.tell(Wanted.recruited)
+
+    def following(self, *, folding: bool = False, replaying: bool = False) -> RescaleAction | None:
+        return self.next(self.log, Moment(7, is_folding=folding, is_replaying=replaying))
+
+    def due(self) -> bool:
+        return self.is_due(self.log, Moment(7, is_folding=False, is_replaying=False))
+
+    def act(self, action: RescaleAction | None, dice: random.Random | None = None, *, steps_between: int = 1) -> None:
+        """As the shell. A cut moves some of its slots, if it may."""
+        match action:
+            case LogRescale(wish):
+                self.log.append(intent_of(wish, self.number + 1))
+                assert self.log.change is not None
+                self.tell(Wanted.intended, self.log.change)
+            case Staff(new):
+                self.tell(Staffing.staffed, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
+            case Cut(slots, source, destination, is_whole):
+                some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
+                owned = dict(self.owned)
+                owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
+                self.tell(Moving.cut, owned, steps_between)
+            case Bury(leaving):
+                self.tell(Burying.buried, {w: slots for w, slots in self.owned.items() if w not in leaving})
+            case None:
+                raise AssertionError("nothing is due")
+
+    def weigh(self, heavy: SlotSet = NO_SLOTS) -> None:
+        assert isinstance(self.phase, Weighing)
+        self.tell(Weighing.weighed, heavy, self._planner(self.phase))
+        if isinstance(self.phase, Moving):
+            self.tell(Moving.paced, is_crowded=False, slots_per_round=self.slots_per_round)
+
+    def _planner(self, phase: Weighing) -> Planner | None:
+        if phase.aim.protocol == "batches":
+            return None
+        goal = phase.aim.target.owned
+        everybody = {worker: goal.get(worker, NO_SLOTS) for worker in phase.owned}
+        return PLANNERS[phase.aim.protocol](phase.owned, everybody, self.slots_per_round)
+
+    def turn(self, record: LayoutTurn) -> None:
+        self.log.append(record)
+        self.tell(UnderWay.turned, record.target)
+
+    @property
+    def number(self) -> int:
+        return self.log.settled_layout.number
+
+    def checkpoint(self, owned: dict[int, SlotSet] | None = None) -> None:
+        """`owned`: the owners when it was frozen, if they are not those now."""
+        frozen = self.owned if owned is None else owned
+        owning = {worker: slots for worker, slots in frozen.items() if slots != NO_SLOTS}
+        version = VersionId(len(self.log.checkpoints) + 1, 0, f"c{self.log.offset_next}")
+        placed = Placed.of(dict.fromkeys(owning, "0"), owning)
+        self.log.append(CheckpointIntent(epoch=0, version=version, placed=placed))
+        for record in completion_records(version, self.log, 0, is_moved=self.is_moved):
+            self.log.append(record)
+        if self.log.change is None:
+            self.tell(Moved.settled, self.log.settled_layout.placed.births)
+
+
+def intent_of(wish: Wish, number: int) -> LayoutIntent:
+    return LayoutIntent(
+        epoch=0, change=number, mode=wish.mode, target=wish.target, asked=wish.asked, protocol=wish.protocol
+    )
+
+
+def moving(mode: ChangeMode = "live", heavy: SlotSet | None = NO_SLOTS) -> Driven:
+    """From two workers to three, with all workers there. `heavy`: see Weighing.weighed; None if nothing was weighed."""
+    rescale = Driven(0, 1)
+    rescale.request(Wish(mode, target(0, 1, 2), None))
+    for _ in range(2):
+        rescale.act(rescale.following())
+    if heavy is not None:
+        rescale.weigh(heavy)
+    return rescale
