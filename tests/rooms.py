@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-ROOMS = ("faults", "storage", "base", "io_kafka", "engine", "coordinator", "stepwell")
+ROOMS = ("faults", "storage", "base", "protocols", "io_kafka", "engine", "coordinator", "stepwell")
 """From the ground up."""

@@ -4,6 +4,8 @@ and LMDB are each named in few modules."""
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,13 @@ from tests.rooms import ROOMS
 ROOT = Path(__file__).parent.parent
 
 MAY_IMPORT = {
-    "stepwell": {"stepwell", "coordinator", "engine", "storage", "io_kafka", "base"},
+    "stepwell": {"stepwell", "coordinator", "protocols", "engine", "storage", "io_kafka", "base"},
     "coordinator": {"coordinator", "engine", "storage", "io_kafka", "faults", "base"},
     "engine": {"engine", "storage", "io_kafka", "faults", "base"},
     "storage": {"storage", "faults", "base"},
     "io_kafka": {"io_kafka", "faults", "base"},
     "faults": {"faults", "base"},
+    "protocols": {"protocols", "base"},
     "base": {"base"},
 }
 
@@ -160,13 +163,8 @@ def test_a_foreign_system_is_named_only_where_it_may_be(system: str) -> None:
 
 CORES = (
     "coordinator/core.py",
-    "protocols/assignment.py",
-    "protocols/damion.py",
-    "protocols/damion_messages.py",
-    "protocols/icadd.py",
-    "protocols/icadd_messages.py",
-    "protocols/icadd_operator.py",
-    "protocols/keys.py",
+    "coordinator/rescale/machine.py",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "protocols").glob("*.py"))),
     "engine/model/layout.py",
     "io_kafka/step_log/state.py",
     "io_kafka/step_log/records.py",
@@ -223,6 +221,22 @@ def foreign_of(start: Path, root: Path = ROOT) -> dict[str, tuple[str, ...]]:
                 found.setdefault(parts[0], chain)
             waiting += [(file, (*chain, str(file.relative_to(root)))) for file in ours if file not in seen]
     return found
+
+
+WHO_HAS_PROTOCOLS = {"stepwell/commands/serve.py"}
+"""The command that runs a pipeline gives it the protocols that it has. So nothing else depends on them, and they can go without a trace."""
+
+
+def test_protocols_are_imported_by_the_command_alone_that_runs_a_pipeline() -> None:
+    outside = (path for path in MODULES if not path.is_relative_to(ROOT / "protocols"))
+    assert {str(path.relative_to(ROOT)) for path in outside if "protocols" in imports(path)} == WHO_HAS_PROTOCOLS
+
+
+def test_the_core_loads_no_protocol() -> None:
+    """In a process of its own: tests have loaded them all."""
+    said = "import sys, coordinator.core, coordinator.loop; print([name for name in sys.modules if name.startswith('protocols')])"
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("core", CORES)

@@ -44,7 +44,7 @@ LOOK_SECONDS = 0.2
 DELAY_SECONDS = 10.0
 """From the first step to the check, which needs a core for some seconds. What came while the service was down comes first."""
 
-_ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "stepwell", "storage")
+_ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "protocols", "stepwell", "storage")
 _INSTALLED = Path(__file__).resolve().parents[2]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-CHANGE, LAYOUTS, START = "coordinator/change.py", "coordinator/rescale/layouts.py", "coordinator/start.py"
+PHASES, LAYOUTS, START = "coordinator/rescale/phases.py", "coordinator/rescale/layouts.py", "coordinator/start.py"
 BINDING, SLOTS, RULES = "coordinator/binding.py", "engine/resident/slots.py", "io_kafka/step_log/layout_rules.py"
-TEST_CHANGE, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/rescale/test_layouts.py"
+TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/rescale/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
@@ -27,9 +27,9 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "coordinator/rescale/rescaling.py",
-                "        core.change.refuse()\n        self._wanted = None\n        self._stop_recruiting(crew, why)\n",
-                "        self._wanted = None\n        self._stop_recruiting(crew, why)\n",
+                "coordinator/rescale/wishes.py",
+                "        core.rescale.tell(Wanted.refused)\n        self.wish = None\n",
+                "        assert core and Wanted\n        self.wish = None\n",
             ),
         ),
         ("tests/end_to_end/test_layouts.py::test_a_change_is_taken_back_while_it_waits_for_its_workers",),
@@ -41,12 +41,12 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/core.py",
-                "        return not isinstance(due, LogChange | Staff | Bury) and self.request_checkpoint()\n",
+                "        return not isinstance(due, LogRescale | Staff | Bury) and self.request_checkpoint()\n",
                 "        return due is not None or self.request_checkpoint()\n",
             ),
         ),
         (
-            "tests/coordinator/test_core.py::test_a_change_begins_although_each_checkpoint_takes_as_long_as_the_interval_between_two",
+            "tests/coordinator/test_core.py::test_a_rescale_begins_although_each_checkpoint_takes_as_long_as_the_interval_between_two",
         ),
     ),
     Breakage(
@@ -190,12 +190,12 @@ LAYOUT = (
         "no repeated work",
         (
             Edit(
-                CHANGE,
-                '            case "hot":\n                return self.is_copied\n            case _:',
-                '            case "hot":\n                return True\n            case _:',
+                PHASES,
+                "return Copying(self.owned, self.aim, self.course, self.ways, to_copy=self.ways, heavy=NO_SLOTS)",
+                "return _moving(self, self.ways, NO_SLOTS, NO_SLOTS, None)",
             ),
         ),
-        (f"{TEST_CHANGE}::test_a_hot_change_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved",),
+        (f"{TEST_PHASES}::test_a_hot_rescale_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved",),
     ),
     Breakage(
         "databases-of-a-newer-run-removed",
@@ -234,15 +234,15 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(CHANGE, "return not self.is_crowded and self.steps_due == 0 and", "return not self.is_crowded and"),),
-        (f"{TEST_CHANGE}::test_between_two_cuts_of_a_live_change_come_as_many_steps_as_it_is_told",),
+        (Edit(PHASES, "return not self.is_crowded and self.course.steps_due == 0", "return not self.is_crowded"),),
+        (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
         "one-step-between-two-cuts",
         "A live change lets one step go between two cuts, however long they take.",
         BOUNDED,
-        (Edit(CHANGE, "self.owned, self.steps_due = owned, steps_between", "self.owned, self.steps_due = owned, 1"),),
-        (f"{TEST_CHANGE}::test_between_two_cuts_of_a_live_change_come_as_many_steps_as_it_is_told",),
+        (Edit(PHASES, "replace(self.course, steps_due=steps_between, cuts", "replace(self.course, steps_due=1, cuts"),),
+        (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
         "cuts-cost-what-they-take",
@@ -257,18 +257,81 @@ LAYOUT = (
         "step-within-a-round-of-a-protocol",
         "A step begins when the machines of a protocol have let some of the slots of a round move, and not all.",
         BOUNDED,
-        (Edit(CHANGE, "                return self.is_within_round\n", "                return False\n"),),
+        (Edit(PHASES, "                return self.is_within_round\n", "                return False\n"),),
         (
-            f"{TEST_CHANGE}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_the_change_is_paused",
-            f"{TEST_CHANGE}::test_a_change_ends_with_the_owners_of_its_target",
+            f"{TEST_PHASES}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused",
+            f"{TEST_PHASES}::test_a_rescale_ends_with_the_owners_of_its_target",
         ),
+    ),
+    Breakage(
+        "event-that-a-phase-does-not-know-ignored",
+        "An event that cannot happen in the present phase of a machine is passed over.",
+        SILENCE,
+        (
+            Edit(
+                "base/machine.py",
+                '            raise InvalidTransition(self.with_story(f"{name!r} cannot happen in the phase {before}"))\n',
+                "            return\n",
+            ),
+        ),
+        (f"{TEST_PHASES}::test_an_event_that_a_phase_does_not_know_is_refused_with_what_led_there",),
+    ),
+    Breakage(
+        "turn-keeps-what-was-copied",
+        "A rescale that gets another target goes on with the slots that were counted and copied for the one before.",
+        ONE_OWNER,
+        (
+            Edit(
+                PHASES,
+                "        return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
+                "        begun = _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
+                "        is_kept = isinstance(self, Moving) and isinstance(begun, Weighing)\n"
+                "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
+            ),
+        ),
+        (f"{TEST_PHASES}::test_a_turn_forgets_what_was_weighed_and_copied_for_other_slots",),
+    ),
+    Breakage(
+        "slots-that-were-not-copied-cut-with-a-portion",
+        "When a portion of the slots over the budget was copied, all of them move.",
+        BOUNDED,
+        (
+            Edit(
+                PHASES,
+                "        return _moving(self, self.ways, staged, self.heavy, planner=None)\n",
+                "        return _moving(self, self.ways, staged.union(self.heavy), NO_SLOTS, planner=None)\n",
+            ),
+        ),
+        (
+            f"{TEST_PHASES}::test_slots_that_were_not_copied_do_not_move_with_a_portion_of_several_sources",
+            f"{TEST_PHASES}::test_slots_over_the_budget_are_copied_and_cut_in_portions",
+        ),
+    ),
+    Breakage(
+        "rescale-forgotten-after-a-crash",
+        "A run that finds a rescale under way begins as if there were none.",
+        SILENCE,
+        (
+            Edit(
+                PHASES,
+                "    if intent is None or target is None:\n        return Idle(owned)\n",
+                "    if intent is None or target is None or owned:\n        return Idle(owned)\n",
+            ),
+        ),
+        (f"{TEST_PHASES}::test_a_run_goes_on_in_the_phase_that_is_left_to_do",),
     ),
     Breakage(
         "slots-over-the-budget-cut-whole",
         "A live change does not wait for the copies of slots that exceed its budget.",
         BOUNDED,
-        (Edit(CHANGE, " and (self.is_copied or not self.to_copy(log))\n", "\n"),),
-        (f"{TEST_CHANGE}::test_slots_over_the_budget_of_a_live_change_are_copied_and_move_first",),
+        (
+            Edit(
+                PHASES,
+                'case "live" if heavy != NO_SLOTS and planner is None:',
+                'case "live" if heavy is None and planner is None:',
+            ),
+        ),
+        (f"{TEST_PHASES}::test_slots_over_the_budget_of_a_live_rescale_are_copied_and_move_first",),
     ),
     Breakage(
         "copied-slots-counted-in-a-cut",
@@ -281,15 +344,21 @@ LAYOUT = (
         "worker-leaves-during-a-copy",
         "A worker without slots leaves while it gets a copy, so the source waits for its answer for ever.",
         BOUNDED,
-        (Edit(CHANGE, "return None if is_folding or self.is_copying else", "return None if is_folding else"),),
-        (f"{TEST_CHANGE}::test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over",),
+        (
+            Edit(
+                PHASES,
+                "return None if moment.is_folding or self.has_copies else",
+                "return None if moment.is_folding else",
+            ),
+        ),
+        (f"{TEST_PHASES}::test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over",),
     ),
     Breakage(
         "all-slots-over-the-budget-at-once",
         "A live change copies all slots over its budget, and then cuts them together.",
         BOUNDED,
-        (Edit(CHANGE, "return self.heavy.first(COPIED_SLOTS_MAX)", "return self.heavy"),),
-        (f"{TEST_CHANGE}::test_slots_over_the_budget_are_copied_and_cut_in_portions",),
+        (Edit(PHASES, "portion = heavy.first(COPIED_SLOTS_MAX)", "portion = heavy.first(COPIED_SLOTS_MAX**2)"),),
+        (f"{TEST_PHASES}::test_slots_over_the_budget_are_copied_and_cut_in_portions",),
     ),
     Breakage(
         "stop-waits-for-a-smaller-file",
@@ -308,11 +377,11 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/checkpointing.py",
-                "crew.checkpoints.begin_fold(may_rewrite=core.change.is_idle(self._writer.state))",
+                "crew.checkpoints.begin_fold(may_rewrite=core.rescale.is_idle)",
                 "crew.checkpoints.begin_fold(may_rewrite=True)",
             ),
         ),
-        ("tests/coordinator/test_checkpointing.py::test_no_file_is_rewritten_while_the_layout_changes",),
+        ("tests/coordinator/test_checkpointing.py::test_no_file_is_rewritten_during_a_rescale",),
     ),
     Breakage(
         "no-rest-between-chunks",
@@ -325,15 +394,15 @@ LAYOUT = (
         "worker-made-during-a-fold",
         "A new worker is made at a version that another one is about to follow.",
         VERSIONS,
-        (Edit(CHANGE, "if self.is_recruited and not is_folding else None", "if self.is_recruited else None"),),
-        (f"{TEST_CHANGE}::test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed",),
+        (Edit(PHASES, "may_be_made = self.is_recruited and not moment.is_folding", "may_be_made = self.is_recruited"),),
+        (f"{TEST_PHASES}::test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed",),
     ),
     Breakage(
         "change-settled-by-an-older-checkpoint",
         "A checkpoint with the owners of the target ends a change, although slots have moved since it was frozen.",
         ONE_OWNER,
         (Edit(LAYOUTS, "if target is None or not is_moved or (placed", "if target is None or (placed"),),
-        (f"{TEST_CHANGE}::test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that",),
+        (f"{TEST_PHASES}::test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that",),
     ),
     Breakage(
         "owners-that-nobody-gave",
@@ -514,9 +583,9 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/rescale/rescaling.py",
-                "            if change.is_recruited:\n",
-                "            if change.is_moved(state):\n",
+                "coordinator/rescale/preparing.py",
+                "if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:\n",
+                "if isinstance(rescale.phase, Moved):\n",
             ),
         ),
         ("tests/end_to_end/test_hosts.py::test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room",),
@@ -545,7 +614,13 @@ LAYOUT = (
         "pause-of-a-change-not-timed",
         "A change says that it has kept no step from beginning.",
         SILENCE,
-        (Edit("coordinator/core.py", "        return following is not None\n\n", "        return False\n\n"),),
-        (f"{TEST_CORE}::test_a_change_that_has_something_to_do_holds_up_the_next_step",),
+        (
+            Edit(
+                "coordinator/core.py",
+                "holds_steps or self.rescale.next(log, self._moment(log)) is not None",
+                "holds_steps",
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_rescale_that_has_something_to_do_holds_up_the_next_step",),
     ),
 )
