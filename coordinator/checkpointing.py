@@ -117,9 +117,10 @@ class Checkpointing:
             writer.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")
         earliest, pace = action.former.step, self._spec.pace
-        writer.state.forget(earliest)
+        writer.forget(earliest)
         cut = truncate(self._topics, writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:
+            writer.truncated(cut)
             reached("checkpoint.truncated")
         took_ms = 1e3 * (self._monotonic() - self._began_at)
         self._board.checkpointed(action.version.version, action.version.step, took_ms)

@@ -205,7 +205,7 @@ class Pipeline:
         crew.join(Placement.first(owned, inputs.partitions))
         self._show_workers(crew)
         record_completion(self._writer, version)
-        self._writer.state.forget(first_needed(version, self._writer.state.checkpoints))
+        self._writer.forget(first_needed(version, self._writer.state.checkpoints))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,

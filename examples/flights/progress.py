@@ -25,7 +25,8 @@ class StepLogWatch:
         self.first_step_at: dict[int, float] = {}  # epoch -> when its first new step was seen
 
     def look(self) -> None:
-        for record in self._reader.read_tail(self.state):
+        self.state, tail = self._reader.read_tail(self.state)
+        for record in tail:
             if isinstance(record, StepRecord):
                 self.first_step_at.setdefault(record.epoch, time.monotonic())
 

@@ -120,11 +120,11 @@ class StepLogReader:
         records = self._records(begin, NEW_TOPIC_SECONDS_MAX if is_known else 0.0)
         assert state is not None
         for offset, record in records:
-            state.apply(record, offset)
+            state = state.after(record, offset)
         return state
 
-    def read_tail(self, state: StepLogState, *, unsettled: bool = False) -> list[Record]:
-        """Folds the records that were committed since into `state`, and returns them in order.
+    def read_tail(self, state: StepLogState, *, unsettled: bool = False) -> tuple[StepLogState, list[Record]]:
+        """The state with the records that were committed since, and these records in order.
 
         `unsettled`: the log may seem to end before a transaction that is in `state` already. The broker acknowledges a commit before it
         writes the transaction's marker, and until then the last stable offset lies before the transaction. There is nothing to read then,
@@ -137,10 +137,10 @@ class StepLogReader:
                 raise OffsetGone(self._topic, 0, state.offset_next, low, end)
             return state.offset_next
 
-        tail = self._records(begin)
+        tail, after = self._records(begin), state
         for offset, record in tail:
-            state.apply(record, offset)
-        return [record for _, record in tail]
+            after = after.after(record, offset)
+        return after, [record for _, record in tail]
 
     def wait_decided(self) -> None:
         """Waits until all transactions are decided that the log holds now. A commit that was acknowledged is not seen by `read_tail` before

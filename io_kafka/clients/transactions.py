@@ -156,8 +156,16 @@ class FencedLog:
 
     @property
     def state(self) -> StepLogState:
-        """The state of the log. It is a new object after every transaction, so callers must not keep it."""
+        """The state of the log. There is a new one after every transaction, so callers must not keep it."""
         return self._state
+
+    def forget(self, step: int) -> None:
+        """Drops the committed steps below `step` from memory; the log keeps them."""
+        self._state = self._state.since(step)
+
+    def truncated(self, offset: int) -> None:
+        """The log begins at `offset` now."""
+        self._state = self._state.truncated(offset)
 
     @property
     def epoch(self) -> int:
@@ -259,10 +267,9 @@ class FencedLog:
         where = TopicPartition(self._log_topic, 0)
         transaction.produce(where, ((None, encode(r)) for r in records), len(records), {})
         transaction.flush()
-        after = self._state.fork()
-        first = transaction.ends[where] - len(records)
+        after, first = self._state, transaction.ends[where] - len(records)
         for index, record in enumerate(records):
-            after.apply(record, first + index)
+            after = after.after(record, first + index)
         return after
 
     def _commit(self, producer: Producer) -> None:
@@ -328,7 +335,7 @@ class FencedLog:
         """Folds the tail of the log into the state and returns it. Raises Fenced if it has another run's claim. `unsettled`: the
         producer was not renewed yet, so the marker of the last transaction may be missing (see StepLogReader.read_tail)."""
         try:
-            tail = self._reader.read_tail(self._state, unsettled=unsettled)
+            self._state, tail = self._reader.read_tail(self._state, unsettled=unsettled)
         except OffsetGone as fault:
             self._begin_again(fault)
             tail = []

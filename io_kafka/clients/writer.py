@@ -101,6 +101,14 @@ class PipelineWriter:
         """See FencedLog.start."""
         return self._log.start(pipeline=pipeline, host=host, pid=pid, endpoint=endpoint, expect_epoch=expect_epoch)
 
+    def forget(self, step: int) -> None:
+        """See FencedLog.forget."""
+        self._log.forget(step)
+
+    def truncated(self, offset: int) -> None:
+        """See FencedLog.truncated."""
+        self._log.truncated(offset)
+
     def append(self, records: Sequence[Record]) -> None:
         """See FencedLog.append."""
         self._log.append(records)

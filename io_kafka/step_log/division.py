@@ -18,8 +18,8 @@ from io_kafka.errors import OffsetGone
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 STEP_ROWS_MAX = 320_000
-"""The default of `stepwell.step.rows.max`. A higher bound raises the throughput under a backlog, the time of a step, and the memory: a service
-of two workers takes 1.25 GB with this bound, and 1.4 GB with 400,000 rows."""
+"""The default of `stepwell.step.rows.max`. A higher bound raises the throughput under a backlog, the time of a step, and the memory: a
+service of two workers takes 1.25 GB with this bound, and 1.4 GB with 400,000 rows."""
 
 MESSAGE_BYTES_ASSUMED = 256
 """The assumed bytes of a message that was not read yet."""
@@ -28,8 +28,8 @@ MESSAGE_BYTES_ASSUMED = 256
 @dataclass(frozen=True)
 class Limits:
     """Bounds of one step. `message_bytes` is the assumed size of a message. It is a constant and not a measurement, because a division is
-    chosen before its messages are read. If they turn out to have more than `bytes_max` bytes, the step is divided again, by the sizes of its own
-    messages (io_kafka/step_log/byte_bound.py)."""
+    chosen before its messages are read. If they turn out to have more than `bytes_max` bytes, the step is divided again, by the sizes of
+    its own messages (io_kafka/step_log/byte_bound.py)."""
 
     rows_max: int = STEP_ROWS_MAX
     bytes_max: int | None = None
@@ -50,9 +50,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Division:
-    """The input of one step. `ranges` has every input partition once, in order of (topic, partition), also those with nothing to read, because
-    the next division starts where this one ends. Invariant: at least one range is not empty, except in step 0, which may write output that
-    needs no input."""
+    """The input of one step. `ranges` has every input partition once, in order of (topic, partition), also those with nothing to read,
+    because the next division starts where this one ends. Invariant: at least one range is not empty, except in step 0, which may write
+    output that needs no input."""
 
     step: int
     ranges: tuple[OffsetRange, ...]
@@ -102,8 +102,8 @@ def divide(
 
 
 def _fair_shares(backlogs: list[int], rows: int) -> list[int]:
-    """Splits `rows` over the backlogs. Each gets min(backlog, level), with the highest level that fits. The rest, less than one for each, goes
-    to the longest backlogs, and among equal ones to the first."""
+    """Splits `rows` over the backlogs. Each gets min(backlog, level), with the highest level that fits. The rest, less than one for each,
+    goes to the longest backlogs, and among equal ones to the first."""
     shares = [0] * len(backlogs)
     left, waiting = rows, len(backlogs)
     level = 0

@@ -1,8 +1,7 @@
 """Reads what the former format of the step log says of claims, topics and outputs.
 
-A log of the former format belongs to a state that cannot be opened any more. A full refresh replaces it, and needs to know the outputs and their
-ends, which are told as they are today. Layouts and checkpoints are not: of them only is known that they were there (`Former`).
-"""
+A log of the former format belongs to a state that cannot be opened any more. A full refresh replaces it, and needs to know the outputs and
+their ends, which are told as they are today. Layouts and checkpoints are not: of them only is known that they were there (`Former`)."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class MemberPart(Part):
 
 
 class Placed(Part):
-    """Who owns what. `members`: ascending. `ranges`: the first slot and the owner of each range of slots, which ends where the next one begins;
-    the first one begins at slot 0, and neighbours have different owners. A member may own nothing."""
+    """Who owns what. `members`: ascending. `ranges`: the first slot and the owner of each range of slots, which ends where the next one
+    begins; the first one begins at slot 0, and neighbours have different owners. A member may own nothing."""
 
     members: tuple[MemberPart, ...]
     ranges: tuple[tuple[Natural, Natural], ...]
@@ -104,8 +104,8 @@ PolicyPart = Annotated[FixedPart | DynamicPart, Field(discriminator="kind")]
 
 
 class LayoutRecord(RecordBase):
-    """`number` counts the layouts of a generation from 0 on. `shards`: into how many the slots are divided. `asked`: the number of workers in
-    the project's settings that was acted on last; None if they did not say one. `outcome`: why there is a new layout."""
+    """`number` counts the layouts of a generation from 0 on. `shards`: into how many the slots are divided. `asked`: the number of workers
+    in the project's settings that was acted on last; None if they did not say one. `outcome`: why there is a new layout."""
 
     kind: Literal["layout"] = "layout"
     number: Natural
@@ -117,8 +117,8 @@ class LayoutRecord(RecordBase):
 
 
 class Target(Part):
-    """The layout that a change leads to. `members`: the numbers of its workers, ascending. Who is not a member yet gets its birth when it is
-    made."""
+    """The layout that a change leads to. `members`: the numbers of its workers, ascending. Who is not a member yet gets its birth when it
+    is made."""
 
     shards: Annotated[int, Field(ge=1, le=SLOTS)]
     policy: PolicyPart
@@ -133,9 +133,9 @@ class Target(Part):
 
 
 class LayoutIntent(RecordBase):
-    """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change; None
-    means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves; other than
-    "batches" only for a live change."""
+    """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change;
+    None means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves;
+    other than "batches" only for a live change."""
 
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural

@@ -113,8 +113,8 @@ class ErrorsDiffer(KafkaFault):
 
 
 def compare_errors(step: int, found: Iterable[NodeErrors], recorded: StepRecord) -> None:
-    """Raises ErrorsDiffer unless the same rows are in error after a replay. A withheld output has the digest of nothing, so its digest does not
-    show it."""
+    """Raises ErrorsDiffer unless the same rows are in error after a replay. A withheld output has the digest of nothing, so its digest does
+    not show it."""
     was, now = (", ".join(f"{e.node}: {e.rows}, {e.checksum}" for e in errors) for errors in (recorded.errors, found))
     if was != now:
         raise ErrorsDiffer(step, was or "no node", now or "no node")

@@ -108,8 +108,8 @@ class PartitionOffset(Part):
 
 
 class NodeErrors(Part):
-    """The error rows of one node of the circuit after a step, which has some since the step `since`. They are none if both `rows`, the sum of
-    their weights, and `checksum`, in hexadecimal digits, are 0. `example`: the error of one of the rows that came, for people."""
+    """The error rows of one node of the circuit after a step, which has some since the step `since`. They are none if both `rows`, the sum
+    of their weights, and `checksum`, in hexadecimal digits, are 0. `example`: the error of one of the rows that came, for people."""
 
     node: Natural
     since: Natural
@@ -119,8 +119,8 @@ class NodeErrors(Part):
 
 
 class Claim(RecordBase):
-    """The first record of a run. `epoch` is one more than any before. `run_id` is unique, so that a run recognises its own claim. `endpoint` is
-    the address of its control endpoint."""
+    """The first record of a run. `epoch` is one more than any before. `run_id` is unique, so that a run recognises its own claim.
+    `endpoint` is the address of its control endpoint."""
 
     kind: Literal["claim"] = "claim"
     pipeline: str
@@ -135,9 +135,9 @@ class DivisionRecord(RecordBase):
 
     `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
     messages, by source. `dead_letters` has the topic for them, of the sources that have one. `truncate` says what is done with truncations of
-    tables, of the sources for which that is not `fail`. `grown` are the topics that have more
-    partitions than when the state began, in order. `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in
-    order; the outputs behind them are withheld. `released` are the outputs that were withheld until the step before."""
+    tables, of the sources for which that is not `fail`. `grown` are the topics that have more partitions than when the state began, in order.
+    `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in order; the outputs behind them are withheld.
+    `released` are the outputs that were withheld until the step before."""
 
     kind: Literal["division"] = "division"
     step: Natural
@@ -274,8 +274,8 @@ class CheckpointComplete(RecordBase):
 
 
 CIRCUIT_TEXT_MAX = 100_000
-"""The letters of a circuit that the log has as they are. A circuit of a hundred views has a million, which is more than a topic takes in one
-message unless it is set up for that; compressed it has a tenth of them."""
+"""The letters of a circuit that the log has as they are. A circuit of a hundred views has a million, which is more than a topic takes in
+one message unless it is set up for that; compressed it has a tenth of them."""
 
 COMPRESSED = "zlib:"
 """What a compressed circuit begins with: the rest is base64 of what zlib made of it. JSON never begins so."""
@@ -305,8 +305,8 @@ class CircuitRecord(RecordBase):
 
 class TableRecord(RecordBase):
     """Rows of a batch table were written to a topic of Stepwell's own; this record is in their transaction. `ranges` has what this load has
-    written so far, by partition, and `rows` counts it. With `is_whole` that is the table. A load that was interrupted before does not count:
-    the next one begins behind what it wrote."""
+    written so far, by partition, and `rows` counts it. With `is_whole` that is the table. A load that was interrupted before does not
+    count: the next one begins behind what it wrote."""
 
     kind: Literal["table"] = "table"
     handle: str
@@ -336,8 +336,8 @@ class TakenBack(RecordBase):
 
 
 class Reset(RecordBase):
-    """The refresh of this generation is done, and no earlier step counts any more. `topics` are those output topics of the refresh that still
-    exist. They keep their recorded ends."""
+    """The refresh of this generation is done, and no earlier step counts any more. `topics` are those output topics of the refresh that
+    still exist. They keep their recorded ends."""
 
     kind: Literal["reset"] = "reset"
     generation: Annotated[int, Field(ge=1)]
@@ -352,8 +352,8 @@ class VersionPlaced(Part):
 
 
 class Snapshot(RecordBase):
-    """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions, and
-    not with the number of steps."""
+    """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
+    and not with the number of steps."""
 
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim

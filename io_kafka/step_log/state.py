@@ -32,14 +32,17 @@ all others by deletion. A consumer that keeps rows of the latter must drop them.
 record, and reads up to the ends in that record.
 
 The state machine does no I/O. The writer (transactions.py) and the reader (step_log_reader.py) both fold records into it.
+
+The state is a value: a record makes another one. What a snapshot has of it is declared at the end of this module, field by field.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import assert_never
+from operator import attrgetter
+from typing import Any, assert_never
 
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
@@ -48,6 +51,7 @@ from io_kafka.step_log.former_records import Former
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed, Target
 from io_kafka.step_log.layout_rules import LayoutGround, why_not_layout, why_not_placed
 from io_kafka.step_log.leaves import LeavesRecord
+from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -88,8 +92,11 @@ class BrokenStepLog(KafkaFault):
         )
 
 
+@dataclass(frozen=True)
 class StepLogState:
-    """The state after the records that were folded in so far. Invariants, which `check()` asserts:
+    """The state after the records that were folded in so far. A new log has the defaults, and a `reset` gives them back. `offset_next`: all
+    records below this offset are folded in. At the beginning it is the first offset that the topic still holds. If that is not 0, the first
+    record must be a snapshot. Invariants, which `check()` asserts:
 
     - `claim` has the highest epoch, and every record after it has that epoch;
     - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap and in order;
@@ -97,34 +104,40 @@ class StepLogState:
     - `checkpoints` hold only committed steps, and their numbers increase.
     """
 
-    def __init__(self, topic: str, begin: int = 0) -> None:
-        """`begin` is the first offset that the topic still holds. If it is not 0, the first record must be a snapshot."""
-        self.topic = topic
-        self.claim: Claim | None = None
-        self.first = 0  # the first step whose records are in memory; those below were truncated or forgotten
-        self.steps = 0  # the number of committed steps; the last one is steps - 1
-        self.divisions: dict[int, DivisionRecord] = {}
-        self.step_records: dict[int, StepRecord] = {}
-        self.positions: dict[TopicPartition, int] = {}  # where the next division starts
-        self.ends: dict[TopicPartition, int] = {}  # of outputs
-        self.topics: dict[str, TopicIdentity] = {}
-        self.intent: VersionId | None = None
-        self.checkpoints: tuple[VersionId, ...] = ()
-        self.placed: dict[VersionId, Placed] = {}  # who owns what in the checkpoints and in the intended one
-        self.layout: LayoutRecord | None = None  # the last one that is settled
-        self.change: LayoutIntent | None = None  # the change of the layout that is under way
-        self.turns: tuple[LayoutTurn, ...] = ()  # of that change
-        self.is_former = False  # whether the state was made by a version with another format of this log
-        self.circuit: CircuitRecord | None = None
-        self.leaves: LeavesRecord | None = None  # None also for a state of a version without them
-        self.tables: dict[str, TableRecord] = {}  # the last record of each batch table, by handle
-        self.generation = 0  # the number of full refreshes; it is part of the databases' identity
-        self.refresh: Refresh | None = None  # the refresh that is under way
-        self.counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
-        self.errors: tuple[NodeErrors, ...] = ()  # the error rows after the last committed step
-        self.grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
-        self.snapshots: list[tuple[int, int]] = []  # (offset, steps committed before it)
-        self.offset_next = begin  # all records below this offset are folded in
+    topic: str
+    offset_next: int = 0
+    claim: Claim | None = None
+    divisions: Numbered[DivisionRecord] = field(default_factory=Numbered)
+    step_records: Numbered[StepRecord] = field(default_factory=Numbered)
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next division starts
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)  # of outputs
+    topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
+    intent: VersionId | None = None
+    checkpoints: tuple[VersionId, ...] = ()
+    placed: Mapping[VersionId, Placed] = field(default_factory=dict)  # in the checkpoints and in the intended one
+    layout: LayoutRecord | None = None  # the last one that is settled
+    change: LayoutIntent | None = None  # the rescale that is under way
+    turns: tuple[LayoutTurn, ...] = ()  # of that rescale
+    is_former: bool = False  # whether the state was made by a version with another format of this log
+    circuit: CircuitRecord | None = None
+    leaves: LeavesRecord | None = None  # None also for a state of a version without them
+    tables: Mapping[str, TableRecord] = field(default_factory=dict)  # the last record of each batch table, by handle
+    generation: int = 0  # the number of full refreshes; it is part of the databases' identity
+    refresh: Refresh | None = None  # the refresh that is under way
+    counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
+    errors: tuple[NodeErrors, ...] = ()  # the error rows after the last committed step
+    grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
+    snapshots: tuple[tuple[int, int], ...] = ()  # (offset, steps committed before it)
+
+    @property
+    def first(self) -> int:
+        """The first step whose records are in memory; those below were truncated or forgotten."""
+        return self.step_records.first
+
+    @property
+    def steps(self) -> int:
+        """The number of committed steps."""
+        return self.step_records.end
 
     @property
     def epoch(self) -> int:
@@ -139,7 +152,7 @@ class StepLogState:
     @property
     def division_next(self) -> int:
         """The step of the next division. It takes constant time, because the coordinator asks before every action."""
-        return next(reversed(self.divisions), self.steps - 1) + 1
+        return self.divisions.end
 
     @property
     def pending(self) -> tuple[DivisionRecord, ...]:
@@ -154,32 +167,7 @@ class StepLogState:
         """The state as one record. A log that begins with it gives the same state as the whole log, without the records of
         committed steps."""
         assert self.claim is not None, "nothing is written before a claim"
-        return Snapshot(
-            epoch=self.epoch,
-            claim=self.claim,
-            steps=self.steps,
-            pending=self.pending,
-            positions=_as_parts(self.positions),
-            ends=_as_parts(self.ends),
-            topics=tuple(self.topics[name] for name in sorted(self.topics)),
-            intent=None if self.intent is None else self._with_placed(self.intent),
-            checkpoints=tuple(self._with_placed(version) for version in self.checkpoints),
-            layout=self.layout,
-            change=self.change,
-            turns=self.turns,
-            circuit=self.circuit,
-            generation=self.generation,
-            refresh=self.refresh,
-            grown=tuple(sorted(self.grown)),
-            is_former=self.is_former,
-            counted=self.counted,
-            errors=self.errors,
-            tables=tuple(self.tables[handle] for handle in sorted(self.tables)),
-            leaves=self.leaves,
-        )
-
-    def _with_placed(self, version: VersionId) -> VersionPlaced:
-        return VersionPlaced(version=version, placed=self.placed[version])
+        return Snapshot(epoch=self.epoch, **{name: said(self) for name, said in IN_SNAPSHOTS.items()})
 
     @property
     def nodes_in_error(self) -> frozenset[int]:
@@ -213,31 +201,24 @@ class StepLogState:
         >= `step` was committed. None if there is no such snapshot."""
         return max((offset for offset, steps in self.snapshots if steps <= step), default=None)
 
-    def truncated(self, offset: int) -> None:
-        """Forgets the snapshots below `offset`, which the log no longer has."""
-        self.snapshots = [found for found in self.snapshots if found[0] >= offset]
+    def truncated(self, offset: int) -> StepLogState:
+        """Without the snapshots below `offset`, which the log no longer has."""
+        return replace(self, snapshots=tuple(found for found in self.snapshots if found[0] >= offset))
 
-    def forget(self, step: int) -> None:
-        """Drops the committed steps below `step` from memory; the log keeps them."""
-        for old in range(self.first, min(step, self.steps)):
-            del self.divisions[old], self.step_records[old]
-            self.first = old + 1
+    def since(self, step: int) -> StepLogState:
+        """Without the committed steps below `step`, which the log keeps. Their memory is free then."""
+        first = min(step, self.steps)
+        if first <= self.first:
+            return self
+        return replace(self, divisions=self.divisions.since(first), step_records=self.step_records.since(first))
 
-    def apply(self, record: Record, offset: int) -> None:
-        """Folds the next record in. Raises BrokenStepLog, and changes nothing, if the record cannot follow."""
+    def after(self, record: Record, offset: int) -> StepLogState:
+        """The state with the next record. Raises BrokenStepLog if the record cannot follow."""
         assert offset >= self.offset_next, f"offset {offset} was folded in before"
         reason = self._why_not(record)
         if reason is not None:
             raise BrokenStepLog(self.topic, offset, record.kind, record.epoch, reason)
-        self._fold(record, offset)
-        self.offset_next = offset + 1
-
-    def fork(self) -> StepLogState:
-        """A copy; records that are folded into it do not change this state."""
-        other = copy.copy(self)
-        for name in ("divisions", "step_records", "positions", "ends", "topics", "snapshots", "placed", "tables"):
-            setattr(other, name, copy.copy(getattr(self, name)))
-        return other
+        return replace(self._with(record, offset), offset_next=offset + 1)
 
     def _why_not(self, record: Record) -> str | None:
         if self.claim is None and self.offset_next > 0 and not isinstance(record, Snapshot):
@@ -397,109 +378,90 @@ class StepLogState:
             return f"version {version.version} holds step {version.step - 1}, whose output is not committed"
         return None
 
-    def _fold(self, record: Record, offset: int) -> None:
+    def _with(self, record: Record, offset: int) -> StepLogState:
         match record:
             case Claim():
-                self.claim = record
+                return replace(self, claim=record)
             case DivisionRecord() if record.step in self.divisions:
-                before = self.divisions[record.step]
-                if (record.ranges, record.counted) != (before.ranges, before.counted):
-                    self._forget_divisions_after(record)
-                    self.counted = record.counted
-                self.divisions[record.step] = record
+                return self._with_division_again(record)
             case DivisionRecord():
-                self.divisions[record.step] = record
-                self.counted = record.counted
-                self.positions.update({TopicPartition(r.topic, r.partition): r.end for r in record.ranges})
-                self.topics.update({topic.topic: topic for topic in record.topics})
-                self.grown = frozenset(record.grown)
+                return replace(
+                    self,
+                    divisions=self.divisions.with_next(record),
+                    counted=record.counted,
+                    positions={**self.positions, **{r.where: r.end for r in record.ranges}},
+                    topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
+                    grown=frozenset(record.grown),
+                )
             case StepRecord():
-                self.step_records[record.step] = record
-                self.steps = record.step + 1
-                self.ends.update(record.ends)
-                self.errors = record.errors
+                ends = {**self.ends, **record.ends}
+                return replace(self, step_records=self.step_records.with_next(record), ends=ends, errors=record.errors)
             case CheckpointIntent():
-                self.intent = record.version
-                self.placed[record.version] = record.placed
-                self._forget_placed()
-            case CheckpointComplete():
-                older = tuple(v for v in self.checkpoints if v.version < record.version.version)
-                self.checkpoints = (*older, record.version)[-CHECKPOINTS_KEPT:]
-                self.intent = None
-                self._forget_placed()
+                return replace(self, intent=record.version)._with_placed(record.version, record.placed)
+            case CheckpointComplete(version=version):
+                older = tuple(v for v in self.checkpoints if v.version < version.version)
+                now = replace(self, intent=None, checkpoints=(*older, version)[-CHECKPOINTS_KEPT:])
+                return now._with_placed(version, self.placed[version])
             case LayoutRecord():
-                self.layout, self.change, self.turns = record, None, ()
+                return replace(self, layout=record, change=None, turns=())
             case LayoutIntent():
-                self.change = record
+                return replace(self, change=record)
             case LayoutTurn():
-                self.turns = (*self.turns, record)
+                return replace(self, turns=(*self.turns, record))
             case Former():
-                self.is_former = True
+                return replace(self, is_former=True)
             case CircuitRecord():
-                self.circuit = record
+                return replace(self, circuit=record)
             case LeavesRecord():
-                self.leaves = record
+                return replace(self, leaves=record)
             case TableRecord():
-                self.tables[record.handle] = record
+                return replace(self, tables={**self.tables, record.handle: record})
             case Refresh():
-                self.refresh = record
+                return replace(self, refresh=record)
             case TakenBack():
-                self.ends.update({TopicPartition(e.topic, e.partition): e.offset for e in record.ends})
+                taken = {TopicPartition(e.topic, e.partition): e.offset for e in record.ends}
+                return replace(self, ends={**self.ends, **taken})
             case Reset():
-                self._reset(record)
+                return self._reset(record)
             case Snapshot():
-                if self.claim is None:
-                    self._adopt(record)
-                self.snapshots.append((offset, record.steps))
+                adopted = self._adopted(record) if self.claim is None else self
+                return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
             case _:
                 assert_never(record)
 
-    def _forget_placed(self) -> None:
+    def _with_placed(self, version: VersionId, placed: Placed) -> StepLogState:
+        """Also of this version. Those of versions that no recovery opens are forgotten."""
         known = {*self.checkpoints, self.intent}
-        self.placed = {version: placed for version, placed in self.placed.items() if version in known}
+        every = {**self.placed, version: placed}
+        return replace(self, placed={each: its for each, its in every.items() if each in known})
 
-    def _forget_divisions_after(self, again: DivisionRecord) -> None:
-        """The next division starts where `again` ends, which has less or more input than before, or counts the error rows of other nodes. What
-        was divided after it never reached a state."""
+    def _with_division_again(self, again: DivisionRecord) -> StepLogState:
+        """A division over less or more input than before, or that counts the error rows of other nodes: the next division starts where it
+        ends. What was divided after it never reached a state. A division with another policy alone leaves those after it as they are."""
+        before = self.divisions[again.step]
+        if (again.ranges, again.counted) == (before.ranges, before.counted):
+            return replace(self, divisions=self.divisions.with_value(again.step, again))
+        positions = dict(self.positions)
         for step in range(self.division_next - 1, again.step, -1):
-            self.positions.update({r.where: r.start for r in self.divisions.pop(step).ranges})
-        self.positions.update({r.where: r.end for r in again.ranges})
+            positions.update({r.where: r.start for r in self.divisions[step].ranges})
+        positions.update({r.where: r.end for r in again.ranges})
+        divisions = self.divisions.below(again.step).with_next(again)
+        return replace(self, divisions=divisions, positions=positions, counted=again.counted)
 
-    def _reset(self, record: Reset) -> None:
-        """Resets the state to that of a new log. The claim stays, and so do the ids and the ends of the topics that were emptied."""
+    def _reset(self, record: Reset) -> StepLogState:
+        """The state of a new log, but for the claim, and the ids and the ends of the topics that were emptied."""
         kept = {topic.topic: topic for topic in record.topics}
-        self.ends = {where: end for where, end in self.ends.items() if where.topic in kept}
-        self.topics, self.grown = kept, frozenset()
-        self.first = self.steps = 0
-        self.divisions, self.step_records, self.positions, self.snapshots = {}, {}, {}, []
-        self.intent, self.checkpoints, self.placed, self.circuit = None, (), {}, None
-        self.layout, self.change, self.turns, self.is_former = None, None, (), False
-        self.leaves = None
-        self.tables, self.counted, self.errors = {}, (), ()
-        self.generation, self.refresh = record.generation, None
+        ends = {where: end for where, end in self.ends.items() if where.topic in kept}
+        return StepLogState(
+            self.topic, self.offset_next, claim=self.claim, topics=kept, ends=ends, generation=record.generation
+        )
 
-    def _adopt(self, record: Snapshot) -> None:
-        self.claim = record.claim
-        self.first = self.steps = record.steps
-        self.divisions = {division.step: division for division in record.pending}
-        self.positions = {TopicPartition(p.topic, p.partition): p.offset for p in record.positions}
-        self.ends = {TopicPartition(p.topic, p.partition): p.offset for p in record.ends}
-        self.topics = {topic.topic: topic for topic in record.topics}
-        self.intent = None if record.intent is None else record.intent.version
-        self.checkpoints = tuple(each.version for each in record.checkpoints)
-        known = (*record.checkpoints, *([] if record.intent is None else [record.intent]))
-        self.placed = {each.version: each.placed for each in known}
-        self.layout, self.change, self.turns = record.layout, record.change, record.turns
-        self.circuit, self.leaves, self.is_former = record.circuit, record.leaves, record.is_former
-        self.tables = {table.handle: table for table in record.tables}
-        self.counted, self.errors = record.counted, record.errors
-        self.generation, self.refresh, self.grown = record.generation, record.refresh, frozenset(record.grown)
+    def _adopted(self, record: Snapshot) -> StepLogState:
+        return replace(self, **{name: read(record) for name, read in FROM_SNAPSHOTS.items()})
 
     def check(self) -> None:
         """Asserts the invariants; a failure is a mistake of Stepwell's own."""
-        assert 0 <= self.first <= self.steps
-        assert sorted(self.step_records) == list(range(self.first, self.steps))
-        assert list(self.divisions) == list(range(self.first, self.division_next))
+        assert 0 <= self.first == self.divisions.first <= self.steps
         assert self.steps <= self.division_next <= self.steps + PENDING_STEPS_MAX
         assert self.nodes_in_error <= set(self.counted), "error rows that the next division does not count"
         at: dict[TopicPartition, int] = {}
@@ -525,8 +487,62 @@ class StepLogState:
         assert self.claim is not None or not (self.divisions or self.checkpoints or self.intent or self.snapshots)
 
 
-def _as_parts(offsets: dict[TopicPartition, int]) -> tuple[PartitionOffset, ...]:
+def _as_parts(offsets: Mapping[TopicPartition, int]) -> tuple[PartitionOffset, ...]:
     return tuple(
         PartitionOffset(topic=place.topic, partition=place.partition, offset=offsets[place])
         for place in sorted(offsets)
     )
+
+
+def _as_offsets(parts: Iterable[PartitionOffset]) -> dict[TopicPartition, int]:
+    return {TopicPartition(part.topic, part.partition): part.offset for part in parts}
+
+
+def _placed_of(state: StepLogState, version: VersionId) -> VersionPlaced:
+    return VersionPlaced(version=version, placed=state.placed[version])
+
+
+def _placed_in(record: Snapshot) -> dict[VersionId, Placed]:
+    known = (*record.checkpoints, *([] if record.intent is None else [record.intent]))
+    return {each.version: each.placed for each in known}
+
+
+NOT_IN_SNAPSHOTS = {
+    "topic": "the reader knows it",
+    "offset_next": "it is that of the snapshot's own message",
+    "snapshots": "those before it are of no use when the log begins with it",
+}
+"""The fields of the state that a snapshot does not have, with the reason."""
+
+_AS_THEY_ARE = {each.name for each in fields(StepLogState)} & Snapshot.model_fields.keys() - {
+    *("positions", "ends", "topics", "intent", "checkpoints", "tables", "grown"),
+}
+
+IN_SNAPSHOTS: Mapping[str, Callable[[StepLogState], Any]] = {
+    **{name: attrgetter(name) for name in _AS_THEY_ARE},
+    "steps": lambda state: state.steps,
+    "pending": lambda state: state.pending,
+    "positions": lambda state: _as_parts(state.positions),
+    "ends": lambda state: _as_parts(state.ends),
+    "topics": lambda state: tuple(state.topics[name] for name in sorted(state.topics)),
+    "intent": lambda state: None if state.intent is None else _placed_of(state, state.intent),
+    "checkpoints": lambda state: tuple(_placed_of(state, version) for version in state.checkpoints),
+    "tables": lambda state: tuple(state.tables[handle] for handle in sorted(state.tables)),
+    "grown": lambda state: tuple(sorted(state.grown)),
+}
+"""How each field of a snapshot follows from the state. A field of both that has one name and is not named here is taken as it is."""
+
+FROM_SNAPSHOTS: Mapping[str, Callable[[Snapshot], Any]] = {
+    **{name: attrgetter(name) for name in _AS_THEY_ARE},
+    "divisions": lambda record: Numbered(record.steps, record.pending),
+    "step_records": lambda record: Numbered(record.steps),
+    "positions": lambda record: _as_offsets(record.positions),
+    "ends": lambda record: _as_offsets(record.ends),
+    "topics": lambda record: {topic.topic: topic for topic in record.topics},
+    "intent": lambda record: None if record.intent is None else record.intent.version,
+    "checkpoints": lambda record: tuple(each.version for each in record.checkpoints),
+    "placed": _placed_in,
+    "tables": lambda record: {table.handle: table for table in record.tables},
+    "grown": lambda record: frozenset(record.grown),
+}
+"""How each field of the state follows from a snapshot."""

@@ -93,7 +93,7 @@ class Broker:
             for number, start in starts.items()
         )
         record = TableRecord(epoch=0, handle=handle, topic=topic, ranges=ranges, rows=part.rows, is_whole=is_whole)
-        self.log.apply(record, self.log.offset_next)
+        self.log.append(record)
         return self.log.tables[handle]
 
     def load(self, batches: Iterable[list[int]], circuit: Circuit | None = None) -> PipelineSpec:
@@ -170,7 +170,7 @@ def test_nothing_is_read_for_a_state_of_another_project_or_version() -> None:
     ]
     for record, fault in other:
         broker = Broker()
-        broker.log.apply(record, broker.log.offset_next)
+        broker.log.append(record)
         with pytest.raises(fault):
             broker.load(BATCHES, Circuit((Constant((), (pa.int64(),), b""),)))
         assert not broker.ends and not broker.messages
@@ -189,7 +189,7 @@ def test_tables_are_divided_before_everything_else() -> None:
         inputs = Inputs(given, cast(Topics, cluster), StatusBoard("p"), found, log, available_now=available_now)
         step, divided = 0, []
         while (division := inputs.choose(log, step)) is not None:
-            log.apply(inputs.record(log, 0, division, is_drained=True), log.offset_next)
+            log.append(inputs.record(log, 0, division, is_drained=True))
             divided.append(division)
             log.write(step)
             step += 1
@@ -204,7 +204,7 @@ def replace_steps(log: Log) -> Log:
     """A log with the tables of `log`."""
     new = Log()
     for record in log.tables.values():
-        new.apply(record, new.offset_next)
+        new.append(record)
     return new
 
 

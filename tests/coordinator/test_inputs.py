@@ -30,7 +30,7 @@ from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits
 from io_kafka.step_log.records import Claim, NodeErrors, StepRecord, TopicIdentity
-from io_kafka.step_log.state import StepLogState
+from tests.io_kafka.growing import GrowingLog
 
 IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
 
@@ -113,13 +113,13 @@ def spec(clock: Clock, rows: int, starting: str = "earliest") -> PipelineSpec:
     )
 
 
-class Log(StepLogState):
+class Log(GrowingLog):
     def __init__(self) -> None:
         super().__init__("log")
-        self.apply(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), 0)
+        self.append(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1))
 
     def write(self, step: int) -> None:
-        self.apply(StepRecord(epoch=0, step=step, outputs=(), encoder="e"), self.offset_next)
+        self.append(StepRecord(epoch=0, step=step, outputs=(), encoder="e"))
 
 
 @dataclass
@@ -141,7 +141,7 @@ class Run:
 
     def divide(self, division: Division | None) -> Division:
         assert division is not None
-        self.log.apply(self.inputs.record(self.log, 0, division, is_drained=True), self.log.offset_next)
+        self.log.append(self.inputs.record(self.log, 0, division, is_drained=True))
         self.inputs.recorded()
         return division
 
@@ -172,13 +172,13 @@ def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release
     run = Run({IN0: 19})
     given = run.divide(run.inputs.choose(run.log, 0))
     before = run.log.divisions[given.step]
-    run.log.apply(before.counting(0, (3,), frozenset()), run.log.offset_next)
+    run.log.append(before.counting(0, (3,), frozenset()))
     assert run.inputs.choose_ahead(run.log, 0, ()) == []
     in_error = NodeErrors(node=3, since=0, rows=1, checksum="1", example="")
     assert len(run.inputs.choose_ahead(run.log, 0, (in_error,))) == 2
     run.cluster.ends[IN0] = 4
     assert run.inputs.choose_or_first(run.log, 1) == empty_division(1, {IN0: 4})
-    run.log.errors = (in_error,)
+    vars(run.log)["errors"] = (in_error,)
     assert run.inputs.choose_or_first(run.log, 1) is None
 
 

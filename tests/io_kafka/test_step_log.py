@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,12 +28,15 @@ from io_kafka.step_log.records import (
     Record,
     Refresh,
     Reset,
+    Snapshot,
     StepRecord,
     TableRecord,
     TakenBack,
     TopicIdentity,
+    decode,
+    encode,
 )
-from io_kafka.step_log.state import BrokenStepLog, StepLogState
+from io_kafka.step_log.state import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS, BrokenStepLog, StepLogState
 from tests.io_kafka.layouts import change, layout, placed, turn
 
 
@@ -79,7 +87,7 @@ def table(start: int, end: int, *, is_whole: bool = True, topic: str = "in") -> 
 def folded(*records: Record) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate(records):
-        state.apply(record, 2 * offset)  # markers lie between
+        state = state.after(record, 2 * offset)  # markers lie between
         state.check()
     return state
 
@@ -301,13 +309,13 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(
 ) -> None:
     state = folded(*before)
     with pytest.raises(BrokenStepLog, match=f"'log' partition 0 offset 99: .*{reason}"):
-        state.apply(record, 99)
-    assert state.__dict__ == folded(*before).__dict__
+        state = state.after(record, 99)
+    assert state == folded(*before)
 
 
 def test_a_record_is_folded_once() -> None:
     with pytest.raises(AssertionError):
-        folded(*STORY).apply(division(2, 12, 13), 6)
+        folded(*STORY).after(division(2, 12, 13), 6)
 
 
 def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
@@ -324,12 +332,18 @@ def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
 
 
-def test_a_fork_does_not_touch_the_state() -> None:
+def test_a_state_is_a_value() -> None:
+    """Two states that follow the same one share memory, and do not see each other's records. So a transaction that is given up changes
+    nothing."""
     state = folded(*STORY)
-    other = state.fork()
-    other.apply(step(1, 9), 50)
-    other.forget(1)
-    assert state.__dict__ == folded(*STORY).__dict__
+    other = state.after(step(1, 9), 50).since(1)
+    assert state == folded(*STORY)
+    again = state.after(step(1, 7), 50)
+    assert (other.step_records[1].outputs[0].end, again.step_records[1].outputs[0].end) == (9, 7)
+    with pytest.raises(FrozenInstanceError):
+        state.generation = 1  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        hash(state)
     assert (other.first, other.steps, sorted(other.step_records)) == (1, 2, [1])
     other.check()
 
@@ -337,13 +351,13 @@ def test_a_fork_does_not_touch_the_state() -> None:
 def test_a_snapshot_that_says_something_else_is_refused() -> None:
     lie = folded(*STORY[:2]).snapshot()
     with pytest.raises(BrokenStepLog, match="contradicts the records before it"):
-        folded(*STORY).apply(lie, 99)
+        folded(*STORY).after(lie, 99)
 
 
 def test_a_truncated_log_must_begin_with_a_snapshot() -> None:
     for record in (claim(1), division(0, 0, 1)):
         with pytest.raises(BrokenStepLog, match="deleted"):
-            StepLogState("log", begin=7).apply(record, 7)
+            StepLogState("log", offset_next=7).after(record, 7)
 
 
 def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
@@ -445,7 +459,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = state.snapshot()
             case _:
                 continue
-        state.apply(record, len(records))
+        state = state.after(record, len(records))
         state.check()
         records.append(record)
     return records
@@ -456,11 +470,11 @@ def stories(draw: st.DrawFn) -> list[Record]:
 def test_a_log_truncated_at_any_snapshot_goes_on_alike(records: list[Record]) -> None:
     whole = StepLogState("log")
     for offset, record in enumerate(records):
-        whole.apply(record, offset)
+        whole = whole.after(record, offset)
     for offset, steps in whole.snapshots:
-        cut = StepLogState("log", begin=offset)
+        cut = StepLogState("log", offset_next=offset)
         for later, record in enumerate(records[offset:], start=offset):
-            cut.apply(record, later)
+            cut = cut.after(record, later)
             cut.check()
         assert cut.snapshot() == whole.snapshot()
         assert cut.offset_next == whole.offset_next
@@ -502,17 +516,17 @@ def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
     }
     assert (state.ends, state.generation) == ({TopicPartition("out", 0): 9}, 1)
     assert set(state.topics) == {"out"}, "an input may be another topic of that name"
-    state.apply(division(0, 3, 4, topic_id="recreated"), 50)
-    state.apply(step(0, 11), 51)
+    state = state.after(division(0, 3, 4, topic_id="recreated"), 50)
+    state = state.after(step(0, 11), 51)
     state.check()
 
 
 def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_does_not_count() -> None:
     state = folded(claim(0), table(0, 3, is_whole=False), table(0, 5, is_whole=False), table(7, 9))
     assert state.tables == {"t": table(7, 9)}
-    copy = StepLogState("log", begin=50)
-    copy.apply(state.snapshot(), 50)
-    assert copy.tables == state.tables and state.fork().tables == state.tables
+    copy = StepLogState("log", offset_next=50)
+    copy = copy.after(state.snapshot(), 50)
+    assert copy.tables == state.tables
     refresh = Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())
     again = folded(claim(0), table(7, 9), refresh, Reset(epoch=0, generation=1), table(12, 15))
     assert again.tables == {"t": table(12, 15)}
@@ -522,18 +536,18 @@ def test_every_generation_has_a_circuit_leaves_and_a_layout_of_its_own() -> None
     state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), leaves_record(1, "other"), layout(epoch=1))
     assert (state.layout, state.leaves) == (layout(epoch=1), leaves_record(1, "other"))
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
-        state.apply(layout(epoch=1), 99)
+        state = state.after(layout(epoch=1), 99)
 
 
 def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
-    cut = StepLogState("log", begin=40)
-    cut.apply(folded(claim(0), layout()).snapshot(), 40)
+    cut = StepLogState("log", offset_next=40)
+    cut = cut.after(folded(claim(0), layout()).snapshot(), 40)
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
-        cut.apply(layout(), 41)
-    bare = StepLogState("log", begin=40)
-    bare.apply(folded(*STORY).snapshot(), 40)
+        cut = cut.after(layout(), 41)
+    bare = StepLogState("log", offset_next=40)
+    bare = bare.after(folded(*STORY).snapshot(), 40)
     with pytest.raises(BrokenStepLog, match="is divided already"):
-        bare.apply(layout(), 41)
+        bare = bare.after(layout(), 41)
 
 
 def test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them() -> None:
@@ -572,7 +586,7 @@ def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
 def test_a_refresh_is_finished_before_anything_else(before: tuple[Record, ...], record: Record, reason: str) -> None:
     state = folded(*before)
     with pytest.raises(BrokenStepLog, match=reason):
-        state.apply(record, 99)
+        state = state.after(record, 99)
 
 
 def test_another_run_finishes_the_refresh() -> None:
@@ -592,12 +606,12 @@ def test_a_snapshot_carries_the_generation_and_a_refresh_under_way(at: int) -> N
         division(0, 0, 1, 0, "j"),
     ]
     whole = folded(*records[: at - 1])
-    cut = StepLogState("log", begin=40)
-    cut.apply(whole.snapshot(), 40)
+    cut = StepLogState("log", offset_next=40)
+    cut = cut.after(whole.snapshot(), 40)
     assert cut.snapshot() == whole.snapshot()
     for offset, record in enumerate(records[at - 1 :], start=50):
-        whole.apply(record, offset)
-        cut.apply(record, offset)
+        whole = whole.after(record, offset)
+        cut = cut.after(record, offset)
     assert cut.snapshot() == whole.snapshot() and cut.generation == 1
     cut.check()
 
@@ -611,12 +625,82 @@ def grown_division(number: int, partitions: int, grown: tuple[str, ...]) -> Divi
 def test_growth_is_recorded_with_every_division_from_the_one_that_finds_it() -> None:
     state = folded(claim(0), grown_division(0, 1, ()), step(0, 1))
     with pytest.raises(BrokenStepLog, match="have grown"):
-        state.apply(grown_division(1, 2, ()), 50)
-    state.apply(grown_division(1, 2, ("in",)), 50)
-    state.apply(step(1, 2), 51)
+        state = state.after(grown_division(1, 2, ()), 50)
+    state = state.after(grown_division(1, 2, ("in",)), 50)
+    state = state.after(step(1, 2), 51)
     with pytest.raises(BrokenStepLog, match="have grown"):
-        state.apply(grown_division(2, 2, ()), 52)
+        state = state.after(grown_division(2, 2, ()), 52)
     assert state.grown_with([]) == ("in",)
-    cut = StepLogState("log", begin=60)
-    cut.apply(state.snapshot(), 60)
+    cut = StepLogState("log", offset_next=60)
+    cut = cut.after(state.snapshot(), 60)
     assert cut.grown_with([]) == ("in",)
+
+
+# Snapshots have all fields, and those of former versions are read
+
+
+def test_every_field_of_the_state_is_in_a_snapshot_or_is_said_not_to_be() -> None:
+    """A field that is forgotten would be lost when the log is truncated, long after the step that needed it."""
+    names = {field.name for field in fields(StepLogState)}
+    assert (
+        FROM_SNAPSHOTS.keys() | NOT_IN_SNAPSHOTS.keys() == names and not FROM_SNAPSHOTS.keys() & NOT_IN_SNAPSHOTS.keys()
+    )
+    assert IN_SNAPSHOTS.keys() == Snapshot.model_fields.keys() - {"kind", "format", "epoch"}
+
+
+def test_a_field_is_the_same_after_a_snapshot() -> None:
+    """Each one, of a state in which none has the value that it has in a new log."""
+    state = full_state()
+    new = StepLogState("log")
+    seen = {name for name in FROM_SNAPSHOTS if getattr(state, name) != getattr(new, name)}
+    assert seen | {"refresh", "is_former", "step_records"} == FROM_SNAPSHOTS.keys(), "a field has nothing to lose"
+    found = StepLogState("log", offset_next=90).after(state.snapshot(), 90)
+    for name in seen - {"divisions", "step_records"}:
+        assert getattr(found, name) == getattr(state, name), name
+    assert found.pending == state.pending and found.steps == state.steps
+
+
+SAMPLE = Path(__file__).parent / "samples" / "step_log_format_2.jsonl"
+"""A log that the version before the state was a value has written, with a snapshot after each kind of record."""
+
+
+def sample() -> list[bytes]:
+    return SAMPLE.read_bytes().splitlines()
+
+
+def full_state() -> StepLogState:
+    """In the middle of the sample, when a rescale that was turned is under way, and two steps are divided. With a checkpoint that is being
+    made."""
+    records = [decode(line, "log", 0) for line in sample()]
+    state = folded(*records[: next(n for n, record in enumerate(records) if isinstance(record, Refresh))])
+    begun = CheckpointIntent(epoch=1, version=version(3, 2), placed=placed(0, 1))
+    return replace(state.after(begun, state.offset_next), generation=7)
+
+
+def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snapshot() -> None:
+    records = [decode(line, "log", offset) for offset, line in enumerate(sample())]
+    whole = folded(*records)
+    begins = [offset for offset, record in enumerate(records) if isinstance(record, Snapshot)]
+    assert len(begins) > 10
+    for begin in begins:
+        cut = StepLogState("log", offset_next=2 * begin)
+        for offset, record in enumerate(records[begin:], start=begin):
+            cut = cut.after(record, 2 * offset)
+            cut.check()
+        assert cut.snapshot() == whole.snapshot()
+
+
+def test_what_a_former_version_has_written_is_written_alike() -> None:
+    """Fields may have come since; what was said before is said as it was."""
+    for line in sample():
+        assert is_part_of(json.loads(line), json.loads(encode(decode(line, "log", 0))))
+
+
+def is_part_of(before: Any, now: Any) -> bool:
+    match before:
+        case dict():
+            return all(key in now and is_part_of(value, now[key]) for key, value in before.items())
+        case list():
+            return len(before) == len(now) and all(is_part_of(a, b) for a, b in zip(before, now, strict=True))
+        case _:
+            return bool(before == now)

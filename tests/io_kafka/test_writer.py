@@ -210,7 +210,7 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
     old.append([pipe.division(1, old.epoch)])
     read_tail, overtaken = new._log._reader.read_tail, False
 
-    def read_then_overtake(state: StepLogState, **how: bool) -> list[Record]:
+    def read_then_overtake(state: StepLogState, **how: bool) -> tuple[StepLogState, list[Record]]:
         nonlocal overtaken
         tail = read_tail(state, **how)
         if not overtaken:

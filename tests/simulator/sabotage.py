@@ -154,18 +154,21 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
 
 def _remember(written: Any, record: DivisionRecord) -> None:
     """As if the log had the record."""
-    after = written.state.fork()
-    after.apply(record, after.offset_next)
-    after.offset_next -= 1
-    written._log._state = after
+    before = written.state
+    written._log._state = replace(before.after(record, before.offset_next), offset_next=before.offset_next)
 
 
 @contextmanager
 def cut_that_voids_no_later_division() -> Iterator[None]:
-    def forget(self: Any, cut: DivisionRecord) -> None:
-        self.positions.update({r.where: r.end for r in cut.ranges})
+    real = StepLogState._with_division_again
 
-    with broken(StepLogState, "_forget_divisions_after", forget):
+    def keep(self: Any, cut: DivisionRecord) -> Any:
+        if cut.counted != self.divisions[cut.step].counted or cut.ranges == self.divisions[cut.step].ranges:
+            return real(self, cut)
+        positions = {**self.positions, **{r.where: r.end for r in cut.ranges}}
+        return replace(self, divisions=self.divisions.with_value(cut.step, cut), positions=positions)
+
+    with broken(StepLogState, "_with_division_again", keep):
         yield
 
 
@@ -249,7 +252,8 @@ def unknown_commit_taken_for_a_failure() -> Iterator[None]:
 @contextmanager
 def higher_claim_not_heeded() -> Iterator[None]:
     def read_tail(self: Any, *, unsettled: bool = False) -> Any:
-        return self._reader.read_tail(self._state, unsettled=unsettled)
+        self._state, tail = self._reader.read_tail(self._state, unsettled=unsettled)
+        return tail
 
     with broken(transactions.FencedLog, "_read_tail", read_tail):
         yield
@@ -984,26 +988,26 @@ def replay_that_counts_no_errors() -> Iterator[None]:
 @contextmanager
 def snapshot_without_error_rows() -> Iterator[None]:
     """A log that begins with a snapshot knows nothing of the errors before it."""
-    real = StepLogState._adopt
+    real = StepLogState._adopted
 
-    def adopt(self: Any, record: Any) -> None:
-        real(self, record)
-        self.counted, self.errors = (), ()
+    def adopted(self: Any, record: Any) -> Any:
+        return replace(real(self, record), counted=(), errors=())
 
-    with broken(StepLogState, "_adopt", adopt):
+    with broken(StepLogState, "_adopted", adopted):
         yield
 
 
 @contextmanager
 def division_counted_again_keeps_those_after_it() -> Iterator[None]:
     """A step is divided again to count its error rows, and the division after it still stands, which counts none."""
-    real = StepLogState._forget_divisions_after
+    real = StepLogState._with_division_again
 
-    def forget(self: Any, again: Any) -> None:
+    def keep(self: Any, again: Any) -> Any:
         if again.counted == self.divisions[again.step].counted:
-            real(self, again)
+            return real(self, again)
+        return replace(self, divisions=self.divisions.with_value(again.step, again), counted=again.counted)
 
-    with broken(StepLogState, "_forget_divisions_after", forget):
+    with broken(StepLogState, "_with_division_again", keep):
         yield
 
 

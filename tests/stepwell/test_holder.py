@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ def claim(epoch: int = 4, host: str = "elsewhere", endpoint: str | None = None) 
 def log(*claims: Claim) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate(claims):
-        state.apply(record, offset)
+        state = state.after(record, offset)
     return state
 
 
@@ -55,8 +56,7 @@ def test_a_holder_that_answers_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_holder_that_writes_is_left_alone() -> None:
-    later = log(claim())
-    later.offset_next += 1
+    later = replace(log(claim()), offset_next=2)
     with pytest.raises(HeldByAnother, match="it has just written to the step log"):
         turn(log(claim()), log(claim()), later, silence_s=60)
 

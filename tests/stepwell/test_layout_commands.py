@@ -289,7 +289,7 @@ def test_what_cannot_be_asked(line: CommandLine, arguments: tuple[str, ...], cod
 def recorded(*records: Record) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate((Claim(epoch=0, pipeline="test", run_id="r", host="h", pid=1), *records)):
-        state.apply(record, offset)
+        state = state.after(record, offset)
     return state
 
 

@@ -25,22 +25,19 @@ from coordinator.rescale.phases import (
 )
 from coordinator.rescale.planner import Planner
 from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, LayoutTurn, Placed
-from io_kafka.step_log.records import CheckpointIntent, Claim, Record
-from io_kafka.step_log.state import StepLogState
+from io_kafka.step_log.records import CheckpointIntent, Claim
 from protocols.planners import PLANNERS
+from tests.io_kafka.growing import GrowingLog
 from tests.io_kafka.layouts import layout, owned_by, target
 
 A = ParamSpec("A")
 
 
-class Log(StepLogState):
+class Log(GrowingLog):
     def __init__(self, workers: tuple[int, ...]) -> None:
         super().__init__("log")
         self.append(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1))
         self.append(layout(workers=workers))
-
-    def append(self, record: Record) -> None:
-        self.apply(record, self.offset_next)
 
 
 class Driven(Rescale):

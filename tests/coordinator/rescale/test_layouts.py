@@ -35,7 +35,7 @@ POLICIES = st.sampled_from([Fixed(64), Fixed(4096), Dynamic(0.1), Dynamic(0.5)])
 def state(*more: object) -> StepLogState:
     log = StepLogState("log")
     for record in (Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), *more):
-        log.apply(record, log.offset_next)  # type: ignore[arg-type]
+        log = log.after(record, log.offset_next)  # type: ignore[arg-type]
     return log
 
 
