@@ -218,7 +218,12 @@ class StepLogState:
         reason = self._why_not(record)
         if reason is not None:
             raise BrokenStepLog(self.topic, offset, record.kind, record.epoch, reason)
-        return replace(self._with(record, offset), offset_next=offset + 1)
+        after = self._with(record, offset)
+        assert after is not self
+        object.__setattr__(
+            after, "offset_next", offset + 1
+        )  # it was made here; another `replace` would double the time
+        return after
 
     def _why_not(self, record: Record) -> str | None:
         if self.claim is None and self.offset_next > 0 and not isinstance(record, Snapshot):

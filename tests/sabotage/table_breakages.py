@@ -49,8 +49,9 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 "io_kafka/step_log/state.py",
-                "        self.tables, self.counted, self.errors = {}, (), ()\n",
-                "        self.counted, self.errors = (), ()\n",
+                "            self.topic, self.offset_next, claim=self.claim, topics=kept, ends=ends, generation=record.generation\n",
+                "            self.topic, self.offset_next, tables=self.tables, "
+                "claim=self.claim, topics=kept, ends=ends, generation=record.generation\n",
             ),
         ),
         (
