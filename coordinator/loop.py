@@ -23,14 +23,8 @@ from typing import assert_never
 import structlog
 
 from base.term import Term
-from coordinator.batch_tables import TableRows, load_tables
-from coordinator.checkpointing import Checkpointing
+from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
-from coordinator.errors import RecoveryFailed, StateLost
-from coordinator.inputs import Inputs
-from coordinator.patterns import with_matching_topics
-from coordinator.recoveries import RECOVERIES_MAX, Recoveries
-from coordinator.refresh import rebuild
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
@@ -38,7 +32,12 @@ from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.specification import PipelineSpec
-from coordinator.start import (
+from coordinator.starting.batch_tables import TableRows, load_tables
+from coordinator.starting.errors import RecoveryFailed, StateLost
+from coordinator.starting.patterns import with_matching_topics
+from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
+from coordinator.starting.refresh import rebuild
+from coordinator.starting.start import (
     bind_workers,
     first_needed,
     open_latest,
@@ -49,8 +48,9 @@ from coordinator.start import (
     write_owner,
 )
 from coordinator.status import StatusBoard
-from coordinator.stepping import DividedAgain, Stepping
-from coordinator.views_in_error import check_answers, shown
+from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.stepping import DividedAgain, Stepping
+from coordinator.stepping.views_in_error import check_answers, shown
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import EngineError
 from engine.model.placement import Placement

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 
-from coordinator.questions import Questions
+from coordinator.checkpoints.questions import Questions
 from coordinator.rescale.requests import Asked, LayoutRequest, RescaleRefused
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.options import OnError, Truncate
-from coordinator.rescale.layouts import WorkersWanted
-from coordinator.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
+from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
+from coordinator.starting.layouts import WorkersWanted
 from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable

@@ -14,7 +14,6 @@ from typing import assert_never
 import structlog
 
 from base.slots import NO_SLOTS
-from coordinator.binding import Rules, birth_of
 from coordinator.core import Core
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.copying import Copying
@@ -28,6 +27,7 @@ from coordinator.rescale.run import RescaleRun
 from coordinator.rescale.view import RescaleView
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
+from coordinator.starting.binding import Rules, birth_of
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher

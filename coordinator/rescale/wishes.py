@@ -10,10 +10,10 @@ from base.slots import owning
 from coordinator.core import Core
 from coordinator.rescale.actions import Wish
 from coordinator.rescale.hosts import why_no_room_for
-from coordinator.rescale.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
 from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.rescale.run import RescaleRun
+from coordinator.starting.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, TurnReason

@@ -1,9 +1,8 @@
 """Decodes a step's input: the messages of the recorded ranges become the rows of the circuit's sources.
 
-A range is read once, even if several tables read its topic. The division records the policy for messages that cannot be decoded. `fail` stops
-the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` sends them to the coordinator, which
-writes them in the step's transaction.
-"""
+A range is read once, even if several tables read its topic. The division records the policy for messages that cannot be decoded. `fail`
+stops the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` sends them to the coordinator,
+which writes them in the step's transaction."""
 
 from __future__ import annotations
 
@@ -33,8 +32,9 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 
 @dataclass(frozen=True)
 class SourceTable:
-    """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None means
-    all. `pattern`: a regular expression of the names of topics; then a start of the pipeline finds the topics (coordinator/patterns.py)."""
+    """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None
+    means all. `pattern`: a regular expression of the names of topics; then a start of the pipeline finds the topics
+    (coordinator/starting/patterns.py)."""
 
     handle: str
     topics: tuple[str, ...]
@@ -72,7 +72,8 @@ DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 class DeadLetter(NamedTuple):
-    """A message for a dead-letter topic. `key` is that of the malformed message. `value` is JSON: the original value, its place, the reason."""
+    """A message for a dead-letter topic. `key` is that of the malformed message. `value` is JSON: the original value, its place, the
+    reason."""
 
     key: bytes | None
     value: bytes

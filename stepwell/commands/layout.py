@@ -82,7 +82,7 @@ def plan(
 ) -> None:
     """Show what a change would move, and about how long it would take."""
     with reported(as_json):
-        from coordinator.rescale.layouts import layout_of
+        from coordinator.starting.layouts import layout_of
         from stepwell.inspection.layouts import plan_of
 
         project = project_of(spec)

@@ -10,7 +10,7 @@ import typer
 from rich.live import Live
 
 from base.fault import ExitCode
-from coordinator.rescale.layouts import is_as, layout_of, part_of
+from coordinator.starting.layouts import is_as, layout_of, part_of
 from engine.model.layout import Policy
 from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState

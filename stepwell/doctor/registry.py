@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from coordinator.schemas import Subject, subjects_of
+from coordinator.starting.schemas import Subject, subjects_of
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
 from io_kafka.formats.encodings import Avro, JsonWithRegistry, Protobuf
 from io_kafka.formats.spec import OutputFormat

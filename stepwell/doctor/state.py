@@ -12,7 +12,7 @@ from pathlib import Path
 
 from base.slots import SlotSet, owning, why_no_partition
 from base.version import VersionId
-from coordinator.circuit_file import StateOwner, read_owner
+from coordinator.starting.circuit_file import StateOwner, read_owner
 from stepwell.doctor.check import Check
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers

@@ -5,7 +5,7 @@ written and no database is fenced, so a query of databases on this host works wi
 never read.
 
 How it works: the committed layers of the databases are read, each in one transaction. If they are on other hosts, the workers of the running
-service read them (coordinator/questions.py). While a checkpoint is being folded, the workers have
+service read them (coordinator/checkpoints/questions.py). While a checkpoint is being folded, the workers have
 different versions for a moment. In this case all are read again. Only the views that the query names are read. To find them, the query is
 first analysed over empty views.
 
@@ -29,8 +29,8 @@ from pyspark.sql.types import StructType
 from base.fault import ExitCode
 from base.slots import why_no_partition
 from base.version import VersionId
-from coordinator.circuit_file import read_owner
-from coordinator.start import check_same_circuit
+from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.start import check_same_circuit
 from engine.analysis.stages import Plan, plan
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views

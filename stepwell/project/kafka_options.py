@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from coordinator.positions import EARLIEST as EARLIEST_NUMBER
-from coordinator.positions import LATEST as LATEST_NUMBER
-from coordinator.positions import Since, start_in
+from coordinator.starting.positions import EARLIEST as EARLIEST_NUMBER
+from coordinator.starting.positions import LATEST as LATEST_NUMBER
+from coordinator.starting.positions import Since, start_in
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings

@@ -33,7 +33,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from base.options import WORKERS_MAX
-from coordinator.questions import tables_of
+from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from coordinator import batch_tables
-from coordinator.batch_tables import TABLE_PARTITIONS, limits_of_tables, load_tables
-from coordinator.errors import CircuitChanged, StateLost, TopicChanged
-from coordinator.inputs import Inputs
 from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.starting import batch_tables
+from coordinator.starting.batch_tables import TABLE_PARTITIONS, limits_of_tables, load_tables
+from coordinator.starting.errors import CircuitChanged, StateLost, TopicChanged
 from coordinator.status import StatusBoard
+from coordinator.stepping.inputs import Inputs
 from engine.model.circuit import Circuit
 from engine.model.rows import Constant
 from engine.run.sources import SourceTable

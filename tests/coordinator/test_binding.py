@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from base.term import Term
 from base.version import EMPTY, VersionId
-from coordinator.binding import (
+from coordinator.starting.binding import (
     Bound,
     Claim,
     DatabaseName,
@@ -25,7 +25,7 @@ from coordinator.binding import (
     left,
     replaced,
 )
-from coordinator.start import first_needed
+from coordinator.starting.start import first_needed
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))

@@ -9,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from base.version import VersionId
-from coordinator.checkpointing import Checkpointing, bytes_of
+from coordinator.checkpoints.checkpointing import Checkpointing, bytes_of
 from coordinator.core import Fold
 from coordinator.status import StepTimes
-from coordinator.step_output import StepResult
-from coordinator.stepping import step_times
+from coordinator.stepping.step_output import StepResult
+from coordinator.stepping.stepping import step_times
 from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
 

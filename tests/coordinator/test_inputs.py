@@ -11,8 +11,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from coordinator.errors import TopicChanged
-from coordinator.inputs import (
+from coordinator.specification import InputTopic, Pace, PipelineSpec
+from coordinator.starting.errors import TopicChanged
+from coordinator.status import StatusBoard
+from coordinator.stepping.inputs import (
     Inputs,
     empty_division,
     ends_until,
@@ -20,8 +22,6 @@ from coordinator.inputs import (
     positions_after,
     with_partitions,
 )
-from coordinator.specification import InputTopic, Pace, PipelineSpec
-from coordinator.status import StatusBoard
 from engine.model.circuit import Circuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from coordinator.errors import CircuitChanged
-from coordinator.leaves import check_leaves, differences, leaves_of
+from coordinator.starting.errors import CircuitChanged
+from coordinator.starting.leaves import check_leaves, differences, leaves_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from engine.model.rows import Source

@@ -9,10 +9,10 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from coordinator.errors import TopicChanged
-from coordinator.patterns import with_matching_topics
-from coordinator.positions import starting_positions
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.starting.errors import TopicChanged
+from coordinator.starting.patterns import with_matching_topics
+from coordinator.starting.positions import starting_positions
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches, UnknownTopic

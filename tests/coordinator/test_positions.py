@@ -8,8 +8,8 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from coordinator.positions import Since, since_of, starting_positions
 from coordinator.specification import InputTopic
+from coordinator.starting.positions import Since, since_of, starting_positions
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NothingSince

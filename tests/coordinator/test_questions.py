@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from base.version import VersionId
-from coordinator import questions
-from coordinator.questions import NoAnswer, Questions, ViewRows, tables_of
+from coordinator.checkpoints import questions
+from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows, tables_of
 from engine.errors import DataError, TaskLost
 from engine.resident.messages import Contents
 from engine.run.exchange import from_buffer, to_buffer

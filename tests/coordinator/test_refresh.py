@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator import refresh
-from coordinator.errors import TopicChanged
+from coordinator.starting import refresh
+from coordinator.starting.errors import TopicChanged
 from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics

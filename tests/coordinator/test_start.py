@@ -10,10 +10,10 @@ import pytest
 
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.binding import Bound, Rules
 from coordinator.core import NoCommonVersion
-from coordinator.errors import CircuitChanged, StateLost
-from coordinator.start import Found, check_same_circuit, open_latest
+from coordinator.starting.binding import Bound, Rules
+from coordinator.starting.errors import CircuitChanged, StateLost
+from coordinator.starting.start import Found, check_same_circuit, open_latest
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import OutputTopic, PipelineSpec
-from coordinator.step_answers import Expected
-from coordinator.step_output import StepResult, gather
+from coordinator.stepping.step_answers import Expected
+from coordinator.stepping.step_output import StepResult, gather
 from engine.analysis.stages import plan
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.truncation import snapshot_due, truncate
+from coordinator.checkpoints.truncation import snapshot_due, truncate
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import ensure_step_log
 from io_kafka.clients.topics import Topics

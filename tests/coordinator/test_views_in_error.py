@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.views_in_error import (
+from coordinator.stepping.views_in_error import (
     ViewsInError,
     can_count,
     check_answers,

@@ -27,12 +27,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from coordinator import inputs
-from coordinator.batch_tables import TableRows
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.starting.batch_tables import TableRows
 from coordinator.status import StatusBoard
+from coordinator.stepping import inputs
 from engine.resident.launcher import Cluster
 from engine.resident.spark_launcher import spark_cluster
 from examples.batch import Comparison, TopicMessage, batch_answer, compare, published

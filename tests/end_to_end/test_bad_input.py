@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
-from coordinator.errors import TopicChanged
+from coordinator.starting.errors import TopicChanged
 from engine.errors import DataError
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.reader import RangeReader

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.errors import CircuitChanged
+from coordinator.starting.errors import CircuitChanged
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.leaves import LeavesRecord
 from tests.end_to_end.harness import Playground, Resolved

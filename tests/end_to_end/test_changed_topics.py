@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.errors import TopicChanged
+from coordinator.starting.errors import TopicChanged
 from faults.points import Crash, Order, arm
 from io_kafka.clients.step_log_reader import StepLogGone
 from io_kafka.clients.writer import WriteRefused

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from base.version import VersionId
-from coordinator.checkpointing import Checkpointing
+from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Core
-from coordinator.errors import RecoveryFailed, StateLost
-from coordinator.recoveries import RECOVERIES_MAX, Recoveries
+from coordinator.starting.errors import RecoveryFailed, StateLost
+from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from engine.errors import StaleTask
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.faults import WorkerMistake

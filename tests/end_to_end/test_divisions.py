@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.checkpointing import Checkpointing
+from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.errors import DatabaseMissing
 from coordinator.rescale.room import NoRoom
+from coordinator.starting.errors import DatabaseMissing
 from engine.resident.start_faults import NoHostFolder
 from examples.batch import batch_answer, compare
 from stepwell.errors import StepwellError

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.circuit_file import CIRCUIT_FILE
 from coordinator.core import NoCommonVersion
-from coordinator.errors import StateLost, TopicChanged
+from coordinator.starting.circuit_file import CIRCUIT_FILE
+from coordinator.starting.errors import StateLost, TopicChanged
 from faults.points import Crash, Order, arm
 from io_kafka.errors import OffsetGone
 from io_kafka.step_log.state import BrokenStepLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.errors import TopicChanged
+from coordinator.starting.errors import TopicChanged
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground
 

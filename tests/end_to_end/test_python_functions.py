@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.errors import CircuitChanged
+from coordinator.starting.errors import CircuitChanged
 from engine.errors import DataError
 from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.test_placement import contents, crash_and_replay

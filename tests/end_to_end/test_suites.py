@@ -25,7 +25,7 @@ from bench.sql import comparing, feeds
 from bench.sql.lowering import known
 from bench.sql.suites import SUITES, Suite
 from coordinator.status import StatusBoard
-from coordinator.views_in_error import ViewsInError
+from coordinator.stepping.views_in_error import ViewsInError
 from examples.batch import published
 from tests.end_to_end.harness import Playground, Resolved, service
 from tests.end_to_end.test_kill import kill_at

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from coordinator.status import StatusBoard
-from coordinator.views_in_error import ViewsInError
+from coordinator.stepping.views_in_error import ViewsInError
 from engine.errors import DataError
 from engine.operators.table import operator_of
 from examples.batch import batch_answer, compare, published

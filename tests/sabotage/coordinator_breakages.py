@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/start.py"
-BINDING, TEST_BINDING = "coordinator/binding.py", "tests/coordinator/test_binding.py"
-INPUTS, STEPPING, RECOVERIES = "coordinator/inputs.py", "coordinator/stepping.py", "coordinator/recoveries.py"
+CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/starting/start.py"
+BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
+INPUTS, STEPPING, RECOVERIES = (
+    "coordinator/stepping/inputs.py",
+    "coordinator/stepping/stepping.py",
+    "coordinator/starting/recoveries.py",
+)
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
-POSITIONS, TEST_POSITIONS = "coordinator/positions.py", "tests/coordinator/test_positions.py"
+POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordinator/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 LEAVES, TEST_LEAVES = "coordinator/leaves.py", "tests/coordinator/test_leaves.py"
 LOG_STATE, TEST_LOG_STATE = "io_kafka/step_log/state.py", "tests/io_kafka/test_step_log.py"
@@ -274,7 +278,7 @@ COORDINATOR = (
         "9 bounded",
         (
             Edit(
-                "coordinator/checkpointing.py",
+                "coordinator/checkpoints/checkpointing.py",
                 "        if self.is_folding and may_be_the_cause:\n            self.failed_in_a_row += 1\n",
                 "",
             ),
@@ -287,7 +291,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                "coordinator/truncation.py",
+                "coordinator/checkpoints/truncation.py",
                 "state.truncation_point(min(earliest, state.steps - kept))",
                 "state.truncation_point(state.steps - kept)",
             ),
@@ -470,7 +474,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                "coordinator/start.py",
+                "coordinator/starting/start.py",
                 "return min(version.step, max(checkpoints, default=EMPTY).step)",
                 "return version.step",
             ),
@@ -544,7 +548,7 @@ COORDINATOR = (
         "2 determinism",
         (
             Edit(
-                "coordinator/step_output.py",
+                "coordinator/stepping/step_output.py",
                 "            canonical(pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *tables.get(o.handle, ())])),\n",
                 "            pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *tables.get(o.handle, ())]),\n",
             ),
@@ -573,7 +577,7 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                "coordinator/stepping.py",
+                "coordinator/stepping/stepping.py",
                 "        if ends is None:\n            return\n        wider",
                 "        if not log.topics or ends is not None:\n            return\n        wider",
             ),

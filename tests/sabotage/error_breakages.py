@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 ERROR_ROWS, OUTPUT = "engine/operators/error_rows.py", "engine/operators/output.py"
-VIEWS, LOG = "coordinator/views_in_error.py", "io_kafka/step_log/state.py"
+VIEWS, LOG = "coordinator/stepping/views_in_error.py", "io_kafka/step_log/state.py"
 UNIT = "tests/engine/test_error_rows.py"
 OPERATORS = "tests/engine/test_errors_of_operators.py"
 TEST = "tests/end_to_end/test_views_in_error.py"
@@ -65,7 +65,7 @@ ERRORS = (
         "the batch answer",
         (
             Edit(
-                "coordinator/step_output.py",
+                "coordinator/stepping/step_output.py",
                 "add_all(result.errors, {",
                 "result.errors.update({",
             ),
@@ -85,7 +85,7 @@ ERRORS = (
         "the batch answer",
         (
             Edit(
-                "coordinator/inputs.py",
+                "coordinator/stepping/inputs.py",
                 " or is_release_due(log.counted, log.errors)):\n",
                 "):\n",
             ),

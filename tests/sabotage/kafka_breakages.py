@@ -393,7 +393,7 @@ KAFKA = (
         "2 determinism",
         (
             Edit(
-                "coordinator/stepping.py",
+                "coordinator/stepping/stepping.py",
                 "None if action.replay else self._spec.limits.bytes_max",
                 "self._spec.limits.bytes_max",
             ),

@@ -5,9 +5,17 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-PHASES, LAYOUTS, START = "coordinator/rescale/phases.py", "coordinator/rescale/layouts.py", "coordinator/start.py"
-BINDING, SLOTS, RULES = "coordinator/binding.py", "engine/resident/slots.py", "io_kafka/step_log/layout_rules.py"
-TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/rescale/test_layouts.py"
+PHASES, LAYOUTS, START = (
+    "coordinator/rescale/phases.py",
+    "coordinator/starting/layouts.py",
+    "coordinator/starting/start.py",
+)
+BINDING, SLOTS, RULES = (
+    "coordinator/starting/binding.py",
+    "engine/resident/slots.py",
+    "io_kafka/step_log/layout_rules.py",
+)
+TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
@@ -364,7 +372,7 @@ LAYOUT = (
         "stop-waits-for-a-smaller-file",
         "A stop does not end the rewriting of a file.",
         BOUNDED,
-        (Edit("coordinator/checkpointing.py", "                crew.checkpoints.hurry()\n", "                pass\n"),),
+        (Edit("coordinator/checkpoints/checkpointing.py", "                crew.checkpoints.hurry()\n", "                pass\n"),),
         (
             "tests/end_to_end/test_layouts.py::"
             "test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left",
@@ -376,7 +384,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/checkpointing.py",
+                "coordinator/checkpoints/checkpointing.py",
                 "crew.checkpoints.begin_fold(may_rewrite=core.rescale.is_idle)",
                 "crew.checkpoints.begin_fold(may_rewrite=True)",
             ),

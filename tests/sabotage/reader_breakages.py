@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-POSITIONS, SOURCES = "coordinator/positions.py", "engine/run/sources.py"
+POSITIONS, SOURCES = "coordinator/starting/positions.py", "engine/run/sources.py"
 TEST_PATTERNS, TEST_RECORDS = "tests/coordinator/test_patterns.py", "tests/io_kafka/formats/test_records.py"
 TEST_OPTIONS = "tests/stepwell/test_kafka_reader.py"
 
@@ -13,7 +13,7 @@ READERS = (
         "the-end-is-forgotten",
         "A pipeline that begins at the end of its topics does not record where that is, so a restart before the first message loses messages.",
         "the batch answer",
-        (Edit("coordinator/inputs.py", " or any(map(depends_on_the_start, self._spec.inputs))", ""),),
+        (Edit("coordinator/stepping/inputs.py", " or any(map(depends_on_the_start, self._spec.inputs))", ""),),
         ("tests/coordinator/test_inputs.py::test_a_source_that_begins_at_the_end_has_a_first_division_without_input",),
     ),
     Breakage(
@@ -27,7 +27,7 @@ READERS = (
         "a-pattern-that-matches-a-part",
         "A pattern takes the topics whose names begin as it says.",
         "the batch answer",
-        (Edit("coordinator/patterns.py", "re.compile(pattern).fullmatch", "re.compile(pattern).match"),),
+        (Edit("coordinator/starting/patterns.py", "re.compile(pattern).fullmatch", "re.compile(pattern).match"),),
         (f"{TEST_PATTERNS}::test_the_topics_whose_whole_names_match",),
     ),
     Breakage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-TABLES, LEAVES = "coordinator/batch_tables.py", "stepwell/planning/batch_tables.py"
+TABLES, LEAVES = "coordinator/starting/batch_tables.py", "stepwell/planning/batch_tables.py"
 TEST_LOADS = "tests/coordinator/test_batch_tables.py"
 TEST_TABLES = "tests/end_to_end/test_batch_tables.py"
 
@@ -35,7 +35,7 @@ TABLE_BREAKAGES = (
         "the batch answer",
         (
             Edit(
-                "coordinator/inputs.py",
+                "coordinator/stepping/inputs.py",
                 "of_tables = {place: self._table_ends.get(place, at) for place, at in positions.items()}",
                 "of_tables = {**ends, **self._table_ends}",
             ),

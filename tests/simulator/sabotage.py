@@ -21,12 +21,15 @@ from confluent_kafka import KafkaException
 from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
-from coordinator import binding, checkpointing, core, inputs, loop, positions, start, stepping
+from coordinator import core, loop
+from coordinator.checkpoints import checkpointing
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
 from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Moment, Staffing
+from coordinator.starting import binding, positions, start
+from coordinator.stepping import inputs, stepping
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.crew.checkpoints import CrewCheckpoints

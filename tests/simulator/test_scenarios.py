@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.errors import DatabaseMissing
 from coordinator.rescale.requests import RescaleRequest
+from coordinator.starting.errors import DatabaseMissing
 from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, POINTS
 from io_kafka.clients.transactions import Fenced

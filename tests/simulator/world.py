@@ -14,13 +14,13 @@ from pathlib import Path
 
 from base.slots import SlotSet
 from base.term import Term
-from coordinator.errors import DatabaseMissing, RecoveryFailed
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRequest, TurnRequest
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
+from coordinator.starting.errors import DatabaseMissing, RecoveryFailed
 from coordinator.status import StatusBoard
-from coordinator.views_in_error import ViewsInError
+from coordinator.stepping.views_in_error import ViewsInError
 from engine.model.layout import Dynamic, Fixed, Policy
 from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster

@@ -17,10 +17,10 @@ from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
 from base.term import Term
 from base.version import VersionId
-from coordinator.circuit_file import read_owner
-from coordinator.errors import CircuitChanged
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
+from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.errors import CircuitChanged
 from coordinator.status import StatusBoard
 from engine.model.circuit import Circuit
 from engine.resident.spark_launcher import spark_cluster

@@ -10,7 +10,6 @@ from typing import Any, Concatenate, ParamSpec
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
-from coordinator.rescale.layouts import completion_records
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
     Burying,
@@ -24,6 +23,7 @@ from coordinator.rescale.phases import (
     Weighing,
 )
 from coordinator.rescale.planner import Planner
+from coordinator.starting.layouts import completion_records
 from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, LayoutTurn, Placed
 from io_kafka.step_log.records import CheckpointIntent, Claim
 from protocols.planners import PLANNERS

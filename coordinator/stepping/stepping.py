@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import structlog
 
 from coordinator.core import Collect, Core, Divide, Give, Settle
-from coordinator.inputs import Inputs
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
-from coordinator.step_answers import Expected
-from coordinator.step_output import StepResult, gather
-from coordinator.views_in_error import can_count, counting_all, errors_before, of_division, shown, totals
+from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.step_answers import Expected
+from coordinator.stepping.step_output import StepResult, gather
+from coordinator.stepping.views_in_error import can_count, counting_all, errors_before, of_division, shown, totals
 from engine.errors import DataError, EngineError
 from engine.model.circuit import Circuit
 from engine.resident.crew import Crew, WorkerOutput
@@ -35,7 +35,7 @@ from io_kafka.formats import ENCODER_ID
 from io_kafka.step_log.output_progress import compare_errors, compare_inputs
 from io_kafka.step_log.records import DivisionRecord
 
-_log = structlog.get_logger("coordinator.stepping")
+_log = structlog.get_logger("coordinator.stepping.stepping")
 
 IDLE_SECONDS = 0.005
 """The pause between two checks for input if there was none. A check costs 0.3 ms, and a new message should not wait noticeably."""

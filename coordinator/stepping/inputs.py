@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import structlog
 
-from coordinator.batch_tables import ends_of_tables, limits_of_tables
-from coordinator.positions import depends_on_the_start, starting_positions
 from coordinator.specification import PipelineSpec
-from coordinator.start import check_topics
+from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
+from coordinator.starting.positions import depends_on_the_start, starting_positions
+from coordinator.starting.start import check_topics
 from coordinator.status import StatusBoard
-from coordinator.views_in_error import goes_on, is_release_due
+from coordinator.stepping.views_in_error import goes_on, is_release_due
 from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -26,7 +26,7 @@ from io_kafka.step_log.division import Division, Limits, divide
 from io_kafka.step_log.records import DivisionRecord, NodeErrors, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.inputs")
+_log = structlog.get_logger("coordinator.stepping.inputs")
 
 AHEAD_STEPS = 2
 """How many steps after the one whose output is written may be divided: the one that the workers run meanwhile, and the one after it, so that

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from base.text.type_names import sql_type
-from coordinator.errors import CircuitChanged
+from coordinator.starting.errors import CircuitChanged
 from coordinator.specification import InputTopic, PipelineSpec
 from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat

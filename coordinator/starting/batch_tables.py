@@ -20,9 +20,9 @@ from dataclasses import replace
 import pyarrow as pa
 import structlog
 
-from coordinator.errors import TopicChanged
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.start import check_project
+from coordinator.starting.errors import TopicChanged
+from coordinator.starting.start import check_project
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.errors import UnknownTopic
@@ -32,7 +32,7 @@ from io_kafka.step_log.division import Limits
 from io_kafka.step_log.records import TableRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.batch_tables")
+_log = structlog.get_logger("coordinator.starting.batch_tables")
 
 TableRows = Callable[[str], Iterator[pa.RecordBatch]]
 """The rows of the batch table with this handle. Raises a fault that names the view which reads it."""

@@ -24,21 +24,21 @@ import xxhash
 
 from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
-from coordinator.binding import Bound, Claim, Missing, Offer, Rules, bind, judge, left, replaced
-from coordinator.circuit_file import StateOwner
 from coordinator.core import NoCommonVersion, common_version
-from coordinator.errors import (
+from coordinator.specification import PipelineSpec
+from coordinator.starting.binding import Bound, Claim, Missing, Offer, Rules, bind, judge, left, replaced
+from coordinator.starting.circuit_file import StateOwner
+from coordinator.starting.errors import (
     CircuitChanged,
     DatabaseMissing,
     StateLost,
     TopicChanged,
 )
-from coordinator.leaves import changed as changed_property
-from coordinator.leaves import check_leaves, leaves_of
-from coordinator.refresh import refuse_foreign_messages
-from coordinator.rescale.layouts import completion_records, first_layout, owners_by_version
-from coordinator.schemas import registered
-from coordinator.specification import PipelineSpec
+from coordinator.starting.layouts import completion_records, first_layout, owners_by_version
+from coordinator.starting.refresh import refuse_foreign_messages
+from coordinator.starting.schemas import registered
+from coordinator.starting.leaves import changed as changed_property
+from coordinator.starting.leaves import check_leaves, leaves_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import TaskLost
@@ -54,7 +54,7 @@ from io_kafka.step_log.state import StepLogState
 from storage.host_folder import database_folder
 from storage.identity import FoundDatabase
 
-_log = structlog.get_logger("coordinator.start")
+_log = structlog.get_logger("coordinator.starting.start")
 
 
 def prepare(

@@ -28,7 +28,7 @@ from engine.resident.messages import Contents
 from engine.resident.received import table_of
 from engine.resident.roster import RECOVERABLE
 
-_log = structlog.get_logger("coordinator.questions")
+_log = structlog.get_logger("coordinator.checkpoints.questions")
 
 WAITING_MAX = 16
 """Questions that wait. Each may take a second of all workers' time, and its answer stays in memory until it is taken."""

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from coordinator.errors import TopicChanged
 from coordinator.specification import PipelineSpec
+from coordinator.starting.errors import TopicChanged
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter, StepOutput
@@ -32,7 +32,7 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
 
-_log = structlog.get_logger("coordinator.refresh")
+_log = structlog.get_logger("coordinator.starting.refresh")
 
 READ_OFFSETS_MAX = 100_000
 """Offsets in one read while live keys are collected: some tens of MB of messages at most sizes."""

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from base.slots import SLOTS, SlotSet, owning
 from base.version import EMPTY, VersionId
-from coordinator.errors import WorkersUnknown
+from coordinator.starting.errors import WorkersUnknown
 from engine.model.layout import Dynamic, Fixed, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.layout_records import (

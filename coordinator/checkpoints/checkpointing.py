@@ -13,12 +13,12 @@ from typing import assert_never
 
 import structlog
 
+from coordinator.checkpoints.truncation import snapshot_due, truncate
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
-from coordinator.rescale.layouts import completion_records, placed_of
 from coordinator.specification import PipelineSpec
+from coordinator.starting.layouts import completion_records, placed_of
 from coordinator.status import StatusBoard
-from coordinator.truncation import snapshot_due, truncate
-from coordinator.views_in_error import views_before
+from coordinator.stepping.views_in_error import views_before
 from engine.resident.crew import Crew
 from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
@@ -27,7 +27,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CheckpointIntent
 
-_log = structlog.get_logger("coordinator.checkpointing")
+_log = structlog.get_logger("coordinator.checkpoints.checkpointing")
 
 SLOW_FOLD_SECONDS = 60.0
 """After this time, and again after each such time, a fold that has not ended is told. A fold of some GB takes a minute on a slow disk."""

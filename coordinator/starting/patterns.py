@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.errors import TopicChanged
-from coordinator.positions import start_in
 from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.starting.errors import TopicChanged
+from coordinator.starting.positions import start_in
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches
 from io_kafka.step_log.records import TopicIdentity

@@ -22,7 +22,7 @@ from io_kafka.formats.protobuf import declare as protobuf
 from io_kafka.formats.spec import OutputFormat
 from io_kafka.registry.client import registry_at
 
-_log = structlog.get_logger("coordinator.schemas")
+_log = structlog.get_logger("coordinator.starting.schemas")
 
 
 class Subject(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from coordinator.specification import PipelineSpec
-from coordinator.step_answers import Expected, read_answers
+from coordinator.stepping.step_answers import Expected, read_answers
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from base.slots import NO_SLOTS, SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.errors import StateLost, WorkersUnknown
-from coordinator.rescale.layouts import (
+from coordinator.starting.errors import StateLost, WorkersUnknown
+from coordinator.starting.layouts import (
     WorkersWanted,
     first_layout,
     layout_of,
@@ -21,7 +21,7 @@ from coordinator.rescale.layouts import (
     target_of,
     workers_to_have,
 )
-from coordinator.start import check_owned, refuse_former
+from coordinator.starting.start import check_owned, refuse_former
 from engine.model.layout import Dynamic, Fixed, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.former_records import Former
