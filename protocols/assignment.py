@@ -51,7 +51,7 @@ class Naming(Enum):
 
 
 @dataclass(frozen=True)
-class Change:
+class Reassignment:
     """The way from one assignment to the next. Changes of one group of instances are numbered from 1, and one begins when the former has ended
     at all distributors. `keys_per_batch`: how many keys move in one round, at least 1. More keys make fewer rounds, and longer waits."""
 

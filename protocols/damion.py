@@ -37,7 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from protocols.assignment import Assignment, Change, Naming
+from protocols.assignment import Assignment, Naming, Reassignment
 from protocols.damion_messages import (
     Begin,
     DistributorMessage,
@@ -86,7 +86,7 @@ class Distributor:
 
     name: str
     assignment: Assignment
-    change: Change | None = None
+    change: Reassignment | None = None
     changes: int = 0
     sequence: int = 0
     rules: dict[str, Rule] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Distributor:
             case _:
                 assert_never(self.change.naming)
 
-    def _begin(self, change: Change) -> list[Instruction]:
+    def _begin(self, change: Reassignment) -> list[Instruction]:
         assert self.change is None, f"{self.name}: change {change.number} begins before change {self.changes} has ended"
         assert change.number == self.changes + 1, f"{self.name}: change {change.number} follows {self.changes}"
         assert change.old == self.assignment, f"{self.name}: change {change.number} begins elsewhere"
@@ -228,7 +228,7 @@ class Operator:
     position: int
     following: str | None
     distributors: frozenset[str]
-    change: Change | None = None
+    change: Reassignment | None = None
     shutdowns: set[str] = field(default_factory=set)
     finals: dict[str, Keys] = field(default_factory=dict)
     batches: deque[Keys] = field(default_factory=deque)
@@ -273,7 +273,7 @@ class Operator:
         if change > self.given_in:
             self.given, self.given_in = NO_KEYS, change
 
-    def _shutdown(self, sender: str, change: Change, states: Mapping[int, object]) -> list[Instruction]:
+    def _shutdown(self, sender: str, change: Reassignment, states: Mapping[int, object]) -> list[Instruction]:
         """Waits for all distributors. After that, no new key that moves can come with explicit sets, for they all hold such records."""
         assert sender in self.distributors and sender not in self.shutdowns, (
             f"{self.name}: SHUTDOWN of {sender} comes twice"
@@ -284,7 +284,7 @@ class Operator:
         self.shutdowns.clear()
         return self._name(change, NO_KEYS, states)
 
-    def _name(self, change: Change, before: Explicit, states: Mapping[int, object]) -> list[Instruction]:
+    def _name(self, change: Reassignment, before: Explicit, states: Mapping[int, object]) -> list[Instruction]:
         """Adds the keys of this operator to those of the operators before it. The last operator makes the sets."""
         self._enter(change.number)
         self.change = change
@@ -298,7 +298,7 @@ class Operator:
             whitelist = whitelist.union(batch)
         return self._to_distributors(Sets(change.number, self.instance, whitelist, hold))
 
-    def _named_here(self, change: Change, states: Mapping[int, object]) -> frozenset[int]:
+    def _named_here(self, change: Reassignment, states: Mapping[int, object]) -> frozenset[int]:
         """The keys that move and have state in this operator."""
         return frozenset(key for key in states if change.moves_from(self.instance, key))
 
@@ -332,7 +332,7 @@ class Operator:
         return [*drops, *self._give(self.change, keys, parts, states)]
 
     def _give(
-        self, change: Change, keys: Keys, parts: tuple[Part, ...], states: Mapping[int, object]
+        self, change: Reassignment, keys: Keys, parts: tuple[Part, ...], states: Mapping[int, object]
     ) -> list[Instruction]:
         following = self._next_batch(states)
         return [
@@ -340,7 +340,7 @@ class Operator:
             *self._to_distributors(Redistribute(change.number, self.instance, keys, following)),
         ]
 
-    def _by_target(self, change: Change, keys: Keys, parts: tuple[Part, ...]) -> dict[str, State]:
+    def _by_target(self, change: Reassignment, keys: Keys, parts: tuple[Part, ...]) -> dict[str, State]:
         """Every new owner of some of the keys gets a message, even without any state: the distributors wait for its answer."""
         return {
             target: State(change.number, self.instance, its, tuple(_only(part, its) for part in parts))

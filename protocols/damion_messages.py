@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocols.assignment import Change
+from protocols.assignment import Reassignment
 from protocols.keys import Explicit, Keys
 
 # Records
@@ -43,7 +43,7 @@ class Record:
 class Begin:
     """Begin this change. No distributor gets it before the former change has ended at all of them."""
 
-    change: Change
+    change: Reassignment
 
 
 # From a distributor to the first operator of an old owner
@@ -53,7 +53,7 @@ class Begin:
 class Shutdown:
     """From now on, records of the keys that you give away come only as your SETS say."""
 
-    change: Change
+    change: Reassignment
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Final:
 class Named:
     """SETS in the making: the keys that move and have state in an operator before this one."""
 
-    change: Change
+    change: Reassignment
     keys: Explicit
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from base.slots import SLOT_BITS, SlotSet
-from protocols.assignment import Assignment, Change, Naming
+from protocols.assignment import Assignment, Naming, Reassignment
 from protocols.damion import Distributor, Operator
 from protocols.damion_messages import (
     Begin,
@@ -49,7 +49,7 @@ class DamionPlanner:
         self.messages = 0
         workers = sorted({*owned, *target})
         old, new = _assignment(owned), _assignment(target)
-        self._change = Change(1, old, new, Naming.INTERVAL, slots_per_round)
+        self._change = Reassignment(1, old, new, Naming.INTERVAL, slots_per_round)
         self._distributors = {f"distributor {worker}": Distributor(f"distributor {worker}", old) for worker in workers}
         names = frozenset(self._distributors)
         self._operators = {
@@ -152,7 +152,7 @@ class DamionPlanner:
                 self._posted.append((name, to, message))
 
 
-def _placed(distributor: Distributor, change: Change, instance: str) -> SlotSet:
+def _placed(distributor: Distributor, change: Reassignment, instance: str) -> SlotSet:
     """The slots whose records the distributor sends to this instance, while no key is held."""
     if distributor.change is None:
         return _slots_of(distributor.assignment.owned(instance))

@@ -55,7 +55,6 @@ from typing import assert_never
 from protocols.icadd_messages import (
     Acquire,
     Answer,
-    Change,
     Collect,
     Done,
     Dropped,
@@ -71,6 +70,7 @@ from protocols.icadd_messages import (
     PeerMessage,
     Probe,
     Process,
+    Reassignment,
     Record,
     RegionInstruction,
     Release,
@@ -133,7 +133,7 @@ class Region:
     held_max: int = KEYS_HELD_MAX
     version: int = field(init=False)
     phase: Phase = Phase.SETTLED
-    change: Change | None = None
+    change: Reassignment | None = None
     unanswered: set[Lane] = field(default_factory=set)
     whitelist: dict[Key, None] = field(default_factory=dict)
     hold: dict[Key, Collection] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Region:
 
     # Inputs
 
-    def start(self, change: Change) -> list[RegionInstruction]:
+    def start(self, change: Reassignment) -> list[RegionInstruction]:
         """Begins a change. Every member must be started, and every region must have settled the change before."""
         assert self.phase is Phase.SETTLED, self._with_story("a change is started before the last one is settled")
         assert self.me in change.members >= change.old, self._with_story("a change does not list its members")
@@ -328,7 +328,7 @@ class Region:
             if self.phase is Phase.DONE and self.closed >= self.change.old:
                 self._settle(self.change)
 
-    def _enter_collect(self, change: Change) -> None:
+    def _enter_collect(self, change: Reassignment) -> None:
         self.phase, self.version = Phase.COLLECT, self.settled + 1
         self.markers.add(self.me)
         self._out.extend(Send(member, Marker(self.version)) for member in sorted(change.members - {self.me}))
@@ -347,10 +347,10 @@ class Region:
     def _has_given_all(self) -> bool:
         return not self.whitelist and not self.hold and not self.undropped
 
-    def _has_all_markers(self, change: Change) -> bool:
+    def _has_all_markers(self, change: Reassignment) -> bool:
         return self.markers >= change.members
 
-    def _enter_done(self, change: Change) -> None:
+    def _enter_done(self, change: Reassignment) -> None:
         self.phase = Phase.DONE
         if self.me in change.old:
             self.finished.add(self.me)
@@ -361,7 +361,7 @@ class Region:
         self.finished.add(sender)
         self._out.append(Send(sender, Probe(self.version)))
 
-    def _settle(self, change: Change) -> None:
+    def _settle(self, change: Reassignment) -> None:
         """From here on F' is the only routing. Nothing is known of single keys any more."""
         self.phase, self.change = Phase.SETTLED, None
         self.route, self.settled = change.route, self.version

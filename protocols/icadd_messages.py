@@ -18,7 +18,7 @@ Route = Callable[[Key], Worker]
 
 
 @dataclass(frozen=True)
-class Change:
+class Reassignment:
     """`route` is F'. `old` are the workers that F can name; only they can have state. `members` are all that give records to the region while
     the change lasts: the old workers and the new ones."""
 

@@ -15,7 +15,6 @@ from base.slots import SLOTS, SlotSet
 from protocols.icadd import Region
 from protocols.icadd_messages import (
     Acquire,
-    Change,
     Drop,
     Hold,
     Install,
@@ -24,6 +23,7 @@ from protocols.icadd_messages import (
     OperatorInstruction,
     PeerMessage,
     Process,
+    Reassignment,
     RegionInstruction,
     Release,
     Reply,
@@ -53,7 +53,7 @@ class IcaddPlanner:
         self._posted: deque[tuple[Worker, LaneMessage]] = deque()  # words to operators
         self._channels: dict[tuple[Worker, Worker], deque[PeerMessage]] = {}
         self._turns = deque(self._workers)
-        change = Change(then, frozenset(w for w in self._workers if owned.get(w)), frozenset(self._workers))
+        change = Reassignment(then, frozenset(w for w in self._workers if owned.get(w)), frozenset(self._workers))
         for worker, region in self._regions.items():
             self._carry_out(worker, region.start(change))
         self._deliver()

@@ -321,8 +321,8 @@ class Moved(UnderWay):
 
 @dataclass(frozen=True)
 class Burying:
-    """`leaving`: workers that the settled layout does not have. `has_copies`: see Course; who gets a copy answers for it before it
-    leaves."""
+    """`leaving`: workers that the settled layout does not have. `has_copies`: see Course; a worker that gets a
+    copy answers for it before it leaves."""
 
     owned: Owned
     leaving: tuple[int, ...]

@@ -851,7 +851,7 @@ def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
 
 
 @contextmanager
-def workers_leave_before_the_change_is_settled() -> Iterator[None]:
+def workers_leave_before_the_rescale_is_settled() -> Iterator[None]:
     """As soon as they own nothing, and a crash may still go back to a version in which they do."""
     real = Rescale.next
 
@@ -898,7 +898,7 @@ def recovery_with_the_owners_of_the_target() -> Iterator[None]:
 
 
 @contextmanager
-def change_without_a_checkpoint_of_its_own() -> Iterator[None]:
+def rescale_without_a_checkpoint_of_its_own() -> Iterator[None]:
     """Nothing asks for the checkpoint that settles a rescale."""
     real: Any = Rescale.is_moved
     with broken(Rescale, "is_moved", property(lambda self: False if _asked_by_core() else real.fget(self))):
@@ -910,7 +910,7 @@ def _asked_by_core() -> bool:
 
 
 @contextmanager
-def change_settled_by_a_checkpoint_of_before() -> Iterator[None]:
+def rescale_settled_by_a_checkpoint_of_before() -> Iterator[None]:
     """After a turn back, a checkpoint that was frozen before slots moved on is taken for the end of the rescale."""
     real = checkpointing.completion_records
 
@@ -943,7 +943,7 @@ def databases_that_no_version_needs_kept() -> Iterator[None]:
 
 
 @contextmanager
-def copies_kept_after_the_change() -> Iterator[None]:
+def copies_kept_after_the_rescale() -> Iterator[None]:
     """A change that is reversed or aborted leaves its copies at their destinations."""
     with broken(CrewSlots, "unstage", lambda self: None):
         yield
@@ -1080,15 +1080,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     worker_made_at_version_0,
     worker_that_does_not_enter,
     worker_made_while_a_checkpoint_is_folded,
-    workers_leave_before_the_change_is_settled,
+    workers_leave_before_the_rescale_is_settled,
     recovery_asks_the_members_of_the_layout,
     recovery_with_the_owners_of_the_target,
-    change_without_a_checkpoint_of_its_own,
-    change_settled_by_a_checkpoint_of_before,
+    rescale_without_a_checkpoint_of_its_own,
+    rescale_settled_by_a_checkpoint_of_before,
     databases_of_a_newer_run_removed,
     checkpoint_with_the_owners_of_the_layout,
     databases_that_no_version_needs_kept,
-    copies_kept_after_the_change,
+    copies_kept_after_the_rescale,
 )
 
 
@@ -1170,7 +1170,7 @@ WEATHER: dict[str, dict[str, Any]] = {
         "client": 0.0,
         "register_s": 15,
     },
-    "workers_leave_before_the_change_is_settled": {
+    "workers_leave_before_the_rescale_is_settled": {
         "weights": {**BENIGN, **ACTIVE, "layout": 4.0, "kill a worker": 0.5, "kill": 0.3},
         "points": 5000,
         "messages": 40,

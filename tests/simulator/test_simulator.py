@@ -152,11 +152,11 @@ SLOW = {
     "stale_copies_taken_over",
     "cut_while_a_step_is_under_way",
     "cut_between_intent_and_freeze",
-    "change_without_a_checkpoint_of_its_own",
-    "change_settled_by_a_checkpoint_of_before",
+    "rescale_without_a_checkpoint_of_its_own",
+    "rescale_settled_by_a_checkpoint_of_before",
     "databases_of_a_newer_run_removed",
     "worker_made_while_a_checkpoint_is_folded",
-    "copies_kept_after_the_change",
+    "copies_kept_after_the_rescale",
 }
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 

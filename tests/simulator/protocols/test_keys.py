@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.assignment import Assignment, Change, Naming
+from protocols.assignment import Assignment, Naming, Reassignment
 from protocols.keys import HASH_END, Explicit, Interval, Keys, is_within
 
 SMALL_END = 24
@@ -68,8 +68,8 @@ OLD = Assignment((0, 10, 20), ("a", "b", "a"))
 NEW = Assignment((0, 5, 25), ("a", "c", "b"))
 
 
-def change(naming: Naming, keys_per_batch: int = 2) -> Change:
-    return Change(1, OLD, NEW, naming, keys_per_batch)
+def change(naming: Naming, keys_per_batch: int = 2) -> Reassignment:
+    return Reassignment(1, OLD, NEW, naming, keys_per_batch)
 
 
 def test_what_moves_is_what_has_another_owner() -> None:
@@ -80,13 +80,13 @@ def test_what_moves_is_what_has_another_owner() -> None:
         for key in range(30):
             assert made.moves_from(owner, key) == made.moved(owner).contains(key)
     assert made.by_target(made.moved("a")) == {"b": Interval(((25, HASH_END),)), "c": Interval(((5, 10), (20, 25)))}
-    assert Change(1, OLD, OLD, Naming.EXPLICIT, 1).givers() == ()
+    assert Reassignment(1, OLD, OLD, Naming.EXPLICIT, 1).givers() == ()
 
 
 @pytest.mark.parametrize(("number", "size"), [(0, 1), (1, 0)])
 def test_a_change_without_number_or_keys_is_refused(number: int, size: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        Change(number, OLD, NEW, Naming.EXPLICIT, size)
+        Reassignment(number, OLD, NEW, Naming.EXPLICIT, size)
 
 
 def test_explicit_batches_list_the_named_keys() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.assignment import Assignment, Change, Naming
+from protocols.assignment import Assignment, Naming, Reassignment
 from protocols.damion import Distributor, Operator
 from protocols.damion_messages import (
     Begin,
@@ -34,9 +34,9 @@ NEW = Assignment((0,), ("y",))
 MOVED = Interval(((100, HASH_END),))
 
 
-def change(naming: Naming = Naming.EXPLICIT, number: int = 1) -> Change:
+def change(naming: Naming = Naming.EXPLICIT, number: int = 1) -> Reassignment:
     """Takes z away, one key at a time."""
-    return Change(number, OLD, NEW, naming, 1)
+    return Reassignment(number, OLD, NEW, naming, 1)
 
 
 def keys(*listed: int) -> Explicit:
@@ -96,7 +96,7 @@ def test_with_ranges_nothing_waits_for_the_sets() -> None:
 
 def test_a_change_in_which_nothing_moves_ends_at_once() -> None:
     x = Distributor("x", OLD)
-    assert x.receive(Begin(Change(1, OLD, OLD, Naming.EXPLICIT, 1))) == [] and x.change is None
+    assert x.receive(Begin(Reassignment(1, OLD, OLD, Naming.EXPLICIT, 1))) == [] and x.change is None
 
 
 @pytest.mark.parametrize(

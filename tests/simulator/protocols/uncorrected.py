@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocols.assignment import Change
+from protocols.assignment import Reassignment
 from protocols.damion import Distributor, Operator
 from protocols.damion_messages import (
     Installed,
@@ -49,7 +49,7 @@ class GivesStatesToDistributors(Operator):
     """D2: the states go to all distributors; and whoever gets one installs it and does not answer."""
 
     def _give(
-        self, change: Change, keys: Keys, parts: tuple[Part, ...], states: Mapping[int, object]
+        self, change: Reassignment, keys: Keys, parts: tuple[Part, ...], states: Mapping[int, object]
     ) -> list[Instruction]:
         following = self._next_batch(states)
         given = self._by_target(change, keys, parts)
@@ -66,7 +66,7 @@ class GivesStatesToDistributors(Operator):
 class FirstAloneNames(Operator):
     """D3: the first operator answers SHUTDOWN with its own keys. Later ones give their remaining keys a turn at the end."""
 
-    def _named_here(self, change: Change, states: Mapping[int, object]) -> frozenset[int]:
+    def _named_here(self, change: Reassignment, states: Mapping[int, object]) -> frozenset[int]:
         return super()._named_here(change, states) if self.position == 0 else frozenset()
 
     def _next_batch(self, states: Mapping[int, object]) -> Keys:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from protocols.assignment import Assignment, Change, Naming
+from protocols.assignment import Assignment, Naming, Reassignment
 from protocols.damion_messages import Begin, Input, Message
 from protocols.keys import HASH_END
 from tests.simulator.protocols.oracle import Oracle, Slot
@@ -44,7 +44,7 @@ class Region:
     assignment: Assignment
     distributors: list[DistributorShell]
     instances: dict[str, list[OperatorShell]]
-    changes: tuple[Change, ...]
+    changes: tuple[Reassignment, ...]
     begun: int = 0
 
     def is_quiet(self) -> bool:
@@ -87,7 +87,9 @@ class World:
         assignments = list(self._assignments(names))
         naming = self.dice.choice(list(Naming))
         size = self.dice.randint(1, KEYS_PER_BATCH_MAX)
-        changes = tuple(Change(at, old, new, naming, size) for at, (old, new) in enumerate(pairwise(assignments), 1))
+        changes = tuple(
+            Reassignment(at, old, new, naming, size) for at, (old, new) in enumerate(pairwise(assignments), 1)
+        )
         distributors = [
             DistributorShell(self.rules.distributor(name, assignments[0]), number, self.post, self.oracle)
             for name in origins

@@ -10,7 +10,6 @@ from typing import Any
 
 from protocols.icadd import Region
 from protocols.icadd_messages import (
-    Change,
     Drop,
     Hold,
     Install,
@@ -19,6 +18,7 @@ from protocols.icadd_messages import (
     OperatorInstruction,
     Origin,
     Process,
+    Reassignment,
     Record,
     RegionInstruction,
     Release,
@@ -91,7 +91,7 @@ class Shell:
         region = self.region(worker, frozenset(self.lanes), route, version)
         self.nodes[worker] = Node(region, machines, states, [0] * self.distributors)
 
-    def start(self, worker: int, change: Change) -> None:
+    def start(self, worker: int, change: Reassignment) -> None:
         self.story.append(f"{worker} starts")
         self._obey_region(worker, self.nodes[worker].region.start(change))
 

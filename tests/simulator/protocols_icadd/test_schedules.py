@@ -12,7 +12,6 @@ import pytest
 from protocols.icadd import KEYS_HELD_MAX, Region
 from protocols.icadd_messages import (
     Acquire,
-    Change,
     Collect,
     Drop,
     Dropped,
@@ -21,6 +20,7 @@ from protocols.icadd_messages import (
     Interrogate,
     Key,
     Lane,
+    Reassignment,
     Reply,
     Take,
 )
@@ -53,7 +53,7 @@ def _shell(region: type[Region], distributors: int = 1) -> Shell:
 def _start(shell: Shell, *workers: int) -> None:
     """C has distributors and no state, as a worker without keys has."""
     for worker in workers:
-        shell.start(worker, Change(_route_new, frozenset({B}), frozenset({A, B, C})))
+        shell.start(worker, Reassignment(_route_new, frozenset({B}), frozenset({A, B, C})))
 
 
 def _drain_lanes(shell: Shell) -> None:

@@ -10,10 +10,10 @@ from protocols.icadd import Collection, Phase, Region
 from protocols.icadd_messages import (
     Acquire,
     Answer,
-    Change,
     Dropped,
     KeysOf,
     Lane,
+    Reassignment,
     RegionInstruction,
     Routed,
     Worker,
@@ -61,10 +61,10 @@ class OnlyReturnsWait(Region):
 class DoneBeforeMarkers(Region):
     """Done waits for no marker, though detoured records do. Only the end of the change waits for them all."""
 
-    def _has_all_markers(self, change: Change) -> bool:
+    def _has_all_markers(self, change: Reassignment) -> bool:
         return not self.early
 
-    def _settle(self, change: Change) -> None:
+    def _settle(self, change: Reassignment) -> None:
         if self.markers >= change.members:
             super()._settle(change)
 
@@ -117,7 +117,7 @@ class DoneBeforeDrops(Region):
     def _has_given_all(self) -> bool:
         return not self.whitelist and not self.hold
 
-    def _settle(self, change: Change) -> None:
+    def _settle(self, change: Reassignment) -> None:
         self.undropped.clear()
         super()._settle(change)
 

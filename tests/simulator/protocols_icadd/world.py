@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from protocols.icadd import Region
-from protocols.icadd_messages import Change
+from protocols.icadd_messages import Reassignment
 from protocols.icadd_operator import Operator
 from tests.simulator.protocols_icadd.shell import Channel, Shell
 
@@ -63,7 +63,7 @@ class World:
             self.shell.add(worker, self.route)
         self.changes_left = self.random.randint(1, CHANGES_MAX)
         self.records_left = self.random.randint(*RECORDS_BEFORE_CHANGE)
-        self.unstarted: dict[int, Change] = {}
+        self.unstarted: dict[int, Reassignment] = {}
         self.in_change = False
 
     def run(self) -> None:
@@ -115,7 +115,7 @@ class World:
         self.route = Modulo(self.workers, self.random.randrange(WORKERS_MAX))
         members = frozenset(old) | frozenset(self.workers)
         self.giving = set(members)
-        self.unstarted = dict.fromkeys(sorted(members), Change(self.route, frozenset(old), members))
+        self.unstarted = dict.fromkeys(sorted(members), Reassignment(self.route, frozenset(old), members))
         self.records_left += self.random.randint(*RECORDS_BEFORE_CHANGE)
         self.shell.story.append(f"change from {old} to {self.workers}")
 
