@@ -6,9 +6,10 @@ With wrong retractions or exchanges in its descriptor, an operator would give wr
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, get_args
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -36,6 +37,9 @@ from tests.engine.zsets import Rows, plus, to_rows
 CIRCUIT = every_kind()
 APPEND_ONLY = append_only_inputs(CIRCUIT)
 PLACES = plan(CIRCUIT).input_places
+SUITE_SEEDS = 4
+SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 12))]
+WORKER_SEEDS = range(3)
 
 
 class Nodes:
@@ -82,7 +86,7 @@ def named(index: int) -> str:
     return f"node {index}: {CIRCUIT.nodes[index]}"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_restart_between_two_steps_changes_nothing(seed: int) -> None:
     """Otherwise an operator keeps something elsewhere than in its traces."""
     alive, restarted = Nodes(history(seed), restarts=False), nodes_after(seed)
@@ -90,7 +94,7 @@ def test_a_restart_between_two_steps_changes_nothing(seed: int) -> None:
         assert alive.changes[index] == restarted.changes[index], named(index)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_operator_retracts_only_if_its_descriptor_says_so(seed: int) -> None:
     ran = nodes_after(seed)
     for index, origin in enumerate(retraction_origins(CIRCUIT)):
@@ -102,11 +106,11 @@ def test_an_operator_whose_descriptor_says_that_it_retracts_does() -> None:
     """If the descriptor were wrong, operators above would store more than they need, and an append output would be refused."""
     for index, origin in enumerate(retraction_origins(CIRCUIT)):
         if origin == index:
-            changes = [change for seed in range(6) for change in nodes_after(seed).changes[index]]
+            changes = [change for seed in range(SUITE_SEEDS) for change in nodes_after(seed).changes[index]]
             assert any(weight < 0 for change in changes for weight in change.values()), named(index)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_two_rows_have_the_unique_key_of_a_descriptor(seed: int) -> None:
     ran = nodes_after(seed)
     for index, key in enumerate(unique_keys(CIRCUIT)):
@@ -117,7 +121,7 @@ def test_no_two_rows_have_the_unique_key_of_a_descriptor(seed: int) -> None:
             assert all(weight <= 1 for weight in rows.values()), named(index)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_content_that_is_read_from_state_is_the_sum_of_all_changes(seed: int) -> None:
     ran = nodes_after(seed)
     found = {
@@ -156,41 +160,52 @@ def test_an_operator_has_output_before_any_input_if_and_only_if_its_descriptor_s
         assert spoken == [operator.outputs_without_input(node), later, later], named(index)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: int) -> None:
-    """With a wrong exchange, or a wrong placement of an output, the rows of a key would be on two workers."""
+@dataclass
+class OnWorkers:
+    """`outputs`: the messages of each step. `rows`: how many rows each node had. `strayed`: nodes with rows of other workers."""
 
-    def outputs(workers: int) -> list[dict[str, list[dict[str, Any]]]]:
-        machine = InProcess(CIRCUIT, workers, PARTITIONS)
-        return [{h: canonical(t).to_pylist() for h, t in machine.step(given_).items()} for given_ in history(seed)]
-
-    alone = outputs(1)
-    for workers in (2, 5):
-        assert outputs(workers) == alone
+    outputs: list[dict[str, list[dict[str, Any]]]] = field(default_factory=list)
+    rows: Counter[int] = field(default_factory=Counter)
+    strayed: dict[int, str] = field(default_factory=dict)
 
 
-@pytest.mark.parametrize("workers", [2, 5])
-def test_the_rows_of_an_operator_lie_where_its_descriptor_says(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operators above rely on it and exchange nothing, so with a wrong placement the rows of a key would be on two workers."""
-    machine = InProcess(CIRCUIT, workers, PARTITIONS)
-    places, real, rows = machine.plan.places, region._made, Counter[int]()
+@cache
+def on_workers(workers: int, seed: int) -> OnWorkers:
+    """Two tests share one run."""
+    machine, seen = InProcess(CIRCUIT, workers, PARTITIONS), OnWorkers()
+    places, real = machine.plan.places, region._made
 
     def made(task: region.StageTask, store: Any, index: int, *given_: Any) -> pa.Table:
         table = real(task, store, index, *given_)
         key = None if isinstance(CIRCUIT.nodes[index], Output) else places[index]
         if key is not None and table.num_rows:
-            owners = machine.placement.worker_of(hash_keys(table, key))
-            assert set(owners) == {task.worker}, (
-                f"{named(index)} has rows of other workers: it says that they lie by {key}"
-            )
-            rows[index] += table.num_rows
+            if set(machine.placement.worker_of(hash_keys(table, key))) != {task.worker}:
+                seen.strayed[index] = f"{named(index)} has rows of other workers: it says that they lie by {key}"
+            seen.rows[index] += table.num_rows
         return table
 
-    monkeypatch.setattr(region, "_made", made)
-    for given_ in (given_ for seed in range(3) for given_ in history(seed)):
-        machine.step(given_)
+    with patch.object(region, "_made", made):
+        for given_ in history(seed):
+            seen.outputs.append({h: canonical(t).to_pylist() for h, t in machine.step(given_).items()})
+    return seen
+
+
+@pytest.mark.parametrize("seed", WORKER_SEEDS)
+def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: int) -> None:
+    """With a wrong exchange, or a wrong placement of an output, the rows of a key would be on two workers."""
+    for workers in (2, 5):
+        assert on_workers(workers, seed).outputs == on_workers(1, seed).outputs
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_the_rows_of_an_operator_lie_where_its_descriptor_says(workers: int) -> None:
+    """Operators above rely on it and exchange nothing, so with a wrong placement the rows of a key would be on two workers."""
+    runs = [on_workers(workers, seed) for seed in WORKER_SEEDS]
+    assert not [text for run in runs for text in run.strayed.values()]
+    places = plan(CIRCUIT).places
     placed = {i for i, key in enumerate(places) if key is not None and not isinstance(CIRCUIT.nodes[i], Output)}
-    assert rows.keys() == placed, f"nothing was seen of {sorted(placed - rows.keys())}"
+    rows = set().union(*(run.rows for run in runs))
+    assert rows == placed, f"nothing was seen of {sorted(placed - rows)}"
 
 
 def test_every_output_of_the_circuit_has_messages() -> None:
