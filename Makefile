@@ -9,10 +9,12 @@ PACKAGES := stepwell coordinator protocols engine io_kafka storage faults base
 
 WORKERS ?= 4
 TESTS ?= tests
+COUNT ?= 200
+SEED ?= 0
 SEEDS ?= 0-199
 SECONDS ?= 600
 
-.PHONY: set-up demo demo-cluster test check lint types soak sabotage fuzz bench benchmarks-sql clean
+.PHONY: set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
 
 set-up: $(STAMP)
 
@@ -49,6 +51,11 @@ sabotage: $(STAMP)
 	@mkdir -p build
 	$(BIN)/python -m tests.sabotage --write build/sabotage.md $(NAMES)
 
+# Samples COUNT small mistakes over all of the code and lists those that no test notices; UNDER=engine/operators for some modules.
+mutants: $(STAMP)
+	@mkdir -p build
+	$(BIN)/python -m tests.sabotage.mutants --count $(COUNT) --seed $(SEED) --under "$(UNDER)" --write build/mutants.md
+
 # Judges random projects against Spark: SEEDS=FIRST-LAST, for at most SECONDS; FEATURED="auto cdc,pivot" has these constructs in every one.
 # A failing one is made smaller and written to build/fuzz.
 fuzz: $(STAMP)
@@ -71,6 +78,7 @@ $(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
 	$(BIN)/python -m stepwell.spark.make_class_archive
+	$(BIN)/python -m tests.broker_classes
 	@touch $@
 
 clean:

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from io_kafka.broker.local import LocalBroker
 from stepwell.spark.session import make_session
+from tests import broker_classes
 from tests.rooms import ROOMS
 from tests.scheduling import Scheduler
 
-# Every JVM of a test run is short-lived: what the second compiler and a collector of many threads would give comes too late.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault(broker_classes.OPTIONS, broker_classes.options())
 
 # A user's settings are in force in every project, and would be in those of the tests.
 for name in [name for name in os.environ if name.startswith("STEPWELL_") and name != "STEPWELL_TEST_BOOTSTRAP"]:
