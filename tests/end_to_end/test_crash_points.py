@@ -1,8 +1,9 @@
 """A crash at every named point, one run after another over one pipeline, with the oracle watching.
 
 In the suite the workers are threads, and a run is broken off by an exception that no handler of faults catches: at once with all its workers, or
-only the worker that met it. Open transactions and databases are left as they are. In `make soak` the process of a service of its own is killed
-there, or that of one of its workers.
+only the worker that met it. Open transactions and databases are left as they are. The suite has the points within or beside a transaction of
+Kafka or LMDB, where the simulator's twins of both could be wrong. The simulator kills at all of them, and `make soak` comes to all of them
+here too, and kills the process of a service of its own there, or that of one of its workers.
 """
 
 from __future__ import annotations
@@ -55,9 +56,23 @@ GROWS: tuple[Point, ...] = tuple(point for point in LAYOUT if point != BURIED)
 SHRINKS: tuple[Point, ...] = tuple(point for point in LAYOUT if point not in ("born", "joined"))
 """The points of a change that adds workers, and of one after which some leave."""
 
-ONE_AND_THREE = [pytest.param(1, marks=pytest.mark.soak), 3]
+OF_KAFKA_AND_LMDB: tuple[Point, ...] = (
+    "claim.sent", "claim.committed", "create.done", "log.begun", "log.sent", "log.committed", "region.inside", "output.begun", "output.half",
+    "output.sent", "output.committed", "freeze.inside", "fold.piece", "fold.inside", "fold.synced", "compact.copied", "compact.exchanged",
+    "checkpoint.snapshot", "open.undone", "replay.compared", "born", "stage.inside", "absorb.inside", "release.inside", BURIED,
+)  # fmt: skip
+
+ONE_AND_THREE = [
+    pytest.param(1, POINTS, marks=pytest.mark.soak),
+    pytest.param(3, POINTS, marks=pytest.mark.soak),
+    (3, OF_KAFKA_AND_LMDB),
+]
 MODES: list[Any] = ["hot", *(pytest.param(mode, marks=pytest.mark.soak) for mode in ("cold", "live"))]
 """A hot change comes to every point. The simulator breaks off the others too."""
+MODES_AND_POINTS: list[Any] = [
+    ("hot", OF_KAFKA_AND_LMDB),
+    *(pytest.param(mode, POINTS, marks=pytest.mark.soak) for mode in ("hot", "cold", "live")),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -79,18 +94,19 @@ def send(play: Playground, number: int) -> None:
         play.send("in", sums.rows(10 * number + partition, 4), partition)
 
 
-@pytest.mark.parametrize("workers", ONE_AND_THREE)
-def test_a_run_broken_off_at_every_point(play: Playground, workers: int) -> None:
+@pytest.mark.parametrize(("workers", "points"), ONE_AND_THREE)
+def test_a_run_broken_off_at_every_point(play: Playground, workers: int, points: tuple[Point, ...]) -> None:
     assert {*SEQUENCE, TRUNCATED, *LAYOUT} == set(POINTS)
+    sequence = [point for point in SEQUENCE if point in points]
     resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
     with play.oracle(resolved) as oracle:
-        for number, point in enumerate(SEQUENCE):
+        for number, point in enumerate(sequence):
             break_off(play, resolved, number, point)
         play.run(resolved)
-        break_off(play, resolved.at_pace(truncate_steps_min=1), len(SEQUENCE), TRUNCATED)
-        assert play.run(resolved)["epoch"] >= len(SEQUENCE) - len(START)
+        break_off(play, resolved.at_pace(truncate_steps_min=1), len(sequence), TRUNCATED)
+        assert play.run(resolved)["epoch"] >= len(sequence) - len(START)
         story = oracle.verify(sums.batch(play))
-    assert len(story.steps) > len(SEQUENCE)
+    assert len(story.steps) > len(sequence)
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
@@ -107,12 +123,12 @@ def crash(play: Playground, run: dict[str, Any], order: Order) -> None:
     Database.close_all()
 
 
-@pytest.mark.parametrize("workers", ONE_AND_THREE)
-def test_a_worker_lost_at_every_point(play: Playground, workers: int) -> None:
+@pytest.mark.parametrize(("workers", "points"), ONE_AND_THREE)
+def test_a_worker_lost_at_every_point(play: Playground, workers: int, points: tuple[Point, ...]) -> None:
     """The same run goes on, with new workers."""
     resolved = project(play, workers)
     with play.oracle(resolved) as oracle:
-        for number, point in enumerate(IN_WORKERS):
+        for number, point in enumerate(point for point in IN_WORKERS if point in points):
             send(play, number)
             with arm(Order(point, "raise", worker=workers - 1)):
                 assert play.run(resolved, threads())["recoveries"] == 1, point
@@ -120,15 +136,17 @@ def test_a_worker_lost_at_every_point(play: Playground, workers: int) -> None:
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_change_of_the_layout_broken_off_at_every_point(play: Playground, mode: ChangeMode) -> None:
+@pytest.mark.parametrize(("mode", "points"), MODES_AND_POINTS)
+def test_a_change_of_the_layout_broken_off_at_every_point(
+    play: Playground, mode: ChangeMode, points: tuple[Point, ...]
+) -> None:
     """From two workers to three and back, by a run that is asked for it or that is started with the other number. The next run ends what was
     begun."""
     resolved = project(play, 2)
     with play.oracle(resolved) as oracle:
         send(play, 0)
         play.run(resolved, threads())
-        for number, (workers, point) in enumerate(changes(mode), start=1):
+        for number, (workers, point) in enumerate(changes(mode, points), start=1):
             send(play, number)
             crash(play, changing(resolved, workers, mode), Order(point, "raise"))
             play.run(resolved, threads())
@@ -149,7 +167,7 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Chan
     with play.oracle(resolved) as oracle:
         send(play, 0)
         play.run(resolved, threads())
-        for number, (workers, point) in enumerate(changes(mode), start=1):
+        for number, (workers, point) in enumerate(changes(mode, POINTS), start=1):
             send(play, number)
             crash(play, changing(resolved, workers, mode), Order(point, "raise"))
             second = IN_A_RECOVERY[number % len(IN_A_RECOVERY)]
@@ -184,11 +202,11 @@ def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeM
     oracle.verify_twin(play.twin(resolved, story, workers=1))
 
 
-def changes(mode: ChangeMode) -> list[tuple[int, Point]]:
+def changes(mode: ChangeMode, among: tuple[Point, ...]) -> list[tuple[int, Point]]:
     """To how many workers, and where that is broken off: growing and shrinking in turn."""
-    left_out = () if mode == "hot" else COPYING
-    grown = [(3, point) for point in GROWS if point not in left_out]
-    shrunk = [(2, point) for point in SHRINKS if point not in left_out]
+    points = [point for point in among if mode == "hot" or point not in COPYING]
+    grown = [(3, point) for point in GROWS if point in points]
+    shrunk = [(2, point) for point in SHRINKS if point in points]
     shrunk += [(2, SHRINKS[0])] * (len(grown) - len(shrunk))
     return [change for pair in zip(grown, shrunk, strict=True) for change in pair]
 
