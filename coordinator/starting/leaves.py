@@ -3,7 +3,8 @@
 Guarantees: a state is continued only with the sources that it was made of, and only into the topics that it was written to. Otherwise the start
 is refused before any database is touched, and the fault says which property of which source differs, what is recorded and what the project says.
 
-Left out is what changes no row of a message that can be read. These are the policy for malformed messages and the dead-letter topic,
+Left out is what changes no row of a message that can be read. These are the policies for malformed messages and for truncations, which each
+division records, the dead-letter topic,
 `startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of partitions of new topics, and
 the addresses of brokers and registries.
 
@@ -15,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from base.options import UNAVAILABLE_VALUE
 from base.text.type_names import sql_type
-from coordinator.starting.errors import CircuitChanged
 from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.starting.errors import CircuitChanged
 from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
 from io_kafka.formats.identity import name_of, properties_of
@@ -101,7 +103,14 @@ def _format(form: SourceFormat | RecordFormat | TableFormat) -> str:
 def _encoding(form: SourceFormat) -> dict[str, str]:
     usual = {"avro": "avro", "protobuf": "protobuf"}.get(name_of(form.encoding), "json")
     of_key = {} if form.key_format == usual else {"key.format": form.key_format}
-    return {**properties_of(form.encoding), **of_key}
+    of_times = {
+        "dateFormat": form.patterns.date,
+        "timestampFormat": form.patterns.timestamp,
+        "timestampNTZFormat": form.patterns.timestamp_ntz,
+    }
+    given = {name: pattern for name, pattern in of_times.items() if pattern is not None}
+    of_debezium = {} if form.unavailable == UNAVAILABLE_VALUE else {"unavailable.value.placeholder": form.unavailable}
+    return {**properties_of(form.encoding), **of_key, **given, **of_debezium}
 
 
 def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[str, str]]:

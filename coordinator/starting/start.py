@@ -35,10 +35,10 @@ from coordinator.starting.errors import (
     TopicChanged,
 )
 from coordinator.starting.layouts import completion_records, first_layout, owners_by_version
-from coordinator.starting.refresh import refuse_foreign_messages
-from coordinator.starting.schemas import registered
 from coordinator.starting.leaves import changed as changed_property
 from coordinator.starting.leaves import check_leaves, leaves_of
+from coordinator.starting.refresh import refuse_foreign_messages
+from coordinator.starting.schemas import registered
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import TaskLost

@@ -176,8 +176,8 @@ def _cut_around(runs: _Runs, span: Range) -> Range:
 
 
 def _cut(runs: _Runs, edge: int) -> None:
-    """Makes a hash the edge of a bucket. Runs with rows on both sides are split, and keep their order. If copies are hidden behind the edge, there
-    are no rows of the trace, so the next place where there may be some does as well."""
+    """Makes a hash the edge of a bucket. Runs with rows on both sides are split, and keep their order. If copies are hidden behind the edge,
+    there are no rows of the trace, so the next place where there may be some does as well."""
     edge = runs.free_from(edge)
     below = max((first for first in runs.numbers if first <= edge), default=edge)
     if below == edge or edge == 1 << HASH_BITS:  # above the last slot there is nothing to cut off

@@ -1,7 +1,8 @@
 """What identifies the format of a source: everything that decides which row a message gives.
 
 Left out, each with its reason: the address of a registry and its password, because a registry that moves has the same schemas; the comments
-(`doc`) and the spelling of an Avro schema, because they change no value.
+(`doc`) and the spelling of an Avro schema, because they change no value; whether JSON has a registry, because what is read without one is read
+alike with one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ import hashlib
 import json
 from typing import Any, assert_never
 
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, PlainAvro, Protobuf, Text
+from io_kafka.formats.encodings import (
+    Avro,
+    Csv,
+    DescribedProtobuf,
+    Encoding,
+    JsonWithRegistry,
+    PlainAvro,
+    Protobuf,
+    Text,
+)
 
 DIGEST_LETTERS = 16
 
@@ -18,7 +28,7 @@ DIGEST_LETTERS = 16
 def name_of(encoding: Encoding) -> str:
     """The format's name, as a table's property has it."""
     match encoding:
-        case None:
+        case None | JsonWithRegistry():
             return "json"
         case Avro() | PlainAvro():
             return "avro"
@@ -35,7 +45,7 @@ def name_of(encoding: Encoding) -> str:
 def properties_of(encoding: Encoding) -> dict[str, str]:
     """The properties of the format by their names, those with their defaults left out. Schemas have a digest in their place."""
     match encoding:
-        case None | Text():
+        case None | JsonWithRegistry() | Text():
             return {}
         case Avro():
             return {} if encoding.reader is None else {"avro.schema": _of_schema(encoding.reader)}

@@ -12,15 +12,25 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
+from base.text.patterns import Patterns
+from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
 from coordinator.starting.leaves import check_leaves, differences, leaves_of
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
-from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, Encoding, PlainAvro, Protobuf, Text
+from io_kafka.formats.encodings import (
+    Avro,
+    Csv,
+    DescribedProtobuf,
+    Encoding,
+    JsonWithRegistry,
+    PlainAvro,
+    Protobuf,
+    Text,
+)
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress
@@ -45,7 +55,7 @@ def source(**changes: Any) -> InputTopic:
         k: v for k, v in changes.items() if k in {"topics", "format", "partitions", "pattern"}
     }
     table = SourceTable("orders", **of_table)
-    own = {"starting_offsets": "earliest", "on_error": "fail", "dead_letter_topic": None}
+    own = {"starting_offsets": "earliest", "on_error": "fail", "dead_letter_topic": None, "truncate": "fail"}
     return InputTopic(table, **(own | {k: v for k, v in changes.items() if k in own}))  # type: ignore[arg-type]
 
 
@@ -79,6 +89,14 @@ CHANGES: dict[str, list[tuple[Any, str]]] = {
     "partitions": [(frozenset({TopicPartition("in", 1), TopicPartition("in", 0)}), "assign was not set, and is in/0, in/1 now")],
     "mode": [("changelog", "mode was upsert, and is changelog now")],
     "key": [(("v",), "key was k, and is v now"), (("k", "v"), "key was k, and is k, v now"), (("v", "k"), "key was k, and is v, k now")],
+    "patterns": [
+        (Patterns(date="dd.MM.yyyy"), "dateFormat was not set, and is dd.MM.yyyy now"),
+        (
+            Patterns(timestamp="yyyy", timestamp_ntz="MM"),
+            "timestampFormat was not set, and is yyyy now; timestampNTZFormat was not set, and is MM now",
+        ),
+    ],
+    "unavailable": [("?", "unavailable.value.placeholder was not set, and is ? now")],
     "key_format": [("string", "key.format was not set, and is string now")],
     "metadata": [((("t", "timestamp"),), "column t was TIMESTAMP, and is TIMESTAMP from metadata.timestamp now")],
     "limits": [((TextLimit(("k",), 5, padded=True),), "column k was STRING NOT NULL, and is CHAR(5) NOT NULL now")],
@@ -105,6 +123,7 @@ CHANGES: dict[str, list[tuple[Any, str]]] = {
 
 LEFT_OUT: dict[str, list[Any]] = {
     "starting_offsets": ["latest", '{"in": {"0": 7}}'],  # a topic that was read goes on where it was left
+    "truncate": ["apply"],  # the division of each step records the policy
     "on_error": ["skip"],  # rows that were counted stay, and the division of each step records the policy
     "dead_letter_topic": ["letters"],
     "table": [],  # its fields are listed themselves
@@ -113,7 +132,7 @@ LEFT_OUT: dict[str, list[Any]] = {
 
 
 def test_every_field_of_a_source_is_compared_or_left_out_for_a_reason() -> None:
-    """A new property of sources must say which it is: add it to the record in coordinator/leaves.py, or to LEFT_OUT with the reason."""
+    """A new property of sources must say which it is: add it to the record in coordinator/starting/leaves.py, or to LEFT_OUT with the reason."""
     named = {field.name for kind in (InputTopic, SourceTable, SourceFormat) for field in fields(kind)}
     assert named == CHANGES.keys() | LEFT_OUT.keys() and not CHANGES.keys() & LEFT_OUT.keys()
 
@@ -134,9 +153,14 @@ def test_what_changes_no_row_passes(name: str, value: Any) -> None:
     assert told(source(), source(**{name: value})) == []
 
 
+def test_a_registry_for_json_changes_no_row() -> None:
+    assert told(source(), source(encoding=JsonWithRegistry(REGISTRY))) == []
+
+
 ENCODINGS: dict[type, tuple[Encoding, dict[str, list[Any]], dict[str, list[Any]]]] = {
     Avro: (Avro(REGISTRY, SCHEMA), {"reader": [None, SCHEMA.replace("1", "2")]}, {"registry": [LETTERS]}),
     PlainAvro: (PlainAvro(SCHEMA), {"writer": [SCHEMA.replace("long", "int")]}, {}),
+    JsonWithRegistry: (JsonWithRegistry(REGISTRY), {}, {"registry": [LETTERS]}),
     Csv: (Csv(), {"sep": [";", "||"], "null_value": ["NULL"]}, {}),
     Text: (Text(), {}, {}),
     Protobuf: (Protobuf(REGISTRY), {"defaults": [True]}, {"registry": [LETTERS]}),

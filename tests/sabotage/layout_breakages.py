@@ -372,7 +372,13 @@ LAYOUT = (
         "stop-waits-for-a-smaller-file",
         "A stop does not end the rewriting of a file.",
         BOUNDED,
-        (Edit("coordinator/checkpoints/checkpointing.py", "                crew.checkpoints.hurry()\n", "                pass\n"),),
+        (
+            Edit(
+                "coordinator/checkpoints/checkpointing.py",
+                "                crew.checkpoints.hurry()\n",
+                "                pass\n",
+            ),
+        ),
         (
             "tests/end_to_end/test_layouts.py::"
             "test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_slots_have_left",
