@@ -183,7 +183,8 @@ def _truncated(value: float, bits: int) -> int | None:
     """Toward zero. The floor and the ceiling must both fit, and 2^63 itself passes Spark's test and becomes the greatest BIGINT."""
     if not math.isfinite(value):
         return None
-    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    high = (1 << (bits - 1)) - 1
+    low = -high - 1
     if not (math.floor(value) <= float(high) and math.ceil(value) >= float(low)):
         return None
     return min(int(value), high)

@@ -138,10 +138,10 @@ def _plain(type_: Plain, kind: pa.DataType, column: str, numeric: bool) -> Conve
     raw = leaf.raw if leaf is not None else pa.binary()
     if raw != pa.binary():
         return Conversion(raw, _explained(reader(column, raw), type_, kind), convert)
+    decode: Callable[[pa.Array], tuple[pa.Array, Bools]] = _bytes_of_base64
+    read = reader(column, pa.string())
     if leaf is not None and leaf.sense is Sense.DECIMAL:
         decode, read = partial(_unscaled, scale=leaf.scale), partial(_marked, column)
-    else:
-        decode, read = _bytes_of_base64, reader(column, pa.string())
     return Conversion(pa.string(), _explained(read, type_, kind), _decoded(decode, convert, type_, kind, column))
 
 
@@ -320,10 +320,11 @@ def _map(type_: Map, kind: pa.MapType, column: str, numeric: bool) -> Conversion
     def _pair(pair: Node) -> tuple[Any, Any]:
         if isinstance(pair, Members) or not isinstance(pair, list) or len(pair) != 2:
             raise Malformed(f"column {column}: {rendered(pair)[:VALUE_CHARS_SHOWN]} is not a pair of key and value")
-        name = key.read(pair[0])
+        first, second = cast("list[Node]", pair)
+        name = key.read(first)
         if name is None:
             raise Malformed(f"column {column}: a key of the map is null")
-        return name, item.read(pair[1])
+        return name, item.read(second)
 
     if key.convert is None and item.convert is None:
         return Conversion(kind, read, None)

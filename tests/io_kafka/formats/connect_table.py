@@ -56,7 +56,7 @@ def _plain(
 ) -> Source:
     schema = {"type": kind, "optional": True} | ({"name": logical, "version": 1} if logical else {}) | more
     numeric = kind.startswith(("int", "float", "double"))
-    also = {moment: ("", []) for moment in MOMENTS} if numeric else {}
+    also: dict[str, tuple[str, list[str]]] = {moment: ("", []) for moment in MOMENTS} if numeric else {}
     return Source(schema, [Sample(*sample) for sample in samples], also, type_)
 
 
@@ -229,7 +229,7 @@ def cases(spark: SparkSession) -> Iterator[Case]:
 def _casts(spark: SparkSession, source: Source, name: str) -> list[str]:
     """None if Spark has no cast between the two types."""
     type_, literals = source.also.get(name, (source.spark, [sample.literal or "NULL" for sample in source.samples]))
-    jvm: Any = spark._jvm  # type: ignore[attr-defined]
+    jvm: Any = spark._jvm
     from_ddl = jvm.org.apache.spark.sql.types.DataType.fromDDL
     if not literals or not jvm.org.apache.spark.sql.catalyst.expressions.Cast.canTryCast(
         from_ddl(type_), from_ddl(name)

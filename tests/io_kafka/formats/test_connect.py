@@ -466,8 +466,8 @@ def test_conversion_of_whole_columns_is_that_of_single_messages() -> None:
         b'{"schema":{},"payload":{}}',
         b'{"f0":true}',
         t.wrapped(None, {"f0": False}),
-        messages[0] + b"x",
-    ]  # type: ignore[operator]
+        t.wrapped(schema, {"f0": True}) + b"x",
+    ]
     messages += rubbish
     random.shuffle(messages)
     together = decoded(columns, messages)
