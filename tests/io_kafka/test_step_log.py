@@ -552,11 +552,10 @@ def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
 
 def test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them() -> None:
     state = folded(*STORY, leaves_record())
-    cut = StepLogState("log", begin=40)
-    cut.apply(state.snapshot(), 40)
+    cut = StepLogState("log", offset_next=40).after(state.snapshot(), 40)
     assert cut.leaves == state.leaves == leaves_record()
     with pytest.raises(BrokenStepLog, match="has that record already"):
-        cut.apply(leaves_record(topic="other"), 41)
+        cut.after(leaves_record(topic="other"), 41)
 
 
 def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
@@ -674,7 +673,7 @@ def full_state() -> StepLogState:
     records = [decode(line, "log", 0) for line in sample()]
     state = folded(*records[: next(n for n, record in enumerate(records) if isinstance(record, Refresh))])
     begun = CheckpointIntent(epoch=1, version=version(3, 2), placed=placed(0, 1))
-    return replace(state.after(begun, state.offset_next), generation=7)
+    return replace(state.after(begun, state.offset_next), generation=7, leaves=leaves_record())
 
 
 def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snapshot() -> None:

@@ -14,7 +14,7 @@ INPUTS, STEPPING, RECOVERIES = (
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
 POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordinator/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
-LEAVES, TEST_LEAVES = "coordinator/leaves.py", "tests/coordinator/test_leaves.py"
+LEAVES, TEST_LEAVES = "coordinator/starting/leaves.py", "tests/coordinator/test_leaves.py"
 LOG_STATE, TEST_LOG_STATE = "io_kafka/step_log/state.py", "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
@@ -631,7 +631,7 @@ COORDINATOR = (
         "a-snapshot-without-leaves",
         "When the log is truncated, it loses the record of the leaves.",
         "no silence",
-        (Edit(LOG_STATE, "            leaves=self.leaves,\n", "            leaves=None,\n"),),
+        (Edit(LOG_STATE, '("positions", "ends", ', '("leaves", "positions", "ends", '),),
         (f"{TEST_LOG_STATE}::test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them",),
     ),
 )
