@@ -44,11 +44,15 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     order = order_within(child, partition) if is_read else None
     if reads_order(node):
         order = order_below(context, node, child, partition, ties=bool(own))
+    if own and order is not None and not order.sorts:
+        order = None  # that of another window, which does not decide between ties: no ORDER BY says so
     rows = context.settle_in_order(replace(child, order=order)).revealed
     inherited = [] if order is None else sort_orders(order)
     hidden = frozenset() if order is None else frozenset(output.id for output in order.hidden)
     if not is_read:
         return rows, Orders(own, inherited, None, hidden)
+    if node.kind == "WindowGroupLimit":  # the Window above has the same order of its own
+        return rows, Orders(own, inherited, order, hidden)
     extra: list[Output] = []
     known = {output.id for output in rows.outputs}
 

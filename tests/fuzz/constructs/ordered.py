@@ -221,7 +221,7 @@ def order_below(m: Maker) -> Made:
             made = [(by, key), (Expr(text, type_, operand), Column("", type_))]
             return m.made(made, below, where=m.where(inner, 0.2), group=(by,))
         case 1:
-            text = m.chance.choice(("first_value({0})", "last_value({0})", "nth_value({0}, 2)", "collect_list({0})"))
+            text = m.chance.choice(("first_value({0})", "last_value({0})", "any_value({0})", "collect_list({0})"))
             type_ = f"array<{value.type}>" if "list" in text else value.type
             over = Expr(f"{text} OVER (PARTITION BY {key.sql})", type_, operand)
             return m.made([*m.columns_of(inner), (over, Column("", type_))], below)
