@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.fuzz.constructs.joins import equality
 from tests.fuzz.constructs.maker import Made, Maker, qualified
 from tests.fuzz.constructs.single import project
 from tests.fuzz.expressions import BOOLEAN, Column
@@ -145,12 +144,16 @@ def _plain(scope: Sequence[Column]) -> list[Column]:
 
 def _first_of(m: Maker, outer: Sequence[Column], most: int) -> tuple[Select, list[Column]] | None:
     """A subquery that refers to the query around it and takes its first rows. It does not select all that it is ordered by, and the ORDER BY
-    stands beside the LIMIT or one query below."""
+    stands beside the LIMIT or one query below. The key is not null: Spark sorts partitions by it, and that does not keep the order of rows if
+    some keys are null."""
     source, scope, _ = m.read()
     plain = _plain(scope)
-    link = equality(m, outer, plain)
-    if link is None:
+    pairs = [(a, b) for a in outer for b in plain if a.type == b.type and not a.loose]
+    if not pairs:
         return None
+    left, right = m.chance.choice(pairs)
+    equal = f"{left.sql} {m.chance.choice(('=', '=', '<=>'))} {right.sql}"
+    link = Expr(f"{equal} AND {right.sql} IS NOT NULL", BOOLEAN)
     order, where = _in_some_order(m, plain), m.where(plain, 0.3)
     if m.maybe(0.2):
         where = (*where, m.expr.compare([*outer, *plain], 0))
@@ -208,10 +211,12 @@ def order_below(m: Maker) -> Made:
     names = [replace(c, sql=m.name("c")) for c in plain]
     items = tuple(Item(Expr(c.sql, c.type), named.sql) for c, named in zip(plain, names, strict=True))
     limit = f" LIMIT {m.chance.choice((3, 5, 8))}" if m.maybe(0.3) else ""
-    ordered = Select(items, source, m.where(scope, 0.2), tail=(Expr(_in_some_order(m, names) + limit, ""),))
+    key_place, value_place = m.chance.sample(range(len(plain)), 2)
+    known = Expr(f"{plain[key_place].sql} IS NOT NULL", BOOLEAN)  # as above
+    ordered = Select(items, source, (known, *m.where(scope, 0.2)), tail=(Expr(_in_some_order(m, names) + limit, ""),))
     alias = m.name("o")
     below, inner = Derived(ordered, alias), qualified(names, alias)
-    key, value = m.chance.sample(inner, 2)
+    key, value = inner[key_place], inner[value_place]
     operand = (Expr(value.sql, value.type),)
     match m.chance.randrange(3):
         case 0:
