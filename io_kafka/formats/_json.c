@@ -37,6 +37,7 @@ enum {
     EXACT_DIGITS_MAX = 15, /* an integer of so many digits is a double without rounding */
     EXACT_POWER_MAX = 22,  /* and so is this power of ten */
     COLUMN_DEPTH_MAX = 32, /* of declared columns within columns */
+    MAP_ENTRIES_MAX = 64,  /* each name is compared with those before it */
 };
 
 /* What became of a value or a message. Below 0 nothing more can be read. */
@@ -767,11 +768,23 @@ static Outcome take_list(Column *column, Reader *reader)
     return take(text, ']') ? TAKEN : DECLINED;
 }
 
-/* An object with any names. A name that is repeated is an entry of its own each time, as Spark has it. */
+/* Whether the last of the names is one of those from number `first` on. */
+static int is_repeated(const Column *names, Py_ssize_t first)
+{
+    Py_ssize_t last = names->length - 1, begin = end_at(names, last), length = names->data.used - begin;
+    for (Py_ssize_t i = first; i < last; i++)
+        if (end_at(names, i + 1) - end_at(names, i) == length &&
+            memcmp(names->data.bytes + end_at(names, i), names->data.bytes + begin, (size_t)length) == 0)
+            return 1;
+    return 0;
+}
+
+/* An object with any names, in which none is repeated. */
 static Outcome take_map(Column *column, Reader *reader)
 {
     Text *text = &reader->text;
     Column *names = &column->members.columns[0], *values = &column->members.columns[1];
+    Py_ssize_t first = names->length;
     if (!take(text, '{'))
         return DECLINED;
     skip_space(text);
@@ -787,6 +800,8 @@ static Outcome take_map(Column *column, Reader *reader)
         Outcome outcome = append_text(&names->data, name, name + length, has_escape);
         if (outcome == TAKEN)
             outcome = end_value(names, 1);
+        if (outcome == TAKEN && (names->length - first > MAP_ENTRIES_MAX || is_repeated(names, first)))
+            outcome = DECLINED;
         skip_space(text);
         if (outcome == TAKEN)
             outcome = take_value(values, reader);

@@ -83,6 +83,10 @@ def _leaves(columns: Sequence[pa.Array]) -> list[pa.Array]:
     return leaves
 
 
+def _many(entries: int) -> str:
+    return json.dumps({f"n{number}": None for number in range(entries)})
+
+
 def one(text: str | bytes, kind: pa.DataType) -> bool:
     """Whether a value of this text is accepted."""
     value = text.encode() if isinstance(text, str) else text
@@ -174,8 +178,9 @@ def one(text: str | bytes, kind: pa.DataType) -> bool:
         ),
         (
             MAP,
-            ["{}", "{ }", "null", '{"a":null}', '{ "a" : {"kq":1} , "" : {} , "a" : {"ks":"x"} }', r'{"\u00e4\n":{"money":1.5}}'],
-            ["[]", '{"a":1}', '{"a":{},}', '{"a"}', '{"a":{"kq":1,"kq":1}}', '{"a":{}', "1"],
+            ["{}", "{ }", "null", '{"a":null}', '{ "a" : {"kq":1} , "" : {} , "b" : {"ks":"x"} }', r'{"\u00e4\n":{"money":1.5}}', _many(64)],
+            ['{"a":null,"b":null,"a":null}', '{"a":{},"\\u0061":{}}', '{"":{},"":{}}', _many(65), "[]", '{"a":1}', '{"a":{},}', '{"a"}',
+             '{"a":{"kq":1,"kq":1}}', '{"a":{}', "1"],
         ),
         (
             ROWS,
