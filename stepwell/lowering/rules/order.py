@@ -65,7 +65,8 @@ def needs_order(node: TreeNode) -> bool:
 
 
 def window_expression(item: TreeNode) -> TreeNode:
-    """The WindowExpression in an item of a Window. In a subquery that refers to the query around it, Spark names it twice."""
+    """What an item of a Window names: a WindowExpression, or a column. Spark passes columns on so in subqueries that refer to the query around
+    them."""
     while item.kind == "Alias":
         item = item.children[0]
     return item
@@ -73,7 +74,10 @@ def window_expression(item: TreeNode) -> TreeNode:
 
 def reads_ties(item: TreeNode) -> bool:
     """Whether the window function in this item of a Window depends on the order of rows that tie in the window's own order."""
-    function, spec = window_expression(item).children
+    tree = window_expression(item)
+    if tree.kind != "WindowExpression":
+        return False
+    function, spec = tree.children
     inner = function.children[0] if function.kind == "AggregateExpression" else function
     if inner.kind in _OF_PLACES | _OF_RANKS:
         return inner.kind in _OF_PLACES

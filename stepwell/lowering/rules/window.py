@@ -31,7 +31,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import Output, Relation, passed_on
 from stepwell.lowering.rules import aggregate, join
 from stepwell.lowering.rules.aggregate_calls import spoken
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
@@ -86,7 +86,12 @@ class _Function:
 def lower(context: Lowering, node: TreeNode) -> Relation:
     refuse_above(node, "a function OVER rows", "Write it as a GROUP BY of a window of time; or leave withWatermark out")
     rows, orders = rows_of(context, node)
-    functions = [_function(item) for item in node["windowExpressions"]]
+    items = [(item, window_expression(item)) for item in node["windowExpressions"]]
+    known = {output.id for output in rows.outputs}
+    columns = [Output(expression_id(item), tree) for item, tree in items if tree.kind != "WindowExpression"]
+    if columns := [column for column in columns if column.id not in known]:
+        rows = context.settle(context.project(rows, (*passed_on(rows.outputs), *columns)))
+    functions = [_function(item) for item, tree in items if tree.kind == "WindowExpression"]
     partition = partition_of(context, rows, node)
     is_one = _are_all_one(node.children[0], functions)
     visible = [output.id for output in rows.outputs]
