@@ -20,7 +20,7 @@ from engine.model.rows import Source
 from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
-from engine.resident.worker import _done
+from engine.resident.step_report import step_done
 from engine.run.exchange import to_buffer
 from engine.run.sources import Checksum, DeadLetter, SourceReport
 from engine.run.tasks import StageTimes, StepOutcome
@@ -45,7 +45,7 @@ def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) 
     )
     times = [StageTimes(compute_ms=1.0 + worker, state_ms=2.0, exchange_ms=7.0)] * PLAN.stages
     outcome = StepOutcome({1: [table]} if rows else {}, report, read_ms=5.0 - worker, stages=times)
-    return WorkerOutput(worker, *_done(4, outcome))
+    return WorkerOutput(worker, *step_done(4, outcome))
 
 
 def content(result: StepResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
