@@ -34,7 +34,7 @@ from storage.keys import key_table
 from storage.transaction import CutNumber, Transaction
 from tests.engine.contexts import placement_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
-from tests.engine.test_moves import cut_at, shuffled
+from tests.engine.test_moves import NARROW_SLOTS, RANGE_SLOTS, cut_at, shuffled
 
 CIRCUIT = every_kind()
 PLAN = plan(CIRCUIT)
@@ -182,7 +182,7 @@ def test_the_output_does_not_show_that_slots_have_moved(workers: Workers, seed: 
     chance, moved = Random(seed), 0
     for given, expected in zip(history(seed), expected_of(seed), strict=True):
         assert workers.step(given) == expected
-        moved += workers.move_to(shuffled(workers.placement, chance), twice=twice)
+        moved += workers.move_to(shuffled(workers.placement, chance, RANGE_SLOTS), twice=twice)
     assert moved > 20
 
 
@@ -194,7 +194,7 @@ def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
     """Steps go on between the copies and the cut."""
     chance = Random(seed)
     for given, expected in zip(history(seed), expected_of(seed), strict=True):
-        after = shuffled(workers.placement, chance)
+        after = shuffled(workers.placement, chance, NARROW_SLOTS)
         workers.copy_to(after, part, chance)
         assert workers.step(given) == expected
         workers.move_to(after)
@@ -221,7 +221,7 @@ def test_pinned_runs_stay_as_they_are(workers: Workers) -> None:
 def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) -> None:
     steps, expected = history(6), expected_of(6)
     workers.step(steps[0])
-    workers.copy_to(shuffled(workers.placement, Random(3)), 1.0, Random(3))
+    workers.copy_to(shuffled(workers.placement, Random(3), RANGE_SLOTS), 1.0, Random(3))
     workers.open(workers.commit(1), epoch=2)  # they are in a version
     for database in workers.databases:
         with database.transaction() as transaction:
@@ -295,7 +295,7 @@ def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:
     assert [workers.step(steps[0]), workers.step(steps[1])] == expected[:2]
     version = workers.commit(1)
     before = workers.placement
-    workers.move_to(shuffled(before, Random(1)))
+    workers.move_to(shuffled(before, Random(1), RANGE_SLOTS))
     assert workers.step(steps[2]) == expected[2]
     workers.open(version, epoch=2)
     workers.placement, workers.steps = before, 2
@@ -308,7 +308,7 @@ def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:
 def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> None:
     steps, expected = history(8), expected_of(8)
     workers.step(steps[0])
-    after = shuffled(workers.placement, Random(2))
+    after = shuffled(workers.placement, Random(2), RANGE_SLOTS)
     workers.move_to(after)
     workers.open(workers.commit(1), epoch=2)
     for worker, database in enumerate(workers.databases):

@@ -186,6 +186,8 @@ def test_a_cut_keeps_the_order_of_age() -> None:
 
 CIRCUIT = every_kind()
 RANGE_SLOTS = 1024
+NARROW_SLOTS = 64
+"""Where the edges of runs and buckets have to be met by chance. Each range cuts every run, which takes most of a test's time."""
 """Of the ranges that change their owner."""
 
 
@@ -227,17 +229,17 @@ def test_a_circuit_goes_on_after_slots_have_moved(seed: int, bucket_rows: int, m
     for given_ in history(seed):
         expected = {handle: canonical(table) for handle, table in still.step(given_).items()}
         assert {handle: canonical(table) for handle, table in moving.step(given_).items()} == expected
-        moved += move_state(moving, shuffled(moving.placement, chance))
+        moved += move_state(moving, shuffled(moving.placement, chance, RANGE_SLOTS))
     assert moved > 20
 
 
-def shuffled(placement: Placement, chance: Random) -> Placement:
+def shuffled(placement: Placement, chance: Random, range_slots: int) -> Placement:
     """The same workers, and other owners of half of the slots."""
     ranges: dict[int, list[tuple[int, int]]] = {worker: [] for worker in placement.workers}
-    for first in range(0, SLOTS, RANGE_SLOTS):
+    for first in range(0, SLOTS, range_slots):
         leaves = first == 0 or chance.random() < 0.5
         owner = next(worker for worker, slots in placement.owned.items() if first in slots)
-        ranges[chance.choice(placement.workers) if leaves else owner].append((first, first + RANGE_SLOTS))
+        ranges[chance.choice(placement.workers) if leaves else owner].append((first, first + range_slots))
     return Placement(0, {worker: SlotSet.of(mine) for worker, mine in ranges.items()}, {})
 
 
