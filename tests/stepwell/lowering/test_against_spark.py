@@ -40,7 +40,7 @@ TABLES = {
     "u": "a bigint, c bigint, s string, d double",
 }
 STEPS = 4
-ROUNDS = 6
+ROUNDS = 8
 WORKERS = (2, 3, 5)
 """Each query runs with one of these numbers, because all three would take a minute and a half longer. `make fuzz` draws others."""
 
