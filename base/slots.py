@@ -1,5 +1,8 @@
 """Slots: the units in which state is owned. A slot is one of 65,536 equal ranges of the routing hash, which are its top 16 bits.
 
+The **routing hash** is the 64-bit hash of the columns by which an exchange sends rows. It is 0 for rows without such columns. The **owned
+slots** of a database are those of which it has the state. They are a record of the database, versioned like all others.
+
 Guarantee: a `SlotSet` has one form for one set, so sets are equal exactly where their bytes are.
 """
 

@@ -1,5 +1,5 @@
 """Merging a layer into the committed records, piece by piece, with an undo log (undo.py); and rolling back, which is
-merging the undo log.
+merging the undo log. A layer is merged when all its records are.
 
 Both walk twice over what they merge, and cost as much as the changes alone. The first walk removes the records that are
 to be deleted or replaced. The second walk writes the new records into the space that this has freed.

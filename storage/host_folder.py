@@ -1,5 +1,7 @@
 """The folder of a host in which workers keep their databases.
 
+A **host** is such a folder with everything that can open it. In local mode there is one.
+
     <root>/host.json              names the folder; it is made once
     <databases>/NNNN/             the database of worker NNNN
     <databases>/NNNN-bBIRTH/      that of a worker which a change of the layout has made

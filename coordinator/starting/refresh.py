@@ -8,6 +8,8 @@ output of the new generation alone. A run that was fenced meanwhile removes only
        |        all others: messages below the recorded ends are deleted    not fenced, and need not be: the ends are fixed
     reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened (start.py)
 
+The **generation** (g) is the number of full refreshes. It is part of the identity of every database.
+
 The old output is removed idempotently: a key with a tombstone is no longer live, and deleted messages stay deleted. Only topics that the
 step log knows as outputs are touched. An output topic that the log does not know and that holds messages is refused before anything is
 changed: its messages belong to another program or to a lost step log, and the two cannot be distinguished.

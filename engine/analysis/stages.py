@@ -1,5 +1,8 @@
 """Plans the stages of a circuit: where rows must be exchanged, and which operators run between two exchanges.
 
+An **exchange** routes rows, by the hash of a key, to the workers that own their slots; or it sends all rows to every worker, which the
+value of a subquery needs.
+
 Each operator's descriptor says which exchanges it needs (engine/operators/arrangement.py defines placements). Operators with the same key run
 in one stage without an exchange between them.
 

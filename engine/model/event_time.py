@@ -1,4 +1,9 @@
-"""Nodes that follow a watermark, so that their state is bounded."""
+"""Nodes that follow a watermark, so that their state is bounded.
+
+The **watermark** is the time up to which a query with event time is complete: the latest event time that it has read, minus a delay. It
+moves at the end of a step. A **late row** has an event time at or behind the watermark before the step; it is left out and counted. To
+**close** a group is to put it out once and to remove it from the state, in the step whose watermark passes its event time.
+"""
 
 from __future__ import annotations
 

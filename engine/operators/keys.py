@@ -1,4 +1,7 @@
-"""Keys of Z-sets: their hashes, which of them can match, and the distinct keys of a change."""
+"""Keys of Z-sets: their hashes, which of them can match, and the distinct keys of a change.
+
+A trace keeps a row under its **placed hash**: the slot of its routing hash (base/slots.py), and below it the hash of the trace's key.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,16 @@
-"""Workers that live as long as a run: each is a Spark task, and the coordinator drives it over a connection."""
+"""Workers that live as long as a run: each is a Spark task, and the coordinator drives it over a connection.
+
+messages/ frames.py                            what travels: classes of small typed messages, and raw Arrow buffers
+transport.py sockets.py                        connections, and one call that waits for what arrives on any of them
+tls.py certificates.py tokens.py strangers.py  the certificate of a run, and connections that have not shown its token yet
+worker.py handlers.py                          a worker, and which of its methods carries out which order
+mesh.py received.py                            the exchange with its peers; rows of another process, which may be nonsense
+copies.py slots.py folds.py                    what a worker does in a copy, in a cut and in a fold
+registration.py                                from a stranger to a candidate
+crew/ roster.py                                the coordinator's side: orders by purpose, and connections by worker
+liveness.py pulse.py progress.py               which worker counts as silent, stalled or stuck, and the signs of life that say so
+entry.py launcher.py spark_launcher.py daemon.py preload.py   how a Spark task becomes a worker
+
+No thread exists only to move bytes: whoever waits for a message also sends what is queued, so two workers that send to each other cannot block
+each other.
+"""

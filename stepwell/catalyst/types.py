@@ -1,6 +1,7 @@
 """Spark's data types as Arrow types.
 
-Guarantees: every type that a circuit supports has exactly one Arrow form (ARCHITECTURE.md, "Data inside a circuit").
+Guarantees: every type that a circuit supports has exactly one Arrow form. Day-time intervals are durations in microseconds, and a year-month
+interval is a number of months in a duration of another unit (base/text/months.py). Structs keep Spark's names.
 Every other type raises `UnsupportedType` with its name. Nested fields are always nullable in the Arrow form, because
 Spark's optimiser changes nullability. A type that changed with it would change the circuit's fingerprint.
 """
