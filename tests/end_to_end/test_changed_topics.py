@@ -1,4 +1,4 @@
-"""Topics that others change: deleted, made anew, grown, expired or compacted, while a pipeline runs or between two runs."""
+"""Topics that others change: deleted, made again, grown, expired or compacted, while a pipeline runs or between two runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_output_topic_with_more_partitions_stops_the_run(play: Playground) ->
 # A writer waits some seconds, or a minute, for a topic that was there just now.
 @pytest.mark.parametrize("name", ["in", *(pytest.param(name, marks=pytest.mark.soak) for name in ("out", "log"))])
 def test_a_topic_deleted_under_a_run_stops_it(play: Playground, name: str) -> None:
-    """And the next run says so as well: nothing is made anew in silence."""
+    """And the next run says so as well: nothing is made again in silence."""
     resolved = written(play)
     with play.running(resolved) as run:
         run.wait_until(lambda status: status["phase"] == "run")

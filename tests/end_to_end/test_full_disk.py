@@ -51,7 +51,7 @@ def wide(first: int, count: int) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, small_disk: Path, workers: int) -> None:
-    """With less and less room: in the opening of a layer, in a step, in a freeze, in a fold and in the way back from it."""
+    """With less and less room: in the opening of a layer, in a step, in a freeze, in a fold and in its rollback."""
     play.topic("in")
     resolved = on(small_disk, sums.project(play, rows=100, workers=workers))
     said: list[str] = []

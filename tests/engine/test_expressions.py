@@ -163,7 +163,7 @@ def test_only_so_many_statements_are_kept_and_the_oldest_goes(monkeypatch: pytes
 
 
 def test_a_filter_leaves_columns_as_they_are_that_duckdb_cannot_hold() -> None:
-    """The last timestamp, which DuckDB takes for infinity, and a NaN with other bits than usual."""
+    """The last timestamp, which is infinity to DuckDB, and a NaN with other bits than usual."""
     last = pa.array([2**63 - 1, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
     nan = pa.array(np.array([0x7FF8000000000123, 0], np.uint64).view(np.float64))
     rows = table(c0=last, c1=nan, c2=pa.array([1, 2], INT))

@@ -46,7 +46,7 @@ SPARKS_MISTAKES = ("java.util.NoSuchElementException", "java.lang.ClassCastExcep
 
 
 class Wrong(AssertionError):
-    """A defect. `kind` says of which sort, so that a smaller case is only taken for the same one if it is of that sort."""
+    """A defect. `kind` says of which sort. A smaller case counts as the same defect only if it is of that sort."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")

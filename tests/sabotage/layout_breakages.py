@@ -1,4 +1,4 @@
-"""Changes of the layout: who owns what, and what a start believes of it. The simulator has mutations of the same rules
+"""Changes of the layout: which worker owns which slots, and what a start believes of it. The simulator has mutations of the same rules
 (tests/simulator/sabotage.py)."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each call is one request or a few, with a point before it, between its parts and after it. What can go wrong between a client and a broker
 is drawn there (`Net.fate`): a request that never arrives, one whose answer is lost, one that arrives long after its client gave up, a
-connection that breaks and is mended, in which case the client sends again what it sent before.
+connection that breaks and is restored, in which case the client sends again what it sent before.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def producer_kept_after_an_unknown_commit() -> Iterator[None]:
 
 @contextmanager
 def errors_of_the_client_not_heeded() -> Iterator[None]:
-    """A commit that succeeded at the second sending is taken for plain success."""
+    """A commit that succeeded at the second sending counts as plain success."""
     with broken(transactions.FencedLog, "_on_error", lambda self, error: None):
         yield
 
@@ -709,7 +709,7 @@ def folders_not_synced() -> Iterator[None]:
 
 @contextmanager
 def checkpoint_complete_before_all_have_it() -> Iterator[None]:
-    """The first worker's word is taken for all."""
+    """The answer of the first worker counts for all."""
 
     def folded(self: Any) -> Any:
         of_crew = self._workers.roster
@@ -911,7 +911,7 @@ def _asked_by_core() -> bool:
 
 @contextmanager
 def rescale_settled_by_a_checkpoint_of_before() -> Iterator[None]:
-    """After a turn back, a checkpoint that was frozen before slots moved on is taken for the end of the rescale."""
+    """After a turn back, a checkpoint that was frozen before slots moved on counts as the end of the rescale."""
     real = checkpointing.completion_records
 
     def records(version: Any, state: Any, epoch: int, *, is_moved: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Who runs next: one strand at a time, chosen by the seed.
+"""The strand that runs next: one at a time, chosen by the seed.
 
 A *strand* is a flow of control of a simulated process: the coordinator's loop, a worker, its fold, a pulse. Real code has frames of its own, so
 a strand is a greenlet. Strands change at *points* alone: before and after whatever another process, a disk, a network or a broker could notice.

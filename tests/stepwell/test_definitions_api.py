@@ -178,7 +178,8 @@ def test_what_has_no_effect_is_noted(tmp_path: Path, spark: SparkSession, text: 
 
 
 REFUSED = [
-    ("@dp.table(spark_conf={'spark.sql.ansi.enabled': 'false'})\ndef t(): ...", r"a\.py:2: t: spark.sql.ansi.enabled = false would change answers.*\n.*try_cast"),
+    ("@dp.table(spark_conf={'spark.sql.ansi.enabled': 'false'})\ndef t(): ...",
+        r"a\.py:2: t: spark.sql.ansi.enabled = false would change answers.*\n.*try_cast"),
     ("@dp.table(spark_conf={'spark.sql.legacy.sizeOfNull': 'true'})\ndef t(): ...", r"a\.py:2: t: .*would change answers"),
     ("@dp.table(spark_conf={'spark.sql.optimizer.excludedRules': ''})\ndef t(): ...", r"a\.py:2: t: .*would change answers"),
     ("from pyspark.sql.types import *\ndp.create_streaming_table('t', schema=StructType().add('a', IntegerType(), True, {'CURRENT_DEFAULT': '1'}))",

@@ -1,4 +1,4 @@
-"""Who counts as silent, frozen or stuck, as a function of what arrived and when."""
+"""Which worker counts as silent, frozen or stuck, as a function of what arrived and when."""
 
 from __future__ import annotations
 

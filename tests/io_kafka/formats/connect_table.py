@@ -281,11 +281,15 @@ def _record_type(kind: pa.DataType) -> pa.DataType:
 
 DEPTHS = [
     Depth("top", lambda s: s, lambda v: v, lambda k: k, lambda c: c, "c"),
-    Depth("array", lambda s: {"type": "array", "optional": True, "items": s}, lambda v: [None, v], _list_type, lambda c: c.flatten().take(pa.array(range(1, 2 * len(c), 2), pa.int64())), "c[]"),
+    Depth("array", lambda s: {"type": "array", "optional": True, "items": s}, lambda v: [None, v], _list_type,
+        lambda c: c.flatten().take(pa.array(range(1, 2 * len(c), 2), pa.int64())), "c[]"),
     Depth("struct", _record, lambda v: {"n": 1, "v": v}, _record_type, lambda c: c.field("v"), "c.v"),
-    Depth("map", lambda s: {"type": "map", "optional": True, "keys": {"type": "string"}, "values": s}, lambda v: {"k": v}, lambda k: pa.map_(pa.string(), k), lambda c: c.items, "c[]"),
-    Depth("array of structs", lambda s: {"type": "array", "optional": True, "items": _record(s)}, lambda v: [{"n": 1, "v": v}], lambda k: _list_type(_record_type(k)), lambda c: c.flatten().field("v"), "c[].v"),
-    Depth("struct of array", lambda s: _record({"type": "array", "optional": True, "items": s}), lambda v: {"v": [v]}, lambda k: _record_type(_list_type(k)), lambda c: c.field("v").flatten(), "c.v[]"),
+    Depth("map", lambda s: {"type": "map", "optional": True, "keys": {"type": "string"}, "values": s}, lambda v: {"k": v},
+        lambda k: pa.map_(pa.string(), k), lambda c: c.items, "c[]"),
+    Depth("array of structs", lambda s: {"type": "array", "optional": True, "items": _record(s)}, lambda v: [{"n": 1, "v": v}],
+        lambda k: _list_type(_record_type(k)), lambda c: c.flatten().field("v"), "c[].v"),
+    Depth("struct of array", lambda s: _record({"type": "array", "optional": True, "items": s}), lambda v: {"v": [v]},
+        lambda k: _record_type(_list_type(k)), lambda c: c.field("v").flatten(), "c.v[]"),
 ]  # fmt: skip
 
 

@@ -393,7 +393,8 @@ def test_values_with_parts_as_text_are_sparks_cast(spark: SparkSession) -> None:
         n={"type": "int32"}, d=days, m=money, none={"type": "string"}, inner=t.row_schema(x={"type": "boolean"})
     )
     values = [
-        (record, {"n": 1, "d": 1, "m": t.unscaled(1250), "none": None, "inner": {"x": True}}, "named_struct('n', 1, 'd', DATE'1970-01-02', 'm', 12.50BD, 'none', CAST(NULL AS STRING), 'inner', named_struct('x', true))"),
+        (record, {"n": 1, "d": 1, "m": t.unscaled(1250), "none": None, "inner": {"x": True}},
+            "named_struct('n', 1, 'd', DATE'1970-01-02', 'm', 12.50BD, 'none', CAST(NULL AS STRING), 'inner', named_struct('x', true))"),
         ({"type": "array", "items": days}, [1, None, 0], "array(DATE'1970-01-02', NULL, DATE'1970-01-01')"),
         ({"type": "array", "items": days}, [], "array()"),
         ({"type": "map", "keys": {"type": "string"}, "values": days}, {"a": 1, "b": None}, "map('a', DATE'1970-01-02', 'b', NULL)"),
@@ -427,7 +428,8 @@ def test_maps_with_other_keys_are_arrays_of_pairs() -> None:
         ({"type": "bytes", "name": t.C + "Decimal", "parameters": {"scale": "999999999"}}, ["AQ=="]),
         ({"type": "int64", "name": t.T + "MicroTimestamp"}, ["5", 1.5, True, {}, 2**63, "2024-01-02"]),
         ({"type": "int32", "name": t.T + "Date"}, ["x", 2**31, 1.0, []]),
-        ({"type": "struct", "name": t.D + "VariableScaleDecimal", "fields": []}, [{}, {"scale": 1}, {"value": "AQ=="}, {"scale": 1, "value": ""}, {"scale": "x", "value": "AQ=="}, 1, "AQ==", []]),
+        ({"type": "struct", "name": t.D + "VariableScaleDecimal", "fields": []},
+            [{}, {"scale": 1}, {"value": "AQ=="}, {"scale": 1, "value": ""}, {"scale": "x", "value": "AQ=="}, 1, "AQ==", []]),
         ({"type": "boolean"}, [1, "true", {}]),
         ({"type": "bytes"}, ["*", 1, "A", "AQ"]),
     ],
@@ -594,9 +596,11 @@ def as_datum(source: t.Source, value: Any) -> Any:
 AVRO_DEPTHS = [
     (lambda k: k, lambda v: v, lambda k: k, lambda c: c),
     (lambda k: ["null", k], lambda v: v, lambda k: k, lambda c: c),
-    (lambda k: {"type": "array", "items": ["null", k]}, lambda v: [None, v, None], lambda k: pa.list_(pa.field("element", k)), lambda c: c.flatten().take(pa.array(range(1, 3 * len(c), 3), pa.int64()))),
+    (lambda k: {"type": "array", "items": ["null", k]}, lambda v: [None, v, None], lambda k: pa.list_(pa.field("element", k)),
+        lambda c: c.flatten().take(pa.array(range(1, 3 * len(c), 3), pa.int64()))),
     (lambda k: {"type": "map", "values": k}, lambda v: {"a": v}, lambda k: pa.map_(pa.string(), k), lambda c: c.items),
-    (lambda k: {"type": "array", "items": avro_messages.record(("n", "int"), ("v", ["null", k]), name="Item")}, lambda v: [{"n": 1, "v": v}], lambda k: pa.list_(pa.field("element", pa.struct([("v", k)]))), lambda c: c.flatten().field("v")),
+    (lambda k: {"type": "array", "items": avro_messages.record(("n", "int"), ("v", ["null", k]), name="Item")},
+        lambda v: [{"n": 1, "v": v}], lambda k: pa.list_(pa.field("element", pa.struct([("v", k)]))), lambda c: c.flatten().field("v")),
 ]  # fmt: skip
 
 

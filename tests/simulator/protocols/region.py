@@ -86,7 +86,7 @@ class DistributorShell:
 
 @dataclass
 class OperatorShell:
-    """`output`: who distributes what the last operator of a chain makes of a record; None if nobody does."""
+    """`output`: the distributor of what the last operator of a chain makes of a record; None if there is none."""
 
     machine: Operator
     region: int

@@ -24,7 +24,7 @@ COLLECTED_MAX = 3
 PACES = (1.0, 0.1, 0.01, 0.001)
 """How likely a channel is to deliver, beside others. The last stands still as long as most others can go on."""
 TURNS_OF_WEATHER = (0.03, 0.003)
-"""How likely all paces are drawn anew at a delivery. With the second, a channel can stand still from one change into the next."""
+"""How likely all paces are drawn again at a delivery. With the second, a channel can stand still from one change into the next."""
 NEW_KEY, RECENT_KEY = 0.1, 0.8
 """How likely a record has a key that nobody has seen, or one of the latest. The others have any key that there is."""
 KEYS_RECENT = 2

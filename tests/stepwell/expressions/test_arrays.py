@@ -9,8 +9,11 @@ from stepwell.lowering.expressions import UnsupportedExpression
 from tests.stepwell.expressions.harness import Oracle
 
 CASES = [
-    *(f"array_{f}({a})" for f in ("distinct", "sort") for a in ("arr", "arrs", "array(d, e, d, -d, e)", "array(f, f2, f)", "array(m, m2, m)", "array(dt, dt2, dt)", "array(ts, ts2)", "array(o, p, o)", "array(x, x2, x)")),
-    *(f"{f}({a}, {b})" for f in ("array_union", "array_intersect", "array_except", "arrays_overlap") for a, b in (("arr", "array(i, 1, 5, i)"), ("array(k, 3)", "arr"), ("arrs", "array(u, 'a', NULL)"), ("array(d, d)", "array(e, -d)"))),
+    *(f"array_{f}({a})" for f in ("distinct", "sort")
+        for a in ("arr", "arrs", "array(d, e, d, -d, e)", "array(f, f2, f)", "array(m, m2, m)", "array(dt, dt2, dt)",
+        "array(ts, ts2)", "array(o, p, o)", "array(x, x2, x)")),
+    *(f"{f}({a}, {b})" for f in ("array_union", "array_intersect", "array_except", "arrays_overlap")
+        for a, b in (("arr", "array(i, 1, 5, i)"), ("array(k, 3)", "arr"), ("arrs", "array(u, 'a', NULL)"), ("array(d, d)", "array(e, -d)"))),
     "array_remove(arr, i)", "array_remove(arr, 5)", "array_remove(arrs, 'a')", "array_remove(array(d, e), e)", "array_position(arr, i)", "array_position(arr, 1)", "array_position(arrs, 'b')", "array_position(array(d, e, -d), e)",
     "array_union(arr, array(10 div k))", "cast(arr AS array<bigint>)", "cast(arr AS array<string>)", "cast(arrs AS array<int>)", "cast(array(arr) AS array<array<double>>)",
     "array_union(array(l), array(10 div k))", "array_remove(array(l, l2), 10 div k)",

@@ -69,7 +69,8 @@ READ = (
     "yyyy-MM-dd HH:mm:ss.S",
 )
 CASES = [
-    *(f"{f}({c})" for c in ("dt", "ts") for f in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear", "last_day", "dayname", "monthname")),
+    *(f"{f}({c})" for c in ("dt", "ts") for f in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear",
+        "weekofyear", "last_day", "dayname", "monthname")),
     *(f"{f}({c})" for c in ("ts", "nt") for f in ("hour", "minute", "second")),
     "extract(second FROM ts)", "extract(yearofweek FROM dt)", "extract(dow FROM dt)", "date_part('month', ts)",
     "date_add(dt, k)", "date_sub(dt, k)", "dt + 1", "dt - 1", "datediff(dt, dt2)", "datediff(ts, dt2)", "dt - dt2", "ts - ts2", "nt - nt", "dt + interval 1 day", "dt + interval 1 month",
@@ -83,7 +84,9 @@ CASES = [
     "to_timestamp(date_format(ts, 'yyyy-MM-dd hh:mm:ss a'), 'yyyy-MM-dd hh:mm:ss a')", "to_timestamp(date_format(ts, 'dd MMM yyyy'), 'dd MMM yyyy')", "to_date(date_format(dt, 'yyyyDDD'), 'yyyyDDD')",
     "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(l)", "from_unixtime(n, 'yyyy')",
     "make_timestamp(2020 + k, k, 28, k, 30, m)", "make_timestamp(2020, 2, 29 + k, 1, 2, 3.5)", "make_timestamp(2020, 2, 2, 23, 59, 60)", "make_timestamp(2020, 2, 2, 23, 59, q + 60)", "make_timestamp_ntz(2021, k, 3, 4, 5, 6.789)", "make_timestamp(2021, k, 3, 4, 5, 6.789, 'CET')", "try_make_timestamp(2020, k, 30, 1, 2, 3.5)", "make_timestamp(292000 + k, 1, 1, 0, 0, 0)",
-    *(f"{f}(ts, '{z}')" for f in ("from_utc_timestamp", "to_utc_timestamp") for z in ("America/New_York", "Asia/Kolkata", "Europe/Paris", "+05:30", "PST", "UTC")), "from_utc_timestamp(ts, concat('Europe/', u))", "to_utc_timestamp(ts, 'Nowhere/City')",
+    *(f"{f}(ts, '{z}')" for f in ("from_utc_timestamp", "to_utc_timestamp")
+        for z in ("America/New_York", "Asia/Kolkata", "Europe/Paris", "+05:30", "PST", "UTC")),
+    "from_utc_timestamp(ts, concat('Europe/', u))", "to_utc_timestamp(ts, 'Nowhere/City')",
     "convert_timezone('Europe/Brussels', 'America/Los_Angeles', nt)", "convert_timezone('Asia/Tokyo', nt)", "convert_timezone('America/Chicago', 'Australia/Lord_Howe', nt)",
     "to_utc_timestamp(timestamp_micros(-9223372036854775807 + k), 'Asia/Tokyo')", "from_utc_timestamp(timestamp_micros(9223372036854775700 + k), 'Asia/Tokyo')", "extract(second FROM iv)", "extract(second FROM iv2)", "timestamp_seconds(m)", "timestamp_seconds(q)", "timestamp_seconds(w)", "timestamp_seconds(d)", "timestamp_seconds(f)", "timestamp_seconds(n + 0.25)",
     "timestamp_seconds(n)", "timestamp_millis(n)", "timestamp_micros(n)", "timestamp_seconds(i)", "unix_seconds(ts)", "unix_millis(ts)", "unix_micros(ts)", "unix_date(dt)", "date_from_unix_date(k)",

@@ -12,11 +12,13 @@ from tests.stepwell.expressions.harness import Oracle
 MONTHS, YEARS, BOTH = "cast(i as interval month)", "cast(sh as interval year)", "make_ym_interval(sh, b)"
 CASES = [
     "make_ym_interval(i, j)", "make_ym_interval(k)", BOTH, MONTHS, YEARS, "cast(i as interval year)", "cast(l as interval month)", "cast(b as interval year to month)",
-    *(f"cast({x} as {t})" for x in (MONTHS, YEARS, BOTH) for t in ("interval year", "interval month", "interval year to month", "string", "int", "tinyint", "bigint")),
+    *(f"cast({x} as {t})" for x in (MONTHS, YEARS, BOTH)
+        for t in ("interval year", "interval month", "interval year to month", "string", "int", "tinyint", "bigint")),
     f"cast({MONTHS} as decimal(12,2))", f"cast({YEARS} as decimal(3,1))", "cast(num as interval month)", "cast(num as interval year)", "cast(num as interval year to month)", "cast(mom as interval year to month)",
     f"cast(cast({BOTH} as string) as interval year to month)", "cast(concat(i, '-', abs(b)) as interval year to month)",
     f"{MONTHS} + {BOTH}", f"{MONTHS} - {MONTHS}", f"{MONTHS} + interval '1' month", f"{MONTHS} - interval '2147483647' month", f"{YEARS} - {YEARS}", f"-{MONTHS}", f"-{YEARS}", f"abs({MONTHS})", f"abs({BOTH})",
-    *(f"{x} * {n}" for x in (MONTHS, BOTH) for n in ("k", "i", "l", "b", "1.5", "m", "w", "d", "f")), *(f"{x} / {n}" for x in (MONTHS, BOTH) for n in ("k", "i", "l", "b", "1.5", "m", "w", "d", "f", "0")),
+    *(f"{x} * {n}" for x in (MONTHS, BOTH) for n in ("k", "i", "l", "b", "1.5", "m", "w", "d", "f")),
+    *(f"{x} / {n}" for x in (MONTHS, BOTH) for n in ("k", "i", "l", "b", "1.5", "m", "w", "d", "f", "0")),
     f"{MONTHS} < {BOTH}", f"{MONTHS} = cast(j as interval month)", f"{YEARS} <=> {MONTHS}", f"greatest({MONTHS}, {BOTH})", f"least({YEARS}, {MONTHS})",
     f"{MONTHS} IN (interval '1' month, interval '100' month)", f"coalesce({MONTHS}, interval '7' month)", f"if(o, {MONTHS}, {YEARS})", f"extract(month FROM {MONTHS})", f"extract(year FROM {BOTH})",
     f"dt + {YEARS}", "dt - cast(b as interval month)", "ts + cast(b as interval month)", f"nt - {BOTH}", f"try_add({MONTHS}, interval '1' month)", f"to_json(named_struct('x', {MONTHS}, 'y', {YEARS}, 'z', array({BOTH}), 'n', {MONTHS} + null))",

@@ -19,7 +19,8 @@ CASES = [
     "from_json(concat('{\"a\":', num, ',\"b\":\"', k, '\"}'), 'a DOUBLE, b INT')", "from_json(concat('{\"a\":\"', mom, '\"}'), 'a TIMESTAMP, b DATE')",
     "to_json(st)", "to_json(arr)", "to_json(array(st, NULL))", "to_json(struct(st, arrs, i, s))", "to_json(struct(d, m, w, ts, nt, dt, x, o, iv))", "to_json(struct(st, i AS z), map('ignoreNullFields', 'false'))",
     "to_json(from_json(js, 'a INT, c STRUCT<d: INT>'))", "to_json(struct(10 div k AS q))", "to_json(named_struct('a\"b', s))",
-    *(f"get_json_object(js, '{path}')" for path in ("$", "$.a", "$.c.d", "$.l[1]", "$.ls[0].e", "$. a", "$.b", "$[0]", "$[1].a", "$.", "a", "", "$..a", " $.a", "$.a ", "$.c .d", "$[ 0 ]", "$[ 0]", "$[0] ", "$.x.y[0][1]")),
+    *(f"get_json_object(js, '{path}')" for path in ("$", "$.a", "$.c.d", "$.l[1]", "$.ls[0].e", "$. a", "$.b", "$[0]", "$[1].a",
+        "$.", "a", "", "$..a", " $.a", "$.a ", "$.c .d", "$[ 0 ]", "$[ 0]", "$[0] ", "$.x.y[0][1]")),
     "get_json_object(js, \"$['b']\")", "get_json_object(js, \"$ ['b']\")", "get_json_object(js, \"$[' a ']\")", "get_json_object(js, u)", "get_json_object(js, concat('$.', u))", "get_json_object(js, cast(10 div k AS string))", "get_json_object(s, '$.a')",
 ]  # fmt: skip
 

@@ -16,7 +16,8 @@ CASES = [
     "regexp_instr(s, 'b')", "regexp_instr(s, '[0-9]+')", "regexp_count(s, 'a')",
     "str_to_map(concat('a:1,', s))", "str_to_map(s, ',', ':')", "str_to_map(concat(s, '=x;y'), ';', '=')", "str_to_map('k=1&z')['k']", "map_keys(str_to_map(concat('p ', s), ' ', '[.,]'))",
     "parse_url(concat('http://user:pw@spark.apache.org:80/path?query=', regexp_replace(s, '[^a-z0-9]', ''), '&k=v#ref'), 'QUERY')",
-    *(f"parse_url('https://user:pw@spark.apache.org:8080/a/b' || coalesce(concat('?k=', left(num, 1)), ''), '{part}')" for part in ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "AUTHORITY", "USERINFO", "FILE", "OTHER")),
+    *(f"parse_url('https://user:pw@spark.apache.org:8080/a/b' || coalesce(concat('?k=', left(num, 1)), ''), '{part}')"
+        for part in ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "AUTHORITY", "USERINFO", "FILE", "OTHER")),
     "parse_url('http://h/p?k=' || num || '&b=2', 'QUERY', 'k')", *(f"try_parse_url(concat('{t}', substr(s, 1, 0)), '{p}')" for t in ("http://", "//", ":foo", "http://a[b]c/p", "http://[1:2]/p", "http://[fe80::1%eth0]/p", "http://[::1]:80/p", "http://h:99999999999/p", "mailto:a[b]", "http://0001.2.3.4/", "http:///p", "http://u@h:/p") for p in ("HOST", "PATH", "PROTOCOL", "AUTHORITY")), "try_parse_url(s, 'HOST')", "try_parse_url(concat('http://', s), 'HOST')", "try_parse_url(concat('http://', s, '/x?', u), 'FILE')", "try_parse_url(mom, 'PATH')", "parse_url(concat('mailto:', u), 'PATH')",
     "json_array_length(js)", "json_object_keys(js)", "array_join(arrs, ',', '-')", "array_join(arrs, u, s)", "array_join(arrs, u)", "concat_ws(u, arrs, s)",
 ]  # fmt: skip
