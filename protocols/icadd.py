@@ -306,7 +306,7 @@ class Region:
         self._out.append(Hold(routed.record))
 
     def _release(self, queue: Iterable[Routed]) -> None:
-        """What the records waited for has come. They are routed anew, as the phase may have changed since."""
+        """What the records waited for has come. They are routed again, because the phase may have changed since."""
         for routed in queue:
             self._out.append(Release(routed.record))
             self._route(routed, None)

@@ -96,7 +96,7 @@ class Description:
 
 
 class FormatUnknown(Exception):
-    """The database is in another format. The caller, who knows its path, raises `OtherFormat` instead."""
+    """The database is in another format. The caller knows its path, and raises `OtherFormat` instead."""
 
     def __init__(self, owner: Identity, found: int) -> None:
         super().__init__(owner, found)

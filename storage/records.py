@@ -18,7 +18,7 @@ TOMBSTONE_BYTES = 4
 
 
 class ChecksumMismatch(Exception):
-    """The stored bytes are not those that were written. The caller, who knows the place, raises `CorruptRecord`
+    """The stored bytes are not those that were written. The caller knows the place, and raises `CorruptRecord`
     instead."""
 
 

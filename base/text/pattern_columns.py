@@ -249,7 +249,7 @@ def one_in_pattern(type_: pa.DataType, pattern: str) -> Callable[[str], int | No
 
 @lru_cache(PATTERNS_KEPT_MAX)
 def _layouts(pattern: str, kind: Kind) -> dict[int, tuple[_Place, ...]]:
-    """By the length of a text: where its parts are. Only forms that no other form of the pattern could be taken for."""
+    """By the length of a text: where its parts are. A length that several forms of the pattern have is left out."""
     parts = parts_of(pattern)
     first = next((n for n, part in enumerate(parts) if isinstance(part, Section)), len(parts))
     sections = parts[first:]

@@ -36,7 +36,7 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the workers of a run live. `make_transport` makes the coordinator's end of the network, anew for each term."""
+    """Where the workers of a run live. `make_transport` makes the coordinator's end of the network, which each term has of its own."""
 
     launcher: Launcher
     make_transport: Callable[[], Transport]

@@ -17,8 +17,8 @@ MESSAGE_ROWS_MAX = 1024
 """Rows of one message. A step is bounded in offsets, so it may hold this many times fewer messages of tables than of topics."""
 
 MESSAGE_BYTES_MAX = 512 * 1024
-"""Half of what Kafka takes for one message by default, because the size of a message is known only when it was written. A single row that is
-larger is tried as it is."""
+"""Half of the size that Kafka allows for one message by default, because the size of a message is known only when it was written. A
+single row that is larger is tried as it is."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 FORMAT_VERSION: Literal[2] = 2
-"""It grows when a record changes its meaning. A reader refuses records of a newer format. Of the former one it reads what a full refresh
+"""It grows when a record changes its meaning. A reader refuses records of a newer format. Of the format before it reads what a full refresh
 needs (former_records.py)."""
 
 Natural = Annotated[int, Field(ge=0)]

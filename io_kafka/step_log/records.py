@@ -261,7 +261,7 @@ class StepRecord(RecordBase):
 
 
 class CheckpointIntent(RecordBase):
-    """`placed`: who owns what in this version."""
+    """`placed`: which worker owns which slots in this version."""
 
     kind: Literal["checkpoint_intent"] = "checkpoint_intent"
     version: VersionId
@@ -345,7 +345,7 @@ class Reset(RecordBase):
 
 
 class VersionPlaced(Part):
-    """Who owns what in a version."""
+    """Which worker owns which slots in a version."""
 
     version: VersionId
     placed: Placed

@@ -4,7 +4,7 @@ Filters and projections stay pending in the relation until a rule needs real col
 and columns that nothing reads are never computed.
 
 The order of an ORDER BY stays pending too. Its keys are hidden outputs, which become columns only where a rule reads the order, or hands it on
-to one that does (`rules/order.py`). A relation that some rule makes anew has no order.
+to one that does (`rules/order.py`). A new relation that a rule makes has no order.
 """
 
 from __future__ import annotations
