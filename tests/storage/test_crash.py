@@ -140,7 +140,9 @@ def test_a_crash_in_freeze_leaves_v(shared_memory: Path) -> None:
 def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memory: Path) -> None:
     """The layer that the first attempt created may exist, and the next attempt gives its layer the same name."""
     for _, path in crash_everywhere(shared_memory, at_v1, lambda database: database.freeze(V2)):
-        attach(path).commit(V2)
+        attached = attach(path)
+        attached.freeze(V2)
+        attached.fold()
         prove_versions(path, (V1, V2))
 
 
