@@ -17,7 +17,7 @@ import pytest
 
 from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRequest
-from engine.resident import worker
+from engine.resident import folds
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from faults.points import (
     CHECKPOINT,
@@ -81,7 +81,7 @@ def any_database_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CrewCheckpoints, "hurry", lambda crew: None)
     monkeypatch.setattr(committed, "FREE_BYTES_MIN", 0)
     monkeypatch.setattr(committed, "FREE_SHARE_MIN", 0.0)
-    monkeypatch.setattr(worker, "LOOKS_AT_FOLDS", (1, 2, 3))
+    monkeypatch.setattr(folds, "LOOKS_AT_FOLDS", (1, 2, 3))
 
 
 def project(play: Playground, workers: int, **conf: Any) -> Resolved:
