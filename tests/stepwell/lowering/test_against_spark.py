@@ -154,7 +154,7 @@ QUERIES: dict[str, Query] = {
                 "FROM t WINDOW w AS (PARTITION BY cast(d AS STRING) ORDER BY b)",
             ),
             (
-                "over a join",
+                "joined",
                 "SELECT t.b, min(u.d) AS x, max(u.d) AS y FROM t JOIN u ON t.a = u.a WHERE cast(u.d AS STRING) = '-0.0' GROUP BY t.b",
             ),
             ("distinct", "SELECT DISTINCT d, min(d) OVER (PARTITION BY cast(d AS STRING)) AS x FROM t"),
