@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -43,6 +44,13 @@ def test_an_archive_of_another_spark_stays(tmp_path: Path) -> None:
     assert without_zipped_copies([archive, site]) == [archive, site]
     site, archive = installed(tmp_path / "other", zipped=tmp_path / "other")
     assert without_zipped_copies([archive]) == [archive], "nothing else has it"
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A folder with a short path, because the path of a Unix socket has about a hundred characters at most."""
+    with tempfile.TemporaryDirectory(prefix="sockets-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -111,8 +119,8 @@ def test_a_driver_that_is_killed_leaves_no_folder_behind(preloaded: Preloaded) -
     assert not preloaded.folder.exists()
 
 
-def test_a_preloaded_process_becomes_the_daemon(preloaded: Preloaded, tmp_path: Path) -> None:
-    daemon = Daemon(preloaded.folder, tmp_path, MINE="7")
+def test_a_preloaded_process_becomes_the_daemon(preloaded: Preloaded, sockets: Path) -> None:
+    daemon = Daemon(preloaded.folder, sockets, MINE="7")
     connection, worker = daemon.fork()
     with connection:
         assert parent_of(worker) == preloaded.process.pid
@@ -126,9 +134,9 @@ def test_a_preloaded_process_becomes_the_daemon(preloaded: Preloaded, tmp_path: 
     assert ended(preloaded.process)
 
 
-def test_the_daemon_ends_with_the_process_in_its_place(preloaded: Preloaded, tmp_path: Path) -> None:
+def test_the_daemon_ends_with_the_process_in_its_place(preloaded: Preloaded, sockets: Path) -> None:
     """Else Spark would wait for ever for workers of a daemon that is gone. A worker that lives on does not change this."""
-    daemon = Daemon(preloaded.folder, tmp_path)
+    daemon = Daemon(preloaded.folder, sockets)
     connection, _ = daemon.fork()
     with connection:
         preloaded.process.kill()
@@ -136,23 +144,21 @@ def test_the_daemon_ends_with_the_process_in_its_place(preloaded: Preloaded, tmp
 
 
 @pytest.mark.parametrize("name", AT_IMPORT)
-def test_a_daemon_with_another_environment_does_the_work_itself(
-    preloaded: Preloaded, tmp_path: Path, name: str
-) -> None:
-    daemon = Daemon(preloaded.folder, tmp_path, **{name: "7"})
+def test_a_daemon_with_another_environment_does_the_work_itself(preloaded: Preloaded, sockets: Path, name: str) -> None:
+    daemon = Daemon(preloaded.folder, sockets, **{name: "7"})
     connection, worker = daemon.fork()
     with connection:
         assert parent_of(worker) == daemon.process.pid
     daemon.end()
-    fits = Daemon(preloaded.folder, tmp_path)
+    fits = Daemon(preloaded.folder, sockets)
     connection, worker = fits.fork()
     with connection:
         assert parent_of(worker) == preloaded.process.pid
     fits.end()
 
 
-def test_a_daemon_that_finds_nobody_does_the_work_itself(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, tmp_path)
+def test_a_daemon_that_finds_nobody_does_the_work_itself(sockets: Path) -> None:
+    daemon = Daemon(sockets, sockets)
     connection, worker = daemon.fork()
     with connection:
         assert parent_of(worker) == daemon.process.pid
