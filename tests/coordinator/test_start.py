@@ -18,6 +18,7 @@ from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression
 from engine.model.rows import Map, Source, Union
+from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.state import StepLogState
 from storage.database import FencedState
 from tests.io_kafka.layouts import layout, owned_by
@@ -44,8 +45,8 @@ class FencedCrew:
 
 
 def opened(crew: Any, *reported: tuple[VersionId, ...], first: int = 0, steps: int = 100) -> VersionId:
-    state = StepLogState("log")
-    state.first, state.steps, state.layout = first, steps, layout()
+    records: Any = [None] * (steps - first)
+    state = StepLogState("log", step_records=Numbered(first, records), layout=layout())
     rules = Rules("p", "log", 0, {EMPTY: BIRTHS}, True, None, None, accepts_older=False)
     versions = {worker: frozenset(held) for worker, held in enumerate(reported)}
     found = Found(rules, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions))
