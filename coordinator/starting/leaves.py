@@ -22,8 +22,8 @@ from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
 from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
-from io_kafka.formats.identity import name_of, properties_of
 from io_kafka.formats.spec import SourceFormat
+from io_kafka.formats.table import format_of, reading_of
 from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf, SourceLeaf
 from io_kafka.step_log.state import StepLogState
 
@@ -96,12 +96,14 @@ def _source(source: InputTopic) -> SourceLeaf:
 
 def _format(form: SourceFormat | RecordFormat | TableFormat) -> str:
     if isinstance(form, SourceFormat):
-        return name_of(form.encoding)
+        return format_of(form.encoding).name
     return "record" if isinstance(form, RecordFormat) else "table"
 
 
 def _encoding(form: SourceFormat) -> dict[str, str]:
-    usual = {"avro": "avro", "protobuf": "protobuf"}.get(name_of(form.encoding), "json")
+    usual = format_of(
+        form.encoding
+    ).writes.keys_as  # the same for each way to read the format, as existing records have it
     of_key = {} if form.key_format == usual else {"key.format": form.key_format}
     of_times = {
         "dateFormat": form.patterns.date,
@@ -110,7 +112,7 @@ def _encoding(form: SourceFormat) -> dict[str, str]:
     }
     given = {name: pattern for name, pattern in of_times.items() if pattern is not None}
     of_debezium = {} if form.unavailable == UNAVAILABLE_VALUE else {"unavailable.value.placeholder": form.unavailable}
-    return {**properties_of(form.encoding), **of_key, **given, **of_debezium}
+    return {**reading_of(form.encoding).identity(form.encoding), **of_key, **given, **of_debezium}
 
 
 def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[str, str]]:

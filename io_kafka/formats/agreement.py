@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from base.arrays import Bools, filled
 from base.text.pattern_columns import kind_of, pattern_of, pattern_texts
 from base.text.patterns import BadPattern, Patterns, writer
-from io_kafka.formats.encodings import Csv, Encoding, JsonWithRegistry
 
 MILLISECOND_US = 1000
 
@@ -30,11 +29,11 @@ def written_texts(column: pa.Array, pattern: str) -> pa.Array:
     return pattern_texts(column, pattern)
 
 
-def same_as_written(of_key: pa.Array, of_value: pa.Array, encoding: Encoding, patterns: Patterns) -> Bools:
-    """The rows in which the value's moment is what a value in this encoding has of the key's. False where one is null."""
+def same_as_written(of_key: pa.Array, of_value: pa.Array, patterns: Patterns) -> Bools:
+    """The rows in which the value's moment is what a value whose moments are texts has of the key's. False where one is null."""
     nowhere = np.zeros(len(of_key), np.bool_)
     kind = kind_of(of_key.type)
-    if kind is None or not (encoding is None or isinstance(encoding, Csv | JsonWithRegistry)):
+    if kind is None:
         return nowhere
     pattern = pattern_of(of_key.type, patterns)
     if pattern is not None:

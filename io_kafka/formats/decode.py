@@ -24,11 +24,12 @@ from base.options import Truncate
 from base.text.columns import nulls_of
 from io_kafka.formats.agreement import same_as_written
 from io_kafka.formats.connect.read import tombstones_as_null
-from io_kafka.formats.encodings import JsonWithRegistry, Part
+from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.reading import parse_keys, parse_values
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
+from io_kafka.formats.table import format_of
 from io_kafka.formats.table_events import NO_EVENTS, TableEvents, is_op, table_events
 from io_kafka.formats.text_limits import fit_columns
 from io_kafka.formats.unavailable_cells import marked, refuse_images, unavailable_cells, without
@@ -54,7 +55,7 @@ def decode(
     """
     assert len(keys) == len(values) == len(partitions) == len(offsets)
     events = NO_EVENTS
-    if isinstance(source.encoding, JsonWithRegistry | None) and source.mode != "append":
+    if format_of(source.encoding).is_json and source.mode != "append":
         values = tombstones_as_null(values, source.payload)
     if source.mode == "append":
         rows, faults = _append(source, values, metadata)
@@ -221,8 +222,8 @@ def _keyed(
         index = source.schema.get_field_index(name)
         own = columns[index]
         differ = _differ(of_key, own) & keys.present
-        if differ.any():
-            differ &= ~same_as_written(of_key, own, source.encoding, source.patterns)
+        if differ.any() and format_of(source.encoding).moments_are_texts:
+            differ &= ~same_as_written(of_key, own, source.patterns)
         for position in np.flatnonzero(differ):
             shown = f"{of_key[int(position)]} in the message's key, {own[int(position)]} in its value"
             faults.setdefault(int(position), f"column {name}: {shown}")

@@ -6,24 +6,20 @@ append: one message per row. upsert: the value is the row, or null if the key ha
 declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic. For the same
 reason it is in the output's pattern only if that tells all values apart.
 
-This module has the shapes and JSON; avro/write.py and protobuf/write.py have the same shapes in their formats. The key has a format of its own.
+This module has the shapes, and the table of formats what writes a value. The key has a format of its own.
 """
 
 from __future__ import annotations
-
-from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from io_kafka.formats.avro import write as avro
-from io_kafka.formats.delimited_write import csv_values, text_values
-from io_kafka.formats.encodings import AvroIds, Csv, ProtobufIds, Text
+from base.options import OutputKeyFormat
+from io_kafka.formats.json_format import written_keys
 from io_kafka.formats.pieces import big_endian
-from io_kafka.formats.protobuf import write as protobuf
-from io_kafka.formats.render import fragment, record
 from io_kafka.formats.spec import OutputFormat, Unwritable
+from io_kafka.formats.table import writing_of
 
 # Part of every digest. Another id must be given whenever any byte of any message changes, in whichever format.
 ENCODER_ID = "json-2"
@@ -48,19 +44,7 @@ def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
 
 def _values(output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None = None) -> pa.Array:
     """`deleted`: the rows of which the value is not written; None in mode append."""
-    match output.encoding:
-        case None:
-            return record(output.schema.names, columns, patterns=output.patterns)
-        case AvroIds():
-            return avro.value_messages(columns, output.encoding)
-        case ProtobufIds():
-            return protobuf.value_messages(columns, output.schema.names, output.encoding)
-        case Csv():
-            return csv_values(columns, output.schema.names, output.encoding, output.patterns, deleted)
-        case Text():
-            return text_values(columns, output.schema.names, output.key, deleted)
-        case _:
-            assert_never(output.encoding)
+    return writing_of(output.encoding).values(output.encoding, output, columns, deleted)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
@@ -71,21 +55,21 @@ def _key(output: OutputFormat, columns: list[pa.Array]) -> pa.Array:
     if not output.key:
         return pa.nulls(len(columns[0]), pa.string())
     key = [columns[output.schema.get_field_index(name)] for name in output.key]
-    match output.keys_as:
+    way, written = writing_of(output.encoding), _keys_as(output)
+    match written:
         case "json":
-            return record(list(output.key), key, micros=True, patterns=output.patterns.exact)
-        case "avro":
-            assert isinstance(output.encoding, AvroIds), "the project was checked"
-            return avro.key_messages(key, output.encoding)
-        case "protobuf":
-            assert isinstance(output.encoding, ProtobufIds), "the project was checked"
-            return protobuf.key_messages(key, list(output.key), output.encoding)
+            return written_keys(output.encoding, output, key)
         case "string":
             return key[0]
         case "long" | "int":
             return _as_serialised(key[0])
         case _:
-            assert_never(output.keys_as)
+            assert way.keys_as == written, "the project was checked"
+            return way.keys(output.encoding, output, key)
+
+
+def _keys_as(output: OutputFormat) -> OutputKeyFormat:
+    return output.key_format or writing_of(output.encoding).keys_as
 
 
 def _as_serialised(numbers: pa.Array) -> pa.Array:
@@ -98,7 +82,7 @@ def _messages(output: OutputFormat, key: pa.Array, value: pa.Array) -> pa.Table:
     """A message without a key belongs to no row of a table with one, and a compacted topic does not take it."""
     if output.key and key.null_count:
         raise Unwritable(
-            f"column {output.key[0]} is NULL in a row, and a key in the format {output.keys_as} cannot say so",
+            f"column {output.key[0]} is NULL in a row, and a key in the format {_keys_as(output)} cannot say so",
             "Leave such rows out of the view, or leave key.format out: then the key is an object that has the NULL.",
         )
     return pa.Table.from_arrays([key.cast(pa.binary()), value.cast(pa.binary())], schema=ENCODED)
@@ -109,22 +93,9 @@ def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArr
     images = [_named(image, names) for image in (before, after)]
     absent = [np.asarray(pc.is_null(image).to_numpy(zero_copy_only=False)) for image in images]
     assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
-    if output.encoding is None:
-        op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
-        written = [fragment(image, patterns=output.patterns) for image in images]
-        parts = ['{"before":', written[0], ',"after":', written[1], ',"op":', op, "}", ""]
-        value = pc.binary_join_element_wise(*parts)
-    else:
-        ops = np.select(absent, ["c", "d"], "u").tolist()
-        match output.encoding:
-            case AvroIds():
-                value = avro.change_messages(images[0], images[1], ops, output.encoding)
-            case ProtobufIds():
-                value = protobuf.change_messages(images[0], images[1], ops, output.encoding)
-            case Csv() | Text():
-                raise AssertionError(f"{output.handle}: the project was checked")
-            case _:
-                assert_never(output.encoding)
+    changes = writing_of(output.encoding).changes
+    assert changes is not None, f"{output.handle}: the project was checked"
+    value = changes(output.encoding, output, images, absent)
     keys = [_key(output, image.flatten()) for image in images]
     return _messages(output, pc.if_else(pa.array(absent[1]), *keys), value)
 

@@ -1,15 +1,14 @@
 """How the bytes of a message are to be read, as plain data: one class for each format beside JSON.
 
-`Encoding` is closed: a `match` over it ends in `assert_never`. None stands for JSON. The classes pickle, and hold no connection.
+`Encoding` is closed: each class has a descriptor in table.py. None stands for JSON. The classes pickle, and hold no connection.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, assert_never
+from typing import Literal
 
-from base.options import OutputKeyFormat
 from io_kafka.registry.address import RegistryAddress
 
 
@@ -106,16 +105,3 @@ SchemaIds = AvroIds | ProtobufIds
 
 OutputEncoding = AvroIds | ProtobufIds | Csv | Text | None
 """How the messages of an output are written; None is JSON."""
-
-
-def key_format_of(encoding: OutputEncoding) -> OutputKeyFormat:
-    """How keys are written beside such values, if nothing else is said."""
-    match encoding:
-        case AvroIds():
-            return "avro"
-        case ProtobufIds():
-            return "protobuf"
-        case Csv() | Text() | None:
-            return "json"
-        case _:
-            assert_never(encoding)

@@ -16,7 +16,7 @@ from base.fault import ExitCode, Fault
 from base.options import UNAVAILABLE_VALUE, Mode, OutputKeyFormat
 from base.text.months import is_months
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.encodings import Csv, Encoding, KeyFormat, OutputEncoding, Text, key_format_of
+from io_kafka.formats.encodings import Encoding, KeyFormat, OutputEncoding
 from io_kafka.formats.text_limits import TextLimit
 
 
@@ -115,11 +115,6 @@ class OutputFormat:
 
     def __post_init__(self) -> None:
         check_table(self.handle, self.schema, self.mode, self.key)
-        assert self.mode != "changelog" or not isinstance(self.encoding, Csv | Text), "the project was checked"
-
-    @property
-    def keys_as(self) -> OutputKeyFormat:
-        return self.key_format or key_format_of(self.encoding)
 
 
 class Unwritable(Exception):

@@ -17,6 +17,32 @@ TEST_CONNECT = "tests/io_kafka/formats/test_connect.py"
 
 FORMATS = (
     Breakage(
+        "an-encoding-without-a-descriptor-is-imported",
+        "A format is missing in the table, and the first message in it stops the run with a KeyError.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/table.py",
+                "        if described.count(each) != 1 or each not in known:\n",
+                "        if described.count(each) > 1:\n",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_table.py::test_a_format_or_an_encoding_without_one_descriptor_is_refused",),
+    ),
+    Breakage(
+        "keys-in-avro-have-no-null",
+        "A key in a binary format that is null in one of its columns counts as malformed.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/reading.py",
+                "lambda given, _: way.keys(source.encoding, given, schema,",
+                "lambda given, _: way.keys(source.encoding, given, _,",
+            ),
+        ),
+        (f"{TEST_AVRO}::test_a_key_may_have_a_null_but_not_lack_a_column",),
+    ),
+    Breakage(
         "a-wrapper-is-a-row",
         "A message in Connect's wrapper is read as a row, whose columns are all missing.",
         "no silence",
@@ -237,7 +263,7 @@ FORMATS = (
         "a-pattern-that-makes-keys-alike",
         "The keys of an output have its pattern even if that has one text for several values.",
         "whole upsert topics",
-        (Edit("io_kafka/formats/encode.py", "patterns=output.patterns.exact", "patterns=output.patterns"),),
+        (Edit("io_kafka/formats/json_format.py", "patterns=output.patterns.exact", "patterns=output.patterns"),),
         (f"{TEST_PATTERNS}::test_an_output_has_a_pattern_in_its_keys_only_if_it_tells_all_apart",),
     ),
     Breakage(

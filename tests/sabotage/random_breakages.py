@@ -62,7 +62,7 @@ COMBINATIONS = (
         "whole upsert topics",
         (
             Edit(
-                "io_kafka/formats/encode.py",
+                "io_kafka/formats/json_format.py",
                 "key, micros=True, patterns=",
                 "key, patterns=",
             ),

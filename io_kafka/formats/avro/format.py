@@ -1,0 +1,87 @@
+"""Avro as a format of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Bools
+from base.text.patterns import Patterns
+from io_kafka.formats.avro import declare, write
+from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
+from io_kafka.formats.descriptor import Format, FromRegistry, Reading, Writing
+from io_kafka.formats.encodings import Avro, AvroIds, Part, PlainAvro
+from io_kafka.formats.identity import digest_of_schema
+from io_kafka.formats.json_format import keys_beside
+from io_kafka.formats.parse import Parsed
+from io_kafka.formats.spec import OutputFormat, SourceFormat
+
+
+def _values(encoding: Avro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_avro(values, schema, encoding, part)
+
+
+def _keys(encoding: Avro, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
+    return parse_avro(keys, schema, encoding, Part.KEY)
+
+
+def _identity(encoding: Avro) -> dict[str, str]:
+    return {} if encoding.reader is None else {"avro.schema": digest_of_schema(encoding.reader)}
+
+
+def _plain_values(encoding: PlainAvro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_plain_avro(values, schema, encoding)
+
+
+def _plain_identity(encoding: PlainAvro) -> dict[str, str]:
+    return {"avro.framing": "none", "avro.schema": digest_of_schema(encoding.writer)}
+
+
+def _written(encoding: AvroIds, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
+    return write.value_messages(columns, encoding)
+
+
+def _changes(
+    encoding: AvroIds, output: OutputFormat, images: Sequence[pa.StructArray], absent: Sequence[Bools]
+) -> pa.Array:
+    before, after = images
+    return write.change_messages(before, after, np.select(absent, ["c", "d"], "u").tolist(), encoding)
+
+
+def _written_keys(encoding: AvroIds, output: OutputFormat, key: list[pa.Array]) -> pa.Array:
+    return write.key_messages(key, encoding)
+
+
+AVRO = Format(
+    name="avro",
+    moments_are_texts=False,
+    is_json=False,
+    reads=(
+        Reading(
+            encoding=Avro,
+            values=_values,
+            keys=_keys,
+            keys_as="avro",
+            identity=_identity,
+            schemas="AVRO",
+        ),
+        Reading(
+            encoding=PlainAvro,
+            values=_plain_values,
+            keys=keys_beside,
+            keys_as="json",
+            identity=_plain_identity,
+            schemas=None,
+        ),
+    ),
+    writes=Writing(
+        encoding=AvroIds,
+        made=FromRegistry(kind="AVRO", value=declare.value_schema, key=declare.key_schema, encoding=AvroIds),
+        values=_written,
+        changes=_changes,
+        keys=_written_keys,
+        keys_as="avro",
+    ),
+)

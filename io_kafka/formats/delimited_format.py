@@ -1,0 +1,96 @@
+"""CSV, and the whole value as one column, as formats of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from io_kafka.formats.delimited import parse_csv, parse_text
+from io_kafka.formats.delimited_write import csv_values, text_values
+from io_kafka.formats.descriptor import Format, FromOptions, Reading, Writing
+from io_kafka.formats.encodings import Csv, Part, Text
+from io_kafka.formats.json_format import keys_beside, no_properties, written_keys
+from io_kafka.formats.parse import Parsed
+from io_kafka.formats.spec import OutputFormat, SourceFormat
+
+SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullValue"
+
+
+def _csv_values(encoding: Csv, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_csv(values, schema, encoding, source.patterns)
+
+
+def _csv_identity(encoding: Csv) -> dict[str, str]:
+    given = {SEPARATOR: encoding.sep, NULL_VALUE: encoding.null_value}
+    usual = {SEPARATOR: Csv().sep, NULL_VALUE: Csv().null_value}
+    return {name: value for name, value in given.items() if value != usual[name]}
+
+
+def _csv(options: Mapping[str, str]) -> Csv:
+    return Csv(options.get(SEPARATOR, Csv().sep), options.get(NULL_VALUE, Csv().null_value))
+
+
+def _csv_written(encoding: Csv, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
+    return csv_values(columns, output.schema.names, encoding, output.patterns, deleted)
+
+
+def _text_values(encoding: Text, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_text(values, schema, source.key)
+
+
+def _text(options: Mapping[str, str]) -> Text:
+    return Text()
+
+
+def _text_written(encoding: Text, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
+    return text_values(columns, output.schema.names, output.key, deleted)
+
+
+CSV = Format(
+    name="csv",
+    moments_are_texts=True,
+    is_json=False,
+    reads=(
+        Reading(
+            encoding=Csv,
+            values=_csv_values,
+            keys=keys_beside,
+            keys_as="json",
+            identity=_csv_identity,
+            schemas=None,
+        ),
+    ),
+    writes=Writing(
+        encoding=Csv,
+        made=FromOptions(_csv),
+        values=_csv_written,
+        changes=None,
+        keys=written_keys,
+        keys_as="json",
+    ),
+)
+
+TEXT = Format(
+    name="text",
+    moments_are_texts=False,
+    is_json=False,
+    reads=(
+        Reading(
+            encoding=Text,
+            values=_text_values,
+            keys=keys_beside,
+            keys_as="json",
+            identity=no_properties,
+            schemas=None,
+        ),
+    ),
+    writes=Writing(
+        encoding=Text,
+        made=FromOptions(_text),
+        values=_text_written,
+        changes=None,
+        keys=written_keys,
+        keys_as="json",
+    ),
+)

@@ -1,0 +1,88 @@
+"""What the rest of the project knows of a format of messages. Each format ends with one `Format`, and table.py has all of them.
+
+No field has a default, so that a new format has to say each of them. A function of an encoding gets the encoding first, typed as its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from base.arrays import Bools
+from base.options import OutputFormatName, OutputKeyFormat
+from base.text.patterns import Patterns
+from io_kafka.formats.encodings import KeyFormat, Part
+from io_kafka.formats.parse import Parsed
+from io_kafka.formats.spec import OutputFormat, SourceFormat
+
+E = TypeVar("E")
+"""The class of an encoding; NoneType for plain JSON."""
+
+
+@dataclass(frozen=True)
+class Reading(Generic[E]):
+    """How the messages of sources in one encoding become rows.
+
+    `values`: reads the bytes of values, or of the part that is named. `keys`: reads the keys beside such values in the format `keys_as`, which
+    they have if nothing else is said. `identity`: the properties that decide which row a message gives, by their names. It leaves out those with
+    their defaults, and a schema has a digest in its place. `schemas`: the kind of schemas that its registry must have; None if it needs none."""
+
+    encoding: type[E]
+    values: Callable[[E, SourceFormat, pa.Array, pa.Schema, Part], Parsed]
+    keys: Callable[[E, pa.Array, pa.Schema, Patterns], Parsed]
+    keys_as: KeyFormat
+    identity: Callable[[E], dict[str, str]]
+    schemas: str | None
+
+
+@dataclass(frozen=True)
+class FromOptions(Generic[E]):
+    """The encoding of an output follows from the properties of its table, by the names that `Reading.identity` gives them."""
+
+    encoding: Callable[[Mapping[str, str]], E]
+
+
+@dataclass(frozen=True)
+class FromRegistry(Generic[E]):
+    """The encoding of an output is what a registry gives for its schemas. `kind`: that of the schemas. `value`, `key`: their texts; these raise
+    FormatError. `encoding`: of the id of values' schema, and that of keys' if they have one."""
+
+    kind: str
+    value: Callable[[OutputFormat], str]
+    key: Callable[[OutputFormat], str]
+    encoding: Callable[[int, int | None], E]
+
+
+@dataclass(frozen=True)
+class Writing(Generic[E]):
+    """How the rows of outputs become messages.
+
+    `values`: the columns as values; not written are the rows that the last argument says, if it is there. `changes`: the images before and after
+    of each change, and where each is absent; None if the format has no changelog. `keys`: the key columns in the format `keys_as`, which keys
+    have if nothing else is said."""
+
+    encoding: type[E]
+    made: FromOptions[E] | FromRegistry[E]
+    values: Callable[[E, OutputFormat, list[pa.Array], pa.Array | None], pa.Array]
+    changes: Callable[[E, OutputFormat, Sequence[pa.StructArray], Sequence[Bools]], pa.Array] | None
+    keys: Callable[[E, OutputFormat, list[pa.Array]], pa.Array]
+    keys_as: OutputKeyFormat
+
+
+@dataclass(frozen=True)
+class Format:
+    """`name`: as the property `format` has it. `moments_are_texts`: dates and timestamps are texts, so that patterns say their form, and a
+    timestamp has milliseconds without one. `is_json`: a tombstone may be within a wrapper of Connect. `reads`: the ways to read it."""
+
+    name: OutputFormatName
+    moments_are_texts: bool
+    is_json: bool
+    reads: tuple[Reading[Any], ...]
+    writes: Writing[Any]
+
+    @property
+    def has_changelog(self) -> bool:
+        return self.writes.changes is not None

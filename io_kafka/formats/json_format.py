@@ -1,0 +1,120 @@
+"""JSON as a format of messages: with and without the ids of a registry. It has also the keys of all formats whose keys are JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import NoneType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from base.arrays import Bools
+from base.text.patterns import Patterns
+from io_kafka.formats.connect.read import parse_wrapped
+from io_kafka.formats.connect.registered import explained, parse_registered
+from io_kafka.formats.debezium import EnvelopeReader
+from io_kafka.formats.descriptor import Format, FromOptions, Reading, Writing
+from io_kafka.formats.encodings import JsonWithRegistry, Part
+from io_kafka.formats.keys import json_keys
+from io_kafka.formats.parse import Parsed, parse
+from io_kafka.formats.render import fragment, record
+from io_kafka.formats.spec import OutputFormat, SourceFormat
+
+NO_REGISTRY = "set 'format' = 'json' and 'schema.registry.url' if JSON follows, else 'format' = 'avro' or 'protobuf' with that registry"
+NO_REGISTRY_OF_KEYS = "set 'key.format' as the producer writes its keys"
+
+
+def no_properties(encoding: object) -> dict[str, str]:
+    """Whether JSON has a registry is no property that identifies it, because what is read without one is read alike with one."""
+    return {}
+
+
+def keys_beside(encoding: object, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
+    """Keys in JSON beside values in any other format."""
+    return explained(json_keys(keys, schema, patterns), keys, NO_REGISTRY_OF_KEYS)
+
+
+def written_keys(encoding: object, output: OutputFormat, key: list[pa.Array]) -> pa.Array:
+    """Keys in JSON beside values in any format."""
+    return record(list(output.key), key, micros=True, patterns=output.patterns.exact)
+
+
+def _values(encoding: None, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+    return explained(_plain_or_wrapped(values, source, schema, part), values, NO_REGISTRY)
+
+
+def _values_with_ids(
+    encoding: JsonWithRegistry, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part
+) -> Parsed:
+    others = partial(_plain_or_wrapped, source=source, schema=schema, part=part)
+    return parse_registered(values, schema, encoding, part, others)
+
+
+def _plain_or_wrapped(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
+    return parse_wrapped(values, schema, part, partial(_plain_values, source=source, schema=schema, part=part))
+
+
+def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
+    reader = EnvelopeReader(schema, source.patterns) if part is Part.ENVELOPE else None
+    return parse(values, schema, reader, source.patterns)
+
+
+def _keys(encoding: None, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
+    return explained(json_keys(keys, schema, patterns), keys, NO_REGISTRY)
+
+
+def _keys_with_ids(encoding: JsonWithRegistry, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
+    others = partial(json_keys, schema=schema, patterns=patterns)
+    return parse_registered(keys, schema, encoding, Part.KEY, others)
+
+
+def _without_options(options: Mapping[str, str]) -> None:
+    return None
+
+
+def _written(encoding: None, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
+    return record(output.schema.names, columns, patterns=output.patterns)
+
+
+def _changes(
+    encoding: None, output: OutputFormat, images: Sequence[pa.StructArray], absent: Sequence[Bools]
+) -> pa.Array:
+    op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
+    before, after = (fragment(image, patterns=output.patterns) for image in images)
+    parts = ['{"before":', before, ',"after":', after, ',"op":', op, "}", ""]
+    return pc.binary_join_element_wise(*parts)
+
+
+JSON = Format(
+    name="json",
+    moments_are_texts=True,
+    is_json=True,
+    reads=(
+        Reading(
+            encoding=NoneType,
+            values=_values,
+            keys=_keys,
+            keys_as="json",
+            identity=no_properties,
+            schemas=None,
+        ),
+        Reading(
+            encoding=JsonWithRegistry,
+            values=_values_with_ids,
+            keys=_keys_with_ids,
+            keys_as="json",
+            identity=no_properties,
+            schemas=None,  # its messages need not have ids, so a registry without schemas of JSON may do
+        ),
+    ),
+    writes=Writing(
+        encoding=NoneType,
+        made=FromOptions(_without_options),
+        values=_written,
+        changes=_changes,
+        keys=written_keys,
+        keys_as="json",
+    ),
+)
