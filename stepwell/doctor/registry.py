@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from coordinator.starting.schemas import Subject, subjects_of
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
-from io_kafka.formats.encodings import Avro, JsonWithRegistry, Protobuf
+from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.spec import OutputFormat
+from io_kafka.formats.table import reading_of
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.registry.client import Registry
 from stepwell.catalyst.types import arrow_schema
@@ -39,12 +40,9 @@ def registry_checks(resolved: ResolvedProject) -> list[Check]:
 def _uses(sources: Sequence[SourceSpec], views: Sequence[ResolvedView]) -> dict[RegistryAddress, _Use]:
     found: dict[RegistryAddress, tuple[set[str], list[Subject]]] = {}
     for source in sources:
-        if isinstance(source.encoding, Avro | Protobuf):
-            kind = "AVRO" if isinstance(source.encoding, Avro) else "PROTOBUF"
-            found.setdefault(source.encoding.registry, (set(), []))[0].add(kind)
-        elif isinstance(source.encoding, JsonWithRegistry):
-            # Its messages need not have ids, so a registry without schemas of JSON may do.
-            found.setdefault(source.encoding.registry, (set(), []))
+        if isinstance(source.encoding, WithRegistry):
+            kind = reading_of(source.encoding).schemas
+            found.setdefault(source.encoding.registry, (set(), []))[0].update(() if kind is None else (kind,))
     for view in views:
         if view.output is None or (address := view.output.written.registry) is None:
             continue

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from io_kafka.formats.table import FORMATS
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import TIMESTAMP, TIMESTAMP_NTZ, UnsupportedType, arrow_type
 from stepwell.lowering.trees import canonical, expression_id
@@ -55,7 +56,7 @@ def precision_notes(project: ResolvedProject) -> dict[str, tuple[str]]:
 
 
 def _written_whole(view: ResolvedView) -> bool:
-    return view.output is None or view.output.written.name not in ("json", "csv")
+    return view.output is None or not FORMATS[view.output.written.name].moments_are_texts
 
 
 def _lossy(view: ResolvedView, proved: Sequence[bool]) -> list[str]:
