@@ -6,7 +6,7 @@ from typing import NamedTuple, get_args
 
 from base.options import UNAVAILABLE_VALUE, Mode, Truncate
 from io_kafka.formats.unavailable import placeholder_of
-from stepwell.project.message_formats import Properties
+from stepwell.project.format_properties import Properties
 
 TRUNCATE = "truncate"
 UNAVAILABLE = "unavailable.value.placeholder"

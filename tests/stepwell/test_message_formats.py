@@ -12,13 +12,16 @@ from pyspark.sql.types import StructType
 from base.text.patterns import Patterns
 from io_kafka.formats import SourceFormat
 from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, JsonWithRegistry, PlainAvro, Protobuf, Text
+from io_kafka.formats.table import FORMATS
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, planned
 from stepwell.planning.resolver import resolve
 from stepwell.project.elements import Definitions, OutputDefinition
-from stepwell.project.output_formats import FormatOfOutput
+from stepwell.project.format_properties import PROPERTIES
+from stepwell.project.message_formats import OF_SOURCES
+from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import OutputSpec, SourceSpec, output_spec, source_spec
 from tests.io_kafka.formats import protobuf_messages as p
@@ -129,6 +132,12 @@ def test_sources_in_csv_and_text(spark: SparkSession) -> None:
     lines = {"format": "text", "metadata.partition": "n"}
     assert source(spark, lines, ddl="value STRING, n INT").encoding == Text()
     assert source(spark, lines | {"mode": "upsert", "key": "k"}, ddl="value BINARY, n INT, k STRING").encoding == Text()
+
+
+def test_every_format_has_its_properties_in_the_table_of_the_project() -> None:
+    assert PROPERTIES.keys() == FORMATS.keys()
+    known = {name.lower() for name in (*OF_SOURCES, *OF_OUTPUTS)}
+    assert {own for each in PROPERTIES.values() for own in each.own} == known - {"format", "key.format"}
 
 
 def test_an_output_in_avro() -> None:
