@@ -40,9 +40,9 @@ def registered(spec: PipelineSpec) -> Mapping[str, SchemaIds]:
         if output.registry is None:
             continue
         registry, node = registry_at(output.registry), _node_of(spec.circuit, output.handle)
-        made = FORMATS[node.format].writes.made
-        assert isinstance(made, FromRegistry), f"{output.handle}: {node.format} has no schemas"
-        subjects = subjects_of(output.topic, form_of(spec.circuit, node), node.format)
+        made = FORMATS[node.written.format].writes.made
+        assert isinstance(made, FromRegistry), f"{output.handle}: {node.written.format} has no schemas"
+        subjects = subjects_of(output.topic, form_of(spec.circuit, node), node.written.format)
         value, *keys = [registry.register(subject.name, subject.text, subject.kind) for subject in subjects]
         key = keys[0] if keys else None
         found[output.handle] = made.encoding(value, key)
@@ -70,4 +70,4 @@ def form_of(circuit: Circuit, node: Output) -> OutputFormat:
     types = circuit.nodes[node.inputs[0]].types
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[column] for column in node.key)
-    return OutputFormat(node.handle, schema, node.mode, key, key_format=node.key_format)
+    return OutputFormat(node.handle, schema, node.mode, key, key_format=node.written.key_format)

@@ -49,6 +49,7 @@ from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.formats.table import options_of_outputs
 from io_kafka.step_log.records import CircuitRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 from storage.host_folder import database_folder
@@ -354,8 +355,7 @@ def _written(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
                 "key": ", ".join(node["names"][column] for column in node["key"]),
                 "format": node.get("format", "json"),
                 "key.format": node.get("key_format") or "",
-                "csv.sep": node.get("csv_separator", ","),
-                "csv.nullValue": node.get("csv_null", ""),
+                **{option.name: node.get(option.recorded, option.usual) for option in options_of_outputs()},
                 "columns": ", ".join(node["names"]),
             }
     return found

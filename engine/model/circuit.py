@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
-from base.options import Mode, OutputFormatName, OutputKeyFormat
+from base.options import Mode
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.event_time import (
     ClosingAggregate,
@@ -30,7 +30,7 @@ from engine.model.event_time import (
     Watermark,
 )
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
-from engine.model.node import LATER, Column, Expression, NodeBase, Types, columns_exist
+from engine.model.node import BESIDE, LATER, Column, Expression, NodeBase, Types, columns_exist
 from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import (
@@ -47,6 +47,7 @@ from engine.model.rows import (
     Source,
     Union,
 )
+from io_kafka.formats.written import PLAIN, Written
 
 
 @dataclass(frozen=True)
@@ -98,21 +99,14 @@ class View(NodeBase):
 class Output(NodeBase):
     """An output handle: the change of its input, encoded as messages. `types` is empty, because no node reads an output.
 
-    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `format`: that of the messages.
-    `key_format`: that of their keys, if it is not as it belongs to the format. `csv_separator`, `csv_null`: see Csv in the formats.
-    `date_format`, `timestamp_format`, `timestamp_ntz_format`: patterns (base/text/patterns.py); without one, texts are those of `to_json`."""
+    `names`: the names of the message's fields. `key`: the columns of the message key; upsert needs one. `written`: how messages are written,
+    of which the engine knows nothing."""
 
     handle: str
     mode: Mode
     names: tuple[str, ...]
     key: tuple[Column, ...] = ()
-    format: OutputFormatName = field(default="json", metadata=LATER)
-    key_format: OutputKeyFormat | None = field(default=None, metadata=LATER)
-    csv_separator: str = field(default=",", metadata=LATER)
-    csv_null: str = field(default="", metadata=LATER)
-    date_format: str = field(default="", metadata=LATER)
-    timestamp_format: str = field(default="", metadata=LATER)
-    timestamp_ntz_format: str = field(default="", metadata=LATER)
+    written: Written = field(default=PLAIN, metadata=BESIDE)
 
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
@@ -163,8 +157,11 @@ def _plain(value: Any) -> Any:
         plain = {
             part.name: _plain(getattr(value, part.name))
             for part in fields(value)
-            if part.compare and not _left_out(value, part)
+            if part.compare and part.metadata != BESIDE and not _left_out(value, part)
         }
+        for part in fields(value):
+            if part.metadata == BESIDE:
+                plain |= getattr(value, part.name).recorded()
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value
 

@@ -13,6 +13,9 @@ LATER = {"later": True}
 """The metadata of a field that a node got when there was state already. The JSON form leaves it out where it has its default, so that circuits
 without it keep their fingerprint."""
 
+BESIDE = {"beside": True}
+"""The metadata of a field that the JSON form does not have by its name: what its value says by `recorded` stands beside the other fields."""
+
 
 Column = int
 

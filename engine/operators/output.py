@@ -17,13 +17,11 @@ step that releases the output writes them as its own change. A withheld output h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
-from base.text.patterns import Patterns
 from engine.errors import DataError
 from engine.model.circuit import Output
 from engine.operators import words
@@ -35,7 +33,6 @@ from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
-from io_kafka.formats.encodings import Csv, OutputEncoding, Text
 from io_kafka.formats.spec import Unwritable
 
 WITHHELD = 0
@@ -49,8 +46,9 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     delta = _due(node, inputs[0], types, context)
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[c] for c in node.key)
-    encoding, patterns = _encoding(node, context), _patterns(node)
-    form = OutputFormat(node.handle, schema, node.mode, key, encoding, node.key_format, patterns)
+    written = node.written
+    encoding = written.encoding(lambda: context.schema_ids[node.handle])
+    form = OutputFormat(node.handle, schema, node.mode, key, encoding, written.key_format, written.patterns)
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()
@@ -77,24 +75,6 @@ def _due(node: Output, delta: pa.Table, types: Sequence[pa.DataType], context: S
     taken = zset.negate(kept)
     trace.append(as_rows(taken), key.hashes(taken))
     return zset.add([kept, delta])
-
-
-def _encoding(node: Output, context: StepContext) -> OutputEncoding:
-    match node.format:
-        case "json":
-            return None
-        case "avro" | "protobuf":
-            return context.schema_ids[node.handle]
-        case "csv":
-            return Csv(node.csv_separator, node.csv_null)
-        case "text":
-            return Text()
-        case _:
-            assert_never(node.format)
-
-
-def _patterns(node: Output) -> Patterns:
-    return Patterns(node.date_format or None, node.timestamp_format or None, node.timestamp_ntz_format or None)
 
 
 def _appended(node: Output, change: pa.Table) -> pa.Table:
@@ -192,10 +172,7 @@ OUTPUT = Operator(
     needs_append_only=False,
     traces_in_recursion=None,
     text=lambda node: (
-        f"{node.handle} {node.mode}"
-        + (f" by {words.columns(node.key)}" if node.key else "")
-        + ("" if node.format == "json" else f" as {node.format}")
-        + ("" if node.key_format is None else f", its key as {node.key_format}")
+        f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown
     ),
     user_name=lambda node: f"output {node.handle}",
 )

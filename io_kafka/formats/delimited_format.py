@@ -8,27 +8,30 @@ import pyarrow as pa
 
 from io_kafka.formats.delimited import parse_csv, parse_text
 from io_kafka.formats.delimited_write import csv_values, text_values
-from io_kafka.formats.descriptor import Format, FromOptions, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromOptions, Option, Reading, Writing
 from io_kafka.formats.encodings import Csv, Part, Text
 from io_kafka.formats.json_format import keys_beside, no_properties, written_keys
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullValue"
+_CSV_OPTIONS = (
+    Option(name=SEPARATOR, recorded="csv_separator", usual=Csv().sep),
+    Option(name=NULL_VALUE, recorded="csv_null", usual=Csv().null_value),
+)
 
 
 def _csv_values(encoding: Csv, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
     return parse_csv(values, schema, encoding, source.patterns)
 
 
-def _csv_identity(encoding: Csv) -> dict[str, str]:
+def csv_identity(encoding: Csv) -> dict[str, str]:
     given = {SEPARATOR: encoding.sep, NULL_VALUE: encoding.null_value}
-    usual = {SEPARATOR: Csv().sep, NULL_VALUE: Csv().null_value}
-    return {name: value for name, value in given.items() if value != usual[name]}
+    return {option.name: given[option.name] for option in _CSV_OPTIONS if given[option.name] != option.usual}
 
 
 def _csv(options: Mapping[str, str]) -> Csv:
-    return Csv(options.get(SEPARATOR, Csv().sep), options.get(NULL_VALUE, Csv().null_value))
+    return Csv(options[SEPARATOR], options[NULL_VALUE])
 
 
 def _csv_written(encoding: Csv, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
@@ -57,13 +60,13 @@ CSV = Format(
             values=_csv_values,
             keys=keys_beside,
             keys_as="json",
-            identity=_csv_identity,
+            identity=csv_identity,
             schemas=None,
         ),
     ),
     writes=Writing(
         encoding=Csv,
-        made=FromOptions(_csv),
+        made=FromOptions(options=_CSV_OPTIONS, encoding=_csv),
         values=_csv_written,
         changes=None,
         keys=written_keys,
@@ -87,7 +90,7 @@ TEXT = Format(
     ),
     writes=Writing(
         encoding=Text,
-        made=FromOptions(_text),
+        made=FromOptions(options=(), encoding=_text),
         values=_text_written,
         changes=None,
         keys=written_keys,

@@ -39,9 +39,20 @@ class Reading(Generic[E]):
 
 
 @dataclass(frozen=True)
-class FromOptions(Generic[E]):
-    """The encoding of an output follows from the properties of its table, by the names that `Reading.identity` gives them."""
+class Option:
+    """A property that outputs in one format have. `recorded`: its name in the JSON form of circuits, which may never change. `usual`: its
+    default."""
 
+    name: str
+    recorded: str
+    usual: str
+
+
+@dataclass(frozen=True)
+class FromOptions(Generic[E]):
+    """The encoding of an output follows from its options, which are all given by their names."""
+
+    options: tuple[Option, ...]
     encoding: Callable[[Mapping[str, str]], E]
 
 

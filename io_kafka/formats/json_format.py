@@ -111,7 +111,7 @@ JSON = Format(
     ),
     writes=Writing(
         encoding=NoneType,
-        made=FromOptions(_without_options),
+        made=FromOptions(options=(), encoding=_without_options),
         values=_written,
         changes=_changes,
         keys=written_keys,

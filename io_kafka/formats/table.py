@@ -5,14 +5,14 @@ An encoding without a descriptor, or a name without one, is an error when this m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
 from base.options import OutputFormatName
 from io_kafka.formats.avro.format import AVRO
 from io_kafka.formats.delimited_format import CSV, TEXT
-from io_kafka.formats.descriptor import Format, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromOptions, Option, Reading, Writing
 from io_kafka.formats.encodings import Encoding, OutputEncoding
 from io_kafka.formats.json_format import JSON
 from io_kafka.formats.protobuf.format import PROTOBUF
@@ -52,3 +52,10 @@ def reading_of(encoding: Encoding) -> Reading[Any]:
 
 def writing_of(encoding: OutputEncoding) -> Writing[Any]:
     return _WRITTEN[type(encoding)]
+
+
+def options_of_outputs() -> Iterator[Option]:
+    """Of all formats."""
+    for each in FORMATS.values():
+        if isinstance(each.writes.made, FromOptions):
+            yield from each.writes.made.options

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Constant, LastByKey, Source
+from io_kafka.formats.written import Written
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type
@@ -93,13 +94,7 @@ def _output(view: ResolvedView, boundary: int) -> Output:
         output.mode,
         columns,
         tuple(columns.index(column) for column in output.key),
-        written.name,
-        written.key_format,
-        written.csv.sep,
-        written.csv.null_value,
-        written.patterns.date or "",
-        written.patterns.timestamp or "",
-        written.patterns.timestamp_ntz or "",
+        Written(written.name, written.key_format, written.options, written.patterns),
     )
 
 

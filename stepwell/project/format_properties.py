@@ -21,6 +21,7 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.read import plain_columns
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
+from io_kafka.formats.delimited_format import csv_identity
 from io_kafka.formats.delimited_write import is_written_as_csv
 from io_kafka.formats.descriptor import FromRegistry
 from io_kafka.formats.encodings import (
@@ -79,11 +80,11 @@ class TableOfSource:
 @dataclass(frozen=True)
 class FormatProperties:
     """`own`: the properties, by lower-case name, that mean something for the format. `source`: the encoding that they say. `output`: checks the
-    columns and properties of an output. Both raise ProjectError."""
+    columns of an output, and gives the options of its format that differ from their defaults. Both raise ProjectError."""
 
     own: tuple[str, ...]
     source: Callable[[Properties, TableOfSource], Encoding]
-    output: Callable[[Properties, StructType, Mode, tuple[str, ...]], None]
+    output: Callable[[Properties, StructType, Mode, tuple[str, ...]], Mapping[str, str]]
 
 
 def registry_of(of: Properties) -> RegistryAddress:
@@ -109,8 +110,9 @@ def _json(of: Properties, table: TableOfSource) -> JsonWithRegistry | None:
     return JsonWithRegistry(registry_of(of))
 
 
-def _check_json(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> None:
+def _check_json(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> Mapping[str, str]:
     """Its columns are refused by their types, whatever the format."""
+    return {}
 
 
 def _avro(of: Properties, table: TableOfSource) -> Avro | PlainAvro:
@@ -226,9 +228,10 @@ def _text(of: Properties, table: TableOfSource) -> Text:
     return Text()
 
 
-def _check_text(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> None:
+def _check_text(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> Mapping[str, str]:
     advice = "Put the columns together in the view, for example with concat_ws or to_json(struct(...))."
     _check_one_column(of, schema, key, "the key", advice)
+    return {}
 
 
 def _check_one_column(of: Properties, schema: StructType, key: tuple[str, ...], beside: str, what_to_do: str) -> None:
@@ -238,7 +241,9 @@ def _check_one_column(of: Properties, schema: StructType, key: tuple[str, ...], 
         raise of.error(f"format text is for one STRING or BINARY column, beside those of {beside}", what_to_do)
 
 
-def _check_schema(name: OutputFormatName, of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> None:
+def _check_schema(
+    name: OutputFormatName, of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]
+) -> Mapping[str, str]:
     made = FORMATS[name].writes.made
     assert isinstance(made, FromRegistry), f"{name} has no schemas"
     try:
@@ -247,20 +252,22 @@ def _check_schema(name: OutputFormatName, of: Properties, schema: StructType, mo
         raise of.error(fault.message, fault.what_to_do) from None
     except UnsupportedType:
         pass  # the column is refused by its type, whatever the format
+    return {}
 
 
-def _check_csv(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> None:
-    csv_options(of)
+def _check_csv(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> Mapping[str, str]:
+    options = csv_identity(csv_options(of))
     try:
         columns = arrow_schema(schema)
     except UnsupportedType:
-        return  # as above
+        return options  # as above
     for column, declared in zip(columns, schema.fields, strict=True):
         if not is_written_as_csv(column.type):
             raise of.error(
                 f"column {column.name} has the type {declared.dataType.simpleString()}, which CSV does not have",
                 "Write it as text in the view, for example with to_json, base64 or CAST, or use another format.",
             )
+    return options
 
 
 _OF_TIMES = tuple(name.lower() for name in PATTERNS.values())

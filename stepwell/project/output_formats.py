@@ -5,7 +5,7 @@ Guarantees as in message_formats.py, which has the formats of sources.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import get_args
 
 from pyspark.sql.types import StructType
@@ -13,7 +13,6 @@ from pyspark.sql.types import StructType
 from base.options import Mode, OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns, writer
 from io_kafka.formats.descriptor import FromRegistry
-from io_kafka.formats.encodings import Csv
 from io_kafka.formats.table import FORMATS
 from io_kafka.registry.address import RegistryAddress
 from stepwell.project.format_properties import (
@@ -23,7 +22,6 @@ from stepwell.project.format_properties import (
     REGISTRY,
     SEPARATOR,
     Properties,
-    csv_options,
     registry_of,
 )
 from stepwell.project.message_formats import KEY_FORMAT, chosen_format, chosen_key_format, patterns_of
@@ -40,17 +38,18 @@ class FormatOfOutput:
     name: OutputFormatName = "json"
     registry: RegistryAddress | None = None
     key_format: OutputKeyFormat | None = None
-    csv: Csv = field(default_factory=Csv)
+    options: tuple[tuple[str, str], ...] = ()
     patterns: Patterns = NO_PATTERNS
 
 
 def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> FormatOfOutput:
     """Raises ProjectError, also for a column that the format cannot have."""
     name = chosen_format(of, mode, may_have_ids=False)
-    PROPERTIES[name].output(of, schema, mode, key)
+    options = PROPERTIES[name].output(of, schema, mode, key)
     made = FORMATS[name].writes.made
     registry = registry_of(of) if isinstance(made, FromRegistry) else None
-    csv = csv_options(of) if name == "csv" else Csv()
     usual = FORMATS[name].writes.keys_as
     key_format = chosen_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema, key)
-    return FormatOfOutput(name, registry, None if key_format == usual else key_format, csv, patterns_of(of, writer))
+    return FormatOfOutput(
+        name, registry, None if key_format == usual else key_format, tuple(options.items()), patterns_of(of, writer)
+    )

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
-from engine.model.circuit import Node
+import pyarrow as pa
+import pytest
+
+from base.options import OutputFormatName, OutputKeyFormat
+from base.text.patterns import NO_PATTERNS, Patterns
+from engine.model.circuit import Circuit, Node, Output
 from engine.model.node import NodeBase
+from io_kafka.formats.table import options_of_outputs
+from io_kafka.formats.written import Written
 from tests.engine.every_kind import every_kind
 
 PINNED = Path(__file__).parent / "every_kind.jsonl"
@@ -26,3 +35,53 @@ def test_every_kind_of_node_is_in_the_circuit_that_is_pinned() -> None:
 def test_every_node_class_is_in_the_union() -> None:
     """mypy checks a `match` over nodes against `Node`, so it would not notice a class that is not in the union."""
     assert set(NodeBase.__subclasses__()) == set(get_args(Node))
+
+
+def written(
+    format_: OutputFormatName, key: OutputKeyFormat | None = None, patterns: Patterns = NO_PATTERNS, **options: str
+) -> Written:
+    return Written(format_, key, tuple((f"csv.{name}", value) for name, value in options.items()), patterns)
+
+
+@pytest.mark.parametrize(
+    ("output", "added"),
+    [
+        (
+            written("csv", "string", Patterns("yyyy", "yyyy-MM", "yyyy-MM-dd"), sep=";", nullValue="N"),
+            {
+                "format": "csv", "key_format": "string", "csv_separator": ";", "csv_null": "N", "date_format": "yyyy",
+                "timestamp_format": "yyyy-MM", "timestamp_ntz_format": "yyyy-MM-dd",
+            },
+        ),
+        (written("csv"), {"format": "csv"}),
+        (written("csv", nullValue="NA"), {"format": "csv", "csv_null": "NA"}),
+        (written("avro"), {"format": "avro"}),
+        (written("avro", "json"), {"format": "avro", "key_format": "json"}),
+        (written("protobuf", "long"), {"format": "protobuf", "key_format": "long"}),
+        (written("text", "int"), {"format": "text", "key_format": "int"}),
+        (written("json", None, Patterns("dd", None, "ss")), {"date_format": "dd", "timestamp_ntz_format": "ss"}),
+        (written("json"), {}),
+    ],
+)  # fmt: skip
+def test_how_an_output_is_written_stands_beside_its_fields(output: Written, added: dict[str, str]) -> None:
+    """As the JSON form was when each of these was a field of the node."""
+    types = (pa.string(), pa.int32())
+    node = Output((0,), (), "v", "append", ("a", "b"), (0,), pickle.loads(pickle.dumps(output)))
+    (found,) = json.loads(Circuit((node,)).to_json())
+    own = {
+        "handle": "v",
+        "inputs": [0],
+        "key": [0],
+        "kind": "Output",
+        "mode": "append",
+        "names": ["a", "b"],
+        "types": [],
+    }
+    assert found == own | added
+    node.check([types])
+
+
+def test_no_option_of_a_format_hides_a_field_or_another_option() -> None:
+    own = {field.name for field in fields(Output)} | {"kind", "format", "key_format"}
+    recorded = [option.recorded for option in options_of_outputs()]
+    assert len({*recorded}) == len(recorded) and not own & {*recorded}

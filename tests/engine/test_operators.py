@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.text.patterns import NO_PATTERNS
 from engine.errors import DataError
 from engine.model.circuit import Node, Output, View
 from engine.model.joins import Join, SemiJoin
@@ -29,6 +30,7 @@ from engine.operators.semi_join import step_semi_join
 from engine.operators.view import step_view
 from engine.rows import zset
 from engine.state.store import DictStore
+from io_kafka.formats.written import Written
 from tests.engine.contexts import context_of
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
 
@@ -315,7 +317,8 @@ def test_an_append_topic_refuses_a_retraction() -> None:
 
 
 def test_a_row_that_the_format_of_an_output_cannot_say_is_refused() -> None:
-    node = Output((0,), (), "events", "append", ("id", "word"), (1,), "csv", "string", ";")
+    written = Written("csv", "string", (("csv.sep", ";"),), NO_PATTERNS)
+    node = Output((0,), (), "events", "append", ("id", "word"), (1,), written)
     context = context_of(node, DictStore(), 3, partitions={"events": 1})
     (message,) = step_output(node, [to_table([(1, "a;b")], TYPES)], context).to_pylist()
     assert (message["key"], message["value"]) == (b"a;b", b'1;"a;b"')

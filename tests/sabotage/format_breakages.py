@@ -243,7 +243,13 @@ FORMATS = (
         "a-topic-with-keys-of-two-formats",
         "A project that changes the format of an output's keys goes on with the state and the topic of before.",
         "2 determinism",
-        (Edit("stepwell/lowering/driver.py", "        written.key_format,\n", "        None,\n"),),
+        (
+            Edit(
+                "stepwell/lowering/driver.py",
+                "Written(written.name, written.key_format,",
+                "Written(written.name, None,",
+            ),
+        ),
         ("tests/stepwell/test_message_formats.py::test_another_format_is_another_circuit",),
     ),
     Breakage(
@@ -252,12 +258,12 @@ FORMATS = (
         "2 determinism",
         (
             Edit(
-                "engine/model/circuit.py",
-                'format: OutputFormatName = field(default="json", metadata=LATER)',
-                'format: OutputFormatName = field(default="json", compare=False)',
+                "io_kafka/formats/written.py",
+                '"format": "" if self.format == PLAIN.format else self.format,',
+                '"format": "",',
             ),
         ),
-        ("tests/stepwell/test_message_formats.py::test_another_format_is_another_circuit",),
+        ("tests/engine/test_circuit.py::test_how_an_output_is_written_stands_beside_its_fields",),
     ),
     Breakage(
         "a-pattern-that-makes-keys-alike",

@@ -154,7 +154,7 @@ def test_outputs_in_other_formats() -> None:
     assert published(keyed).written == FormatOfOutput(key_format="string")
     assert published({"format": "avro"} | keyed | {"key.format": "avro"}).written == FormatOfOutput("avro", address)
     tabs = {"format": "csv", "csv.sep": "\\t", "csv.nullValue": "NA"}
-    assert published(tabs).written == FormatOfOutput("csv", csv=Csv("\t", "NA"))
+    assert published(tabs).written == FormatOfOutput("csv", options=(("csv.sep", "\t"), ("csv.nullValue", "NA")))
     text = {"format": "text", "mode": "upsert", "key": "n", "key.format": "int"}
     assert published(text).written == FormatOfOutput("text", key_format="int")
 

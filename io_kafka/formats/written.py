@@ -1,0 +1,60 @@
+"""How the messages of an output are written, as its table says it: one value, into which only formats look.
+
+A circuit holds it, and its JSON form has the value's parts beside the other fields of the node. Each part is left out where it has its default,
+so that circuits keep their fingerprint when a part comes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from base.options import OutputFormatName, OutputKeyFormat
+from base.text.patterns import NO_PATTERNS, Patterns
+from io_kafka.formats.descriptor import FromOptions
+from io_kafka.formats.encodings import OutputEncoding, SchemaIds
+from io_kafka.formats.table import FORMATS
+
+
+@dataclass(frozen=True)
+class Written:
+    """`key_format`: that of keys, if it is not as it belongs to the format. `options`: the properties of the format that differ from their
+    defaults, by names. `patterns`: of dates and timestamps; without one, texts are those of `to_json`."""
+
+    format: OutputFormatName
+    key_format: OutputKeyFormat | None
+    options: tuple[tuple[str, str], ...]
+    patterns: Patterns
+
+    def recorded(self) -> dict[str, str]:
+        """The parts that differ from their defaults, as the JSON form of circuits names them."""
+        made, given = FORMATS[self.format].writes.made, dict(self.options)
+        options = made.options if isinstance(made, FromOptions) else ()
+        parts = {
+            "format": "" if self.format == PLAIN.format else self.format,
+            "key_format": self.key_format,
+            "date_format": self.patterns.date,
+            "timestamp_format": self.patterns.timestamp,
+            "timestamp_ntz_format": self.patterns.timestamp_ntz,
+        }
+        own = {each.recorded: given.get(each.name, each.usual) for each in options}
+        differ = {each.recorded: own[each.recorded] for each in options if own[each.recorded] != each.usual}
+        return {name: part for name, part in parts.items() if part} | differ
+
+    def encoding(self, ids: Callable[[], SchemaIds]) -> OutputEncoding:
+        """`ids`: what the registry has given for the schemas of the output, which is called if there are some."""
+        made = FORMATS[self.format].writes.made
+        if not isinstance(made, FromOptions):
+            return ids()
+        given = dict(self.options)
+        encoding: OutputEncoding = made.encoding({each.name: given.get(each.name, each.usual) for each in made.options})
+        return encoding
+
+    @property
+    def shown(self) -> str:
+        """What differs from plain JSON, for the text of a plan."""
+        of_key = "" if self.key_format is None else f", its key as {self.key_format}"
+        return ("" if self.format == PLAIN.format else f" as {self.format}") + of_key
+
+
+PLAIN = Written("json", None, (), NO_PATTERNS)
