@@ -29,8 +29,9 @@ def by_name(formats: tuple[Format, ...]) -> Mapping[OutputFormatName, Format]:
 def _check(what: str, described: list[Any], known: tuple[Any, ...]) -> None:
     for each in (*known, *described):
         if described.count(each) != 1 or each not in known:
+            count = described.count(each)
             raise TypeError(
-                f"{what} {each}: {described.count(each)} descriptors in io_kafka/formats/table.py, wanted 1"
+                f"{what} {each}: {count} descriptors in io_kafka/formats/table.py, wanted 1 of each in {known}"
             )
 
 
