@@ -189,7 +189,7 @@ def test_the_order_of_a_subquery_decides_as_in_spark(spark: SparkSession, name: 
     content: Rows = Counter()
     for step, change in enumerate(steps_of(lowered.circuit, DictStore(), histories), 1):
         content = plus(content, change)
-        show_batch(bench, {table: changes[:step] for table, changes in histories.items()})
+        show_batch(bench.spark, {table: changes[:step] for table, changes in histories.items()})
         frame = bench.spark.sql(query) if isinstance(query, str) else query(bench.spark)
         answer = Counter(repr(tuple(_plain(value) for value in row)) for row in frame.collect())
         assert _texts(content) == answer, f"step {step}"
