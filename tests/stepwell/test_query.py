@@ -129,6 +129,11 @@ def test_state_of_another_circuit_is_not_read(
         query(changed.project, changed.circuit, "SELECT * FROM best")
 
 
+def checkpointed(database: Database, version: VersionId) -> None:
+    database.freeze(version)
+    database.fold()
+
+
 def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fold that one worker has done and the other has not."""
     auction.send(ROW, {"item": "cup", "price": 1})
@@ -144,7 +149,7 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     opened = [
         Database.open(path, last, epoch=Term(9, 0).number, identity=Database.owner(path)) for path, _ in databases
     ]
-    opened[0].commit(later)
+    checkpointed(opened[0], later)
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
     with pytest.raises(NoState, match="different checkpoints"):
         queries.read_contents(folder, folder_of_databases, auction.circuit, ["best"])
@@ -157,7 +162,7 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
         return read_views(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(queries, "read_views", watched)
-    folding = threading.Thread(target=lambda: (looked.wait(), opened[1].commit(later)))
+    folding = threading.Thread(target=lambda: (looked.wait(), checkpointed(opened[1], later)))
     folding.start()
     version, (best,) = queries.read_contents(folder, folder_of_databases, auction.circuit, ["best"])
     folding.join()

@@ -33,7 +33,7 @@ def test_json_function_is_sparks(oracle: Oracle, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "what"),
     [
-        ("from_json(s, 'a DATE', map('dateFormat', 'dd/MM/yyyy'))", "the option dateFormat"),
+        ("from_json(s, 'a DATE', map('locale', 'de-DE'))", "the option locale"),
         ("from_json(s, 'a INT, A INT')", "two fields of one name"),
         ("to_json(st, map('pretty', 'true'))", "the option pretty"),
         ("get_json_object(s, '$[*]')", "a wildcard in the path"),
