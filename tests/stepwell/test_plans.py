@@ -259,7 +259,7 @@ PYTHON = [
     ("spark.table('flights').select('nothing')", r"UNRESOLVED_COLUMN.*nothing"),
     ("spark.table('flights').crossJoin(spark.table('airlines'))", r"two columns are called carrier"),
     ("1 / 0", r"ZeroDivisionError"),
-    ("None", r"returns NoneType"),
+    ("None", r"the function returns nothing"),
 ]
 
 
