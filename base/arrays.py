@@ -3,6 +3,7 @@ says otherwise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,15 @@ def filled(column: pa.Array, value: Any) -> pa.Array:
     """The column with `value` in place of its nulls. (`fill_null` makes a scalar and a copy even if there are none, which takes a hundred
     times as long as to ask.)"""
     return column.fill_null(value) if column.null_count else column
+
+
+def leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """The types within a type that are not nested; the type itself if it is not nested."""
+    if not pa.types.is_nested(kind):
+        yield kind
+        return
+    for number in range(kind.num_fields):
+        yield from leaf_types(kind.field(number).type)
 
 
 def as_lists(maps: pa.Array) -> pa.Array:

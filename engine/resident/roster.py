@@ -72,7 +72,7 @@ class Roster:
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self.members: dict[int, Member] = {}
-        self._beside: dict[type[Beside[Any]], set[int]] = {}  # who was asked, by class of order
+        self._beside: dict[type[Beside[Any]], set[int]] = {}  # the workers that were asked, by class of order
 
     def add(self, number: int, connection: Connection, registered: Register) -> None:
         assert number not in self.members, f"worker {number} has a task already"

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from base.arrays import Bools
 from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import Patterns
 from io_kafka.formats.encodings import KeyFormat, Part
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
+
+Ops: TypeAlias = npt.NDArray[np.str_]
+"""Of each change: c if there is no image before it, d if there is none after it, else u."""
 
 E = TypeVar("E")
 """The class of an encoding; NoneType for plain JSON."""
@@ -72,13 +76,13 @@ class Writing(Generic[E]):
     """How the rows of outputs become messages.
 
     `values`: the columns as values; not written are the rows that the last argument says, if it is there. `changes`: the images before and after
-    of each change, and where each is absent; None if the format has no changelog. `keys`: the key columns in the format `keys_as`, which keys
+    of each change, and its op; None if the format has no changelog. `keys`: the key columns in the format `keys_as`, which keys
     have if nothing else is said."""
 
     encoding: type[E]
     made: FromOptions[E] | FromRegistry[E]
     values: Callable[[E, OutputFormat, list[pa.Array], pa.Array | None], pa.Array]
-    changes: Callable[[E, OutputFormat, Sequence[pa.StructArray], Sequence[Bools]], pa.Array] | None
+    changes: Callable[[E, OutputFormat, Sequence[pa.StructArray], Ops], pa.Array] | None
     keys: Callable[[E, OutputFormat, list[pa.Array]], pa.Array]
     keys_as: OutputKeyFormat
 

@@ -95,7 +95,7 @@ def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArr
     assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
     changes = writing_of(output.encoding).changes
     assert changes is not None, f"{output.handle}: the project was checked"
-    value = changes(output.encoding, output, images, absent)
+    value = changes(output.encoding, output, images, np.select(absent, ["c", "d"], "u"))
     keys = [_key(output, image.flatten()) for image in images]
     return _messages(output, pc.if_else(pa.array(absent[1]), *keys), value)
 

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import NoneType
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools
 from base.text.patterns import Patterns
 from io_kafka.formats.connect.read import parse_wrapped
 from io_kafka.formats.connect.registered import explained, parse_registered
 from io_kafka.formats.debezium import EnvelopeReader
-from io_kafka.formats.descriptor import Format, FromOptions, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromOptions, Ops, Reading, Writing
 from io_kafka.formats.encodings import JsonWithRegistry, Part
 from io_kafka.formats.keys import json_keys
 from io_kafka.formats.parse import Parsed, parse
@@ -78,12 +76,9 @@ def _written(encoding: None, output: OutputFormat, columns: list[pa.Array], dele
     return record(output.schema.names, columns, patterns=output.patterns)
 
 
-def _changes(
-    encoding: None, output: OutputFormat, images: Sequence[pa.StructArray], absent: Sequence[Bools]
-) -> pa.Array:
-    op = pa.array(np.select(absent, ['"c"', '"d"'], '"u"'), pa.string())
+def _changes(encoding: None, output: OutputFormat, images: Sequence[pa.StructArray], ops: Ops) -> pa.Array:
     before, after = (fragment(image, patterns=output.patterns) for image in images)
-    parts = ['{"before":', before, ',"after":', after, ',"op":', op, "}", ""]
+    parts = ['{"before":', before, ',"after":', after, ',"op":"', pa.array(ops, pa.string()), '"}', ""]
     return pc.binary_join_element_wise(*parts)
 
 

@@ -13,13 +13,6 @@ import pyarrow.compute as pc
 from base.arrays import Bools, as_lists, filled
 
 
-def has_map(kind: pa.DataType) -> bool:
-    """Whether the type is a map, or has one within."""
-    if pa.types.is_map(kind):
-        return True
-    return pa.types.is_nested(kind) and any(has_map(kind.field(i).type) for i in range(kind.num_fields))
-
-
 def with_repeated_keys(maps: pa.Array) -> Bools:
     """The rows of a column of maps in which two entries have one key."""
     entries = as_lists(maps)

@@ -52,15 +52,14 @@ def parse(
 ) -> Parsed:
     """`values`: binary, a null is an empty message. `reader` is the exact reader for messages of other shapes too: it
     must agree with the schema and the patterns wherever no column declared NOT NULL is missing."""
-    reader = reader or row_reader(schema, patterns)
     read = read_usual(values, schema, patterns)
     if read is None:
-        return parse_slowly(values, schema, reader)
+        return parse_slowly(values, schema, reader or row_reader(schema, patterns))
     batch, declined = read
     if not declined.any():
         return Parsed(batch, np.arange(len(values)), [])
     late = np.flatnonzero(declined)
-    others = parse_slowly(_taken(values, late), schema, reader)
+    others = parse_slowly(_taken(values, late), schema, reader or row_reader(schema, patterns))
     faults = [(int(late[position]), reason) for position, reason in others.faults]
     batches = [batch.filter(pa.array(~declined)), others.rows]
     return _in_order(batches, [np.flatnonzero(~declined), late[others.at]], faults)

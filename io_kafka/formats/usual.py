@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools
+from base.arrays import Bools, leaf_types
 from base.text.columns import bytes_of, nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import NO_PATTERNS, Patterns
@@ -64,7 +64,7 @@ def read_usual(
     """`values`: messages, binary; a null is declined. Returns (rows, which messages were declined: these have no meaning). None if the schema
     has no columns, or the extension is not used. What has a pattern is read as text, and converted."""
     if patterns != NO_PATTERNS:
-        read = read_usual(values, pa.schema([_as_text(field, patterns) for field in schema]))
+        read = read_usual(values, _as_texts(schema, patterns))
         return None if read is None else _in_patterns(*read, schema, patterns)
     if not len(schema) or why_not() is not None:
         return None
@@ -76,21 +76,20 @@ def read_usual(
     return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.array(memoryview(declined), dtype=np.bool_)
 
 
+@lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
+def _as_texts(schema: pa.Schema, patterns: Patterns) -> pa.Schema:
+    return pa.schema([_as_text(field, patterns) for field in schema])
+
+
 def _as_text(field: pa.Field, patterns: Patterns) -> pa.Field:
     """The column as it is read: its texts where it has a pattern. A list or a map with a pattern within it has the type of nothing, so that its
     messages are left to the exact reader."""
     kind = field.type
     if pa.types.is_struct(kind):
         return field.with_type(pa.struct([_as_text(member, patterns) for member in kind]))
-    if pa.types.is_nested(kind) and _has_pattern(kind, patterns):
-        return field.with_type(pa.null())
-    return field.with_type(pa.string()) if pattern_of(kind, patterns) is not None else field
-
-
-def _has_pattern(kind: pa.DataType, patterns: Patterns) -> bool:
-    if pa.types.is_nested(kind):
-        return any(_has_pattern(kind.field(i).type, patterns) for i in range(kind.num_fields))
-    return pattern_of(kind, patterns) is not None
+    if all(pattern_of(leaf, patterns) is None for leaf in leaf_types(kind)):
+        return field
+    return field.with_type(pa.null() if pa.types.is_nested(kind) else pa.string())
 
 
 def _in_patterns(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools
 from base.text.patterns import Patterns
 from io_kafka.formats.avro import declare, write
 from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
-from io_kafka.formats.descriptor import Format, FromRegistry, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromRegistry, Ops, Reading, Writing
 from io_kafka.formats.encodings import Avro, AvroIds, Part, PlainAvro
 from io_kafka.formats.identity import digest_of_schema
 from io_kafka.formats.json_format import keys_beside
@@ -43,11 +41,9 @@ def _written(encoding: AvroIds, output: OutputFormat, columns: list[pa.Array], d
     return write.value_messages(columns, encoding)
 
 
-def _changes(
-    encoding: AvroIds, output: OutputFormat, images: Sequence[pa.StructArray], absent: Sequence[Bools]
-) -> pa.Array:
+def _changes(encoding: AvroIds, output: OutputFormat, images: Sequence[pa.StructArray], ops: Ops) -> pa.Array:
     before, after = images
-    return write.change_messages(before, after, np.select(absent, ["c", "d"], "u").tolist(), encoding)
+    return write.change_messages(before, after, ops.tolist(), encoding)
 
 
 def _written_keys(encoding: AvroIds, output: OutputFormat, key: list[pa.Array]) -> pa.Array:

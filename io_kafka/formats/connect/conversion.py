@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, as_lists, filled
 from base.text.columns import nulls_of
+from base.text.type_names import sql_type
 from io_kafka.formats import javatext, vector
 from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_of, decimals_to, each, from_numbers
-from io_kafka.formats.connect.declared import declared
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
 from io_kafka.formats.connect.types import DECIMAL, VARIABLE_DECIMAL, Array, Map, Plain, Struct, Type, Unknown, shown
 from io_kafka.formats.connect.unscaled import number_of
@@ -77,7 +77,7 @@ def conversion(type_: Type, kind: pa.DataType, column: str, numeric: bool) -> Co
 
 def fault(column: str, value: str, type_: Type, kind: pa.DataType, why: str = "") -> str:
     text = value if len(value) <= VALUE_CHARS_SHOWN else value[:VALUE_CHARS_SHOWN] + "..."
-    return f"column {column}: {text} of the schema's type {shown(type_)} cannot be cast to {declared(kind)}{why}"
+    return f"column {column}: {text} of the schema's type {shown(type_)} cannot be cast to {sql_type(kind)}{why}"
 
 
 def checked(
@@ -112,7 +112,7 @@ def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
         try:
             return read(node)
         except Malformed as refusal:
-            raise Malformed(f"{refusal}; the schema's type is {shown(type_)}, the column's {declared(kind)}") from None
+            raise Malformed(f"{refusal}; the schema's type is {shown(type_)}, the column's {sql_type(kind)}") from None
 
     return explained
 

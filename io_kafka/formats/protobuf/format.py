@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools
 from base.text.patterns import Patterns
-from io_kafka.formats.descriptor import Format, FromRegistry, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromRegistry, Ops, Reading, Writing
 from io_kafka.formats.encodings import DescribedProtobuf, Part, Protobuf, ProtobufIds
 from io_kafka.formats.identity import digest_of
 from io_kafka.formats.json_format import keys_beside
@@ -51,11 +49,9 @@ def _written(
     return write.value_messages(columns, output.schema.names, encoding)
 
 
-def _changes(
-    encoding: ProtobufIds, output: OutputFormat, images: Sequence[pa.StructArray], absent: Sequence[Bools]
-) -> pa.Array:
+def _changes(encoding: ProtobufIds, output: OutputFormat, images: Sequence[pa.StructArray], ops: Ops) -> pa.Array:
     before, after = images
-    return write.change_messages(before, after, np.select(absent, ["c", "d"], "u").tolist(), encoding)
+    return write.change_messages(before, after, ops.tolist(), encoding)
 
 
 def _written_keys(encoding: ProtobufIds, output: OutputFormat, key: list[pa.Array]) -> pa.Array:

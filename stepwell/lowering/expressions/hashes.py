@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.arrays import leaf_types
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -19,12 +20,6 @@ from stepwell.lowering.expressions.fragment import (
 STRING, INT, BIGINT = pa.string(), pa.int32(), pa.int64()
 
 
-def _has_void(type_: pa.DataType) -> bool:
-    if pa.types.is_nested(type_):
-        return any(_has_void(type_.field(i).type) for i in range(type_.num_fields))
-    return bool(pa.types.is_null(type_))
-
-
 def _chained(function: str, type_: pa.DataType) -> Rule:
     """The rule of a hash of any number of values of any types."""
 
@@ -32,7 +27,7 @@ def _chained(function: str, type_: pa.DataType) -> Rule:
         seed = int(node["seed"])
         # A null leaves the hash as it is.
         typed = [argument for argument in arguments if not pa.types.is_null(argument.type)]
-        if any(_has_void(argument.type) for argument in typed):
+        if any(pa.types.is_null(leaf) for argument in typed for leaf in leaf_types(argument.type)):
             raise unsupported(node, "a NULL without a type inside a value", "cast it")
         return generic(function, type_, *typed, constants=seed) if typed else Fragment(cast(str(seed), type_), type_)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from base.arrays import leaf_types
 from base.text import patterns
 from base.text.pattern_columns import kind_of
 from engine.expressions.functions.json_texts import path_steps
@@ -40,7 +41,7 @@ def _patterns(
     found: list[str | None] = []
     for name, kind in _PATTERNS.items():
         pattern = options.get(name)
-        if pattern is not None and not _has_kind(type_, kind):
+        if pattern is not None and all(kind_of(leaf) != kind for leaf in leaf_types(type_)):
             pattern = None
         if pattern is not None:
             try:
@@ -49,12 +50,6 @@ def _patterns(
                 raise unsupported(node, f"{name} = {pattern}: {bad}", _OPTION) from None
         found.append(pattern)
     return found
-
-
-def _has_kind(type_: pa.DataType, kind: patterns.Kind) -> bool:
-    if pa.types.is_nested(type_):
-        return any(_has_kind(type_.field(i).type, kind) for i in range(type_.num_fields))
-    return kind_of(type_) == kind
 
 
 def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
