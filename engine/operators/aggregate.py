@@ -295,8 +295,14 @@ def _keeps(node: Aggregate, append_only: bool) -> str:
     return ", and ".join(["one accumulator per group", *kept])
 
 
+def _relies_on_growth(node: Aggregate) -> bool:
+    """A minimum that is an accumulator cannot go back."""
+    return any(isinstance(FUNCTIONS[call.function], ExtremeFunction) for call in node.calls)
+
+
 AGGREGATE = Operator(
     node=Aggregate,
+    revision=1,
     step=step_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
     retraction=lambda node: REPLACES,
@@ -306,6 +312,7 @@ AGGREGATE = Operator(
     outputs_without_input=lambda node: not node.group,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=_relies_on_growth,
     traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,

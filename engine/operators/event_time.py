@@ -138,6 +138,7 @@ def _text_of_watermark(node: Watermark) -> str:
 
 LATEST_TIME = Operator(
     node=LatestTime,
+    revision=1,
     step=step_latest_time,
     arrange=lambda node, inputs: Arrangement((None,), None),
     retraction=lambda node: None,
@@ -147,6 +148,7 @@ LATEST_TIME = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=True,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=lambda node: f"of c{node.time}",
     user_name=lambda node: None,
@@ -154,6 +156,7 @@ LATEST_TIME = Operator(
 
 WATERMARK = Operator(
     node=Watermark,
+    revision=1,
     step=step_watermark,
     arrange=lambda node, inputs: on_one_worker(inputs),
     retraction=lambda node: None,
@@ -163,6 +166,7 @@ WATERMARK = Operator(
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=_text_of_watermark,
     user_name=lambda node: None,

@@ -102,6 +102,7 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
 
 JOIN = Operator(
     node=Join,
+    revision=1,
     step=step_join,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     retraction=lambda node: None,
@@ -111,6 +112,7 @@ JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=2,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
     user_name=lambda node: None,

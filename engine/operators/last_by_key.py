@@ -170,6 +170,7 @@ def _check_partitions(
 
 LAST_BY_KEY = Operator(
     node=LastByKey,
+    revision=1,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     retraction=lambda node: f"source {node.handle} has a key, and a new message of a key replaces its row",
@@ -179,6 +180,7 @@ LAST_BY_KEY = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: f"source {node.handle}",

@@ -270,6 +270,7 @@ def _text(node: OuterJoin) -> str:
 
 OUTER_JOIN = Operator(
     node=OuterJoin,
+    revision=1,
     step=step_outer_join,
     arrange=_arrange,
     retraction=lambda node: (
@@ -283,6 +284,7 @@ OUTER_JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.single or node.residual is not None,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=2,
     text=_text,
     user_name=lambda node: None,

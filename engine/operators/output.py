@@ -161,6 +161,7 @@ def _together(node: Output) -> Key:
 
 OUTPUT = Operator(
     node=Output,
+    revision=1,
     step=step_output,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -170,6 +171,7 @@ OUTPUT = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: node.mode == "append",
     traces_in_recursion=None,
     text=lambda node: (
         f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown

@@ -53,6 +53,7 @@ def _arrange(node: PythonMap, inputs: Sequence[Key | None]) -> Arrangement:
 
 PYTHON_MAP = Operator(
     node=PythonMap,
+    revision=1,
     step=step_python_map,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -62,6 +63,7 @@ PYTHON_MAP = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: ", ".join(f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls),
     user_name=lambda node: None,

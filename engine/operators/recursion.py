@@ -218,6 +218,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
 
     return Operator(
         node=Recursion,
+        revision=1,
         step=step,
         arrange=lambda node, inputs: on_one_worker(inputs),
         retraction=retraction,
@@ -229,6 +230,9 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
         outputs_without_input=lambda node: False,
         counts_errors=lambda node: True,
         needs_append_only=False,
+        relies_on_growth=lambda node: any(
+            parts[type(part)].relies_on_growth(part) for part in node.body[len(node.inputs) :]
+        ),
         traces_in_recursion=None,
         text=lambda node: (
             f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"

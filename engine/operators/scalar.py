@@ -210,6 +210,7 @@ def _text_of_map(node: ScalarMap) -> str:
 
 SCALAR_VALUE = Operator(
     node=ScalarValue,
+    revision=1,
     step=step_scalar_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
     retraction=lambda node: None,
@@ -219,6 +220,7 @@ SCALAR_VALUE = Operator(
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: "the one row, or nulls",
     user_name=lambda node: None,
@@ -226,6 +228,7 @@ SCALAR_VALUE = Operator(
 
 SCALAR_MAP = Operator(
     node=ScalarMap,
+    revision=1,
     step=step_scalar_map,
     arrange=_arrange_map,
     retraction=lambda node: "a row is computed again when the value of a subquery changes",
@@ -235,6 +238,7 @@ SCALAR_MAP = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=1,
     text=_text_of_map,
     user_name=lambda node: None,

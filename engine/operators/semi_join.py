@@ -245,6 +245,7 @@ def _text(node: SemiJoin) -> str:
 
 SEMI_JOIN = Operator(
     node=SemiJoin,
+    revision=1,
     step=step_semi_join,
     arrange=_arrange,
     retraction=_retraction,
@@ -256,6 +257,7 @@ SEMI_JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=3,
     text=_text,
     user_name=lambda node: None,

@@ -177,6 +177,7 @@ def _text(node: TopK) -> str:
 
 TOP_K = Operator(
     node=TopK,
+    revision=1,
     step=step_top_k,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
     retraction=_retraction,
@@ -188,6 +189,7 @@ TOP_K = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,
