@@ -88,6 +88,12 @@ class Workbench:
         self._show(name, schema)
         return self
 
+    def again(self, view: ResolvedView) -> Workbench:
+        """A view that another project with the same tables has planned."""
+        self.views.append(view)
+        self._show(view.name, view.schema)
+        return self
+
     def project(self) -> ResolvedProject:
         return ResolvedProject(cast(Any, None), tuple(self.sources), tuple(self.views), self.spark)
 
