@@ -31,7 +31,7 @@ LEFT_OUT_MAX = 22
 
 @dataclass(frozen=True)
 class Kept:
-    """`nodes`, `with_state`: how many of the former project's nodes are kept, and how many it has."""
+    """`nodes`, `with_state`: how many of the previous project's nodes are kept, and how many it has."""
 
     edit: str
     nodes: tuple[int, int]
@@ -56,12 +56,12 @@ def kept_of(suite: Suite, spark: SparkSession) -> Iterator[Kept]:
         yield _compared(f"{suite.name}: a column at the front of {table}", every, _named(project))
 
 
-def _compared(edit: str, former: Named, now: Named, of: Named | None = None) -> Kept:
-    """`of`: the project that has what could be kept, if that is not the former one."""
-    found = transition(former, now)
+def _compared(edit: str, previous: Named, now: Named, of: Named | None = None) -> Kept:
+    """`of`: the project that has what could be kept, if that is not the previous one."""
+    found = transition(previous, now)
     kept = set(found.kept.values())
-    with_state = set(nodes_with_state(former.circuit))
-    whole = former if of is None else of
+    with_state = set(nodes_with_state(previous.circuit))
+    whole = previous if of is None else of
     return Kept(
         edit,
         (len(kept), len(whole.circuit.nodes)),

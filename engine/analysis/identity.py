@@ -1,4 +1,4 @@
-"""The identity of nodes: which nodes of a changed project are those of the former one, so that their state is kept.
+"""The identity of nodes: which nodes of a changed project are those of the previous one, so that their state is kept.
 
     identity = hash(kind; revisions of its operator and of the functions that its SQL names;
                     its fields, but those of `_LEFT_OUT`; for each input its identity and columns;
@@ -7,7 +7,7 @@
 Two nodes with one identity compute the same rows from the same sources, and their traces hold the same records. Equal
 texts of queries are neither needed nor enough: the identity is that of the circuit.
 
-A **leaf** is where identities begin anew for those that read it: a source, the table of a keyed source, and a view.
+A **leaf** is where identities begin again for those that read it: a source, the table of a keyed source, and a view.
 What is below a leaf does not count, so that a changed view leaves its readers as they are. Readers name the columns
 of a leaf by name and type and not by position. So a column that is added to a source, or to a view, changes nothing
 of those that do not read it.
@@ -80,17 +80,17 @@ class Identities:
     leaves: Mapping[str, str]
 
 
-def identities(project: Named, former: Identities | None = None) -> Identities:
-    """The identities of a project's nodes. `former`: those of the project that it changes. A view is paired with the
-    former one of its name, otherwise with a former one of equal definition that is gone: it was renamed."""
-    return _Identifying(project, former).all()
+def identities(project: Named, previous: Identities | None = None) -> Identities:
+    """The identities of a project's nodes. `previous`: those of the project that it changes. A view is paired with the
+    previous one of its name, otherwise with a previous one of equal definition that is gone: it was renamed."""
+    return _Identifying(project, previous).all()
 
 
-def kept(former: Identities, now: Identities) -> dict[int, int]:
-    """The nodes that both projects have: from the index now to the former one. Of nodes with one identity, such as the
+def kept(previous: Identities, now: Identities) -> dict[int, int]:
+    """The nodes that both projects have: from the index now to the previous one. Of nodes with one identity, such as the
     tables of two sources that read one topic, each is paired once, in order."""
     waiting: defaultdict[str, list[int]] = defaultdict(list)
-    for index, identity in enumerate(former.nodes):
+    for index, identity in enumerate(previous.nodes):
         waiting[identity].append(index)
     return {index: waiting[identity].pop(0) for index, identity in enumerate(now.nodes) if waiting.get(identity)}
 
@@ -104,9 +104,9 @@ class _Rows:
 
 
 class _Identifying:
-    def __init__(self, project: Named, former: Identities | None) -> None:
+    def __init__(self, project: Named, previous: Identities | None) -> None:
         self._project, self._nodes = project, project.circuit.nodes
-        self._former: Mapping[str, str] = {} if former is None else former.views
+        self._previous: Mapping[str, str] = {} if previous is None else previous.views
         self._names = {node.name for node in self._nodes if isinstance(node, View)}
         self._grows = append_only_inputs(project.circuit)
         self._lies = plan(project.circuit).input_places
@@ -177,10 +177,10 @@ class _Identifying:
 
     def _paired(self, view: View, definition: str) -> str:
         """The name by which readers know the view."""
-        if view.name in self._former:
+        if view.name in self._previous:
             return view.name
-        gone = (name for name in sorted(self._former) if name not in self._names and name not in self._views)
-        return next((name for name in gone if self._former[name] == definition), view.name)
+        gone = (name for name in sorted(self._previous) if name not in self._names and name not in self._views)
+        return next((name for name in gone if self._previous[name] == definition), view.name)
 
 
 def _selected(node: Map) -> tuple[int, ...] | None:

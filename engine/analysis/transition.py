@@ -1,7 +1,7 @@
-"""From one project to the next: which nodes keep their state, and which are made anew.
+"""From one project to the next: which nodes keep their state, and which are rebuilt.
 
-A node of the new project is **kept** if the former one has a node of its identity (identity.py), and otherwise **young**.
-A view is *changed* if it is young and the former project has it, and *new* if the former project lacks it. Readers of a
+A node of the new project is **kept** if the previous one has a node of its identity (identity.py), and otherwise **young**.
+A view is *changed* if it is young and the previous project has it, and *new* if the previous project lacks it. Readers of a
 changed view are kept: they get the difference between its new and its old content. One kind of node cannot be kept there.
 If it relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
 it all that is above it in its view.
@@ -21,10 +21,10 @@ from engine.operators.table import operator_of
 
 @dataclass(frozen=True)
 class Transition:
-    """`was`, `ids`: the identities of the former nodes and of those now. `kept`: the former index of each kept node, by its
-    index now. `disturbed`: the nodes whose rows change with the switch itself, for they are a changed view or depend on one."""
+    """`was`, `ids`: the identities of the previous nodes and of those now. `kept`: the previous index of each kept node, by its
+    index now. `disturbed`: the nodes whose rows change with the switch itself, because they are a changed view or depend on one."""
 
-    former: Named
+    previous: Named
     now: Named
     was: Identities
     ids: Identities
@@ -39,7 +39,7 @@ class Transition:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The views that are in both projects and whose content is made anew."""
+        """The views that are in both projects and whose content is rebuilt."""
         return tuple(
             name
             for name in self._views_now()
@@ -57,7 +57,7 @@ class Transition:
 
     @property
     def renamed(self) -> Mapping[str, str]:
-        """The former name of each view that has another one now."""
+        """The previous name of each view that has another one now."""
         return {name: leaf for name, leaf in self.ids.leaves.items() if name != leaf and leaf in self.was.views}
 
     def lowest_young(self, name: str) -> tuple[int, ...]:
@@ -82,8 +82,8 @@ class Transition:
         return tuple(sorted(found))
 
     def share_kept(self) -> tuple[int, int]:
-        """How many of the former project's nodes with state are kept, and how many it has."""
-        with_state = set(nodes_with_state(self.former.circuit))
+        """How many of the previous project's nodes with state are kept, and how many it has."""
+        with_state = set(nodes_with_state(self.previous.circuit))
         return len(with_state & set(self.kept.values())), len(with_state)
 
     def _views_now(self) -> Iterator[str]:
@@ -102,9 +102,9 @@ class Transition:
         assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
 
 
-def transition(former: Named, now: Named) -> Transition:
+def transition(previous: Named, now: Named) -> Transition:
     """What leads from the one project to the other."""
-    was = identities(former)
+    was = identities(previous)
     ids = identities(now, was)
     pairs = kept(was, ids)
     disturbed: set[int] = set()
@@ -118,7 +118,7 @@ def transition(former: Named, now: Named) -> Transition:
         is_changed = isinstance(node, View) and index not in found and ids.leaves[node.name] in was.views
         if behind or is_changed:
             disturbed.add(index)
-    made = Transition(former, now, was, ids, found, frozenset(disturbed))
+    made = Transition(previous, now, was, ids, found, frozenset(disturbed))
     made.check()
     return made
 

@@ -1,4 +1,4 @@
-"""Mistakes in what a changed project keeps of the former one."""
+"""Mistakes in what a changed project keeps of the previous one."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ EVOLUTION = (
     ),
     Breakage(
         "identity-without-revisions-of-functions",
-        "A function that gives other results is taken for the former one.",
+        "A function that gives other results is taken for the previous one.",
         KEPT_STATE,
         (Edit(IDENTITY, "for text in _texts(plain_fields(node)) if", "for text in _texts(None) if"),),
         (f"{TEST_IDENTITY}::test_a_function_with_other_results_is_another_function",),
     ),
     Breakage(
         "identity-by-positions",
-        "Readers of a leaf know its columns by their positions, so a column that is added makes all of them anew.",
+        "Readers of a leaf know its columns by their positions, so a column that is added rebuilds all of them.",
         "a nullable column keeps all state",
         (
             Edit(
@@ -91,7 +91,7 @@ EVOLUTION = (
     ),
     Breakage(
         "kept-over-a-young-node",
-        "A node is kept although one below it in its view is made anew.",
+        "A node is kept although one below it in its view is rebuilt.",
         KEPT_STATE,
         (Edit(TRANSITION, "if index in pairs and below_kept and", "if index in pairs and"),),
         (edit("another filter below a maximum, which only grew"),),
@@ -113,7 +113,7 @@ EVOLUTION = (
         "a-renamed-view-is-a-new-one",
         "A view is only known by its name.",
         "a renamed view keeps its state",
-        (Edit(IDENTITY, "if self._former[name] == definition), view.name)", "if False), view.name)"),),
+        (Edit(IDENTITY, "if self._previous[name] == definition), view.name)", "if False), view.name)"),),
         (
             edit("a view is renamed, and its output keeps its topic"),
             f"{TEST_IDENTITY}::test_views_are_paired_by_name_and_then_by_definition",

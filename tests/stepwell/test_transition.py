@@ -98,7 +98,7 @@ BEFORE = Project(
 @dataclass(frozen=True)
 class Edit:
     """`after`, and what is expected: the kinds of the nodes whose state is lost, the views that are changed, new and gone, by their names now or
-    before, and the outputs that have to be written anew."""
+    before, and the outputs that have to be written again."""
 
     after: Project
     lost: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ EDITS = {
     "a column at the front of a source": Edit(replace(BEFORE, flights=f"gate string, {FLIGHTS}")),
     "a column at the end of a source": Edit(replace(BEFORE, flights=f"{FLIGHTS}, gate string")),
     "a column that nobody reads leaves a source": Edit(replace(BEFORE, flights=FLIGHTS.replace(", day date", ""))),
-    "a column of a keyed source: its table is made anew, and its readers stay": Edit(
+    "a column of a keyed source: its table is rebuilt, and its readers stay": Edit(
         replace(BEFORE, planes=f"{PLANES}, built int"), lost=("LastByKey",)
     ),
     "another HAVING: the join and the sums stay": Edit(
@@ -210,7 +210,7 @@ def test_what_an_edit_keeps(spark: SparkSession, before: Named, name: str) -> No
 
 
 def lost_state(found: Transition) -> list[str]:
-    circuit = found.former.circuit
+    circuit = found.previous.circuit
     lost = set(nodes_with_state(circuit)) - set(found.kept.values())
     return [circuit.nodes[index].kind for index in lost]
 
