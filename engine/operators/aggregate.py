@@ -74,7 +74,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
 
 def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
     """Whether the only row of an aggregate without group columns is output in this step, for the first time."""
-    return not group and context.step == 0 and context.owns_keyless
+    return not group and context.step.number == 0 and context.step.owns_keyless
 
 
 def advance(
@@ -268,7 +268,7 @@ def content_of_state(
 ) -> pa.Table:
     """This worker's rows of the aggregate, as a Z-set, computed from its state. Before the first step there are none. `inputs`: the types of the
     input's columns."""
-    if context.step == 0 or (not plan.group and not context.owns_keyless):
+    if context.step.number == 0 or (not plan.group and not context.step.owns_keyless):
         return zset.empty(types)
     columns = rows_of_state(plan, [inputs[column] for column in plan.group], context)
     length = len(columns[0]) if columns else 0

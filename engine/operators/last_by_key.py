@@ -67,7 +67,7 @@ def _latest(
     partition = messages.column(width + 1).to_numpy().astype(np.int64)
     order = np.lexsort((messages.column(width + 2).to_numpy(), partition, group))
     matches = trace.probe(keys, hashes)
-    if node.handle not in context.grown:
+    if node.handle not in context.step.grown:
         _check_partitions(node, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
     lacks = _lacks(node, messages)
     deleted = messages.column(width).to_numpy()
@@ -112,7 +112,7 @@ def _refuse(
     partitions, offsets = (messages.column(len(node.types) + n).to_numpy()[refused].tolist() for n in (1, 2))
     for row, partition, offset in zip(refused, partitions, offsets, strict=True):
         column = next(column for column, missing in sorted(lacks.items()) if missing[row])
-        context.refused.append(Refused(node.handle, partition, offset, column))
+        context.found.refused.append(Refused(node.handle, partition, offset, column))
 
 
 def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: PlacedKey, context: StepContext) -> pa.Table:

@@ -51,8 +51,8 @@ READERS = (
         (
             Edit(
                 "io_kafka/clients/raw.py",
-                "for column in (keys, values, *columns_of(extras)):",
-                "for column in (keys, values):",
+                "for column in (messages.keys, messages.values, *columns_of(messages.extras)):",
+                "for column in (messages.keys, messages.values):",
             ),
         ),
         ("tests/io_kafka/test_reader.py::test_reading_again_gives_the_same_checksum_and_other_bytes_another",),

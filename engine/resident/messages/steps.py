@@ -33,7 +33,7 @@ class StepAbandoned(Answer):
 
 
 class RunStep(Order[StepDone | StepAbandoned]):
-    """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
+    """See engine/run/step_input.py. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
     is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has. `counted`: the nodes whose
     error rows are counted, and `released` the outputs that were held until the step before."""
 

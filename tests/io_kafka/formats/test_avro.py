@@ -16,10 +16,11 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, decode, encode
+from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, encode
 from io_kafka.formats.avro.declare import key_schema, value_schema
 from io_kafka.formats.encodings import AvroIds, KeyFormat, PlainAvro
 from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry
 
 LIST = pa.list_(pa.field("element", pa.int64()))
