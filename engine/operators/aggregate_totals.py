@@ -74,7 +74,7 @@ def zero_totals(plan: Plan, count: int) -> Totals:
     return Totals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
 
 
-def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, to: Totals) -> None:
+def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals) -> None:
     """Adds canonical values without nulls, times their weights, to a feed's accumulators. The result is not in normal form."""
     np.add.at(to.sums[feed.count], groups, weights)
     if feed.products is not None:
@@ -101,7 +101,7 @@ def _products(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups:
     return parts
 
 
-def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, to: Totals) -> None:
+def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, *, to: Totals) -> None:
     """Updates an extreme by canonical values without nulls, all of positive weight."""
     if extreme.coded:
         best = to.extremes[number].to_numpy().copy()
@@ -200,7 +200,7 @@ def _no_extremes(extreme: Extreme, count: int) -> pa.Array:
     return pa.nulls(count, pa.binary())
 
 
-def _update_binary(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
+def _update_binary(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, *, to: Totals) -> None:
     how = "max" if extreme.highest else "min"
     both = pa.table(
         {

@@ -102,8 +102,8 @@ class StepContext:
             lambda part: try_evaluate(predicate, projections, part),
             lambda row: evaluate(predicate, projections, row),
             rows,
-            sign,
-            [projection.type for projection in projections],
+            sign=sign,
+            types=[projection.type for projection in projections],
         )
 
     def trace(
@@ -113,6 +113,7 @@ class StepContext:
         key: Sequence[int],
         combines: Sequence[Combine] = ("sum",),
         accumulator_types: Sequence[pa.DataType] = (pa.int64(),),
+        *,
         ordered: bool = False,
     ) -> Trace:
         """The node's trace number `slot`."""

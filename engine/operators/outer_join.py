@@ -175,7 +175,9 @@ def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> 
     if node.residual is not None and len(weights):
         numbered = zset.build([*columns, pa.array(stored_at), pa.array(changed_at)], weights)
         types = [*node.types, pa.int64(), pa.int64()]
-        kept = matching(numbered, node.residual, types, context, lambda wrong: zset.project(wrong, range(len(columns))))
+        kept = matching(
+            numbered, node.residual, types, context, counted=lambda wrong: zset.project(wrong, range(len(columns)))
+        )
         stored_at, changed_at = (kept.column(len(columns) + i).to_numpy() for i in (0, 1))
         pairs = zset.project(kept, range(len(columns)))
     gained = stored.weights * _sums(stored_at, comes.weights[changed_at], len(stored.weights))

@@ -473,7 +473,9 @@ class RangeReader:
         if late:
             span = missing[0]
             position = held.places[span.where].reached
-            raise ReadDeadline(span.topic, span.partition, position, span.end, self._stall_s, held.trouble)
+            raise ReadDeadline(
+                span.where, position=position, end=span.end, deadline_s=self._stall_s, reason=held.trouble
+            )
 
 
 def _batch(span: OffsetRange, parts: Sequence[Messages], extras: Extras) -> RawBatch:

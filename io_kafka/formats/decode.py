@@ -96,7 +96,7 @@ def _weighted(columns: list[pa.Array], weights: Int64s) -> pa.Table:
 
 
 def _not_null(
-    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Int64s, faults: Faults, place: str = ""
+    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Int64s, faults: Faults, *, place: str = ""
 ) -> None:
     """Adds a fault for every checked row with a null where none may be."""
     for field, column in zip(schema, columns, strict=True):
@@ -124,8 +124,8 @@ def _stateless(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tu
                 int(at[row]), f"op {ops[row]} without {name}; declare a key if the source does not send it"
             )
         present = needed & ~nulls_of(image)
-        _not_null(source.schema, image.flatten(), present, at, faults, f"{name}.")
-        refuse_images(source, image, present, at, faults, name)
+        _not_null(source.schema, image.flatten(), present, at, faults, place=f"{name}.")
+        refuse_images(source, image, present, at, faults, place=name)
     if source.limits:
         before, after = (_fit_image(source, *image, at, faults) for image in ((before, takes), (after, gives)))
     good = ~np.isin(at, list(faults))

@@ -185,7 +185,12 @@ class _Driver:
         relations: list[Relation] = []
         for flow in view.flows:
             context = Lowering(
-                flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf, flow.event_times
+                flow.tree,
+                Analysed.read(flow.analysed_json),
+                self.builder,
+                RULES,
+                self.leaf,
+                event_times=flow.event_times,
             )
             try:
                 relations.append(self._flow(context, flow, types))

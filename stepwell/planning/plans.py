@@ -83,6 +83,7 @@ def flow_plan(
     analysed: Any,
     optimise: Callable[[], Any],
     spark: SparkSession,
+    *,
     view: str,
     location: Location,
     tables: BatchTables | None = None,
@@ -96,8 +97,8 @@ def flow_plan(
     read_here = TableLeaves() if tables is None else tables.in_plan(analysed, view, location, streaming=streaming)
     optimised = read_here.optimised(analysed, optimise, spark)
     tree = read(optimised)
-    refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
-    leaves = mark_leaves(tree, optimised, spark, view, location, read_here.handles)
+    refusals.check_sessions(analysed, analysed_json, optimised, tree, view=view, location=location)
+    leaves = mark_leaves(tree, optimised, spark, read_here.handles, view=view, location=location)
     mark_functions(tree, view, location)
     times = event_times(optimised, tree, str(spark.conf.get(POLICY)))
     text = optimised.toString()

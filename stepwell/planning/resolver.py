@@ -229,9 +229,9 @@ class _Resolver:
                 query.analysed,
                 query.optimised,
                 self.spark,
-                output.name,
-                flow.location,
-                self.tables,
+                view=output.name,
+                location=flow.location,
+                tables=self.tables,
                 streaming=output.kind != "materialized_view",
             )
             leaves = tuple(self._declared(leaf) for leaf in plan.leaves)

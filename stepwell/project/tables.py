@@ -42,6 +42,7 @@ from io_kafka.formats.text_limits import TextLimit
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
+from stepwell.project.format_properties import TableOfSource
 from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput, output_format
 from stepwell.project.record_columns import record_schema
 from stepwell.project.refusals import COLLATE_TODAY
@@ -165,7 +166,7 @@ def source_spec(
     metadata = reader.metadata(schema, mode, key)
     of_record = {column for column, _ in metadata}
     payload = StructType([column for column in schema.fields if column.name not in of_record])
-    chosen = message_formats.source_format(reader, payload, schema, mode, key, root)
+    chosen = message_formats.source_format(reader, TableOfSource(payload, schema, mode, key, root))
     of_debezium = debezium_properties.debezium_properties(reader, mode, key)
     topic = reader.topic("subscribe")
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)

@@ -176,12 +176,12 @@ def test_produced_messages_are_consumed_unchanged(settings: KafkaSettings, topic
     columns, reached = native.Columns.of(keys, values), 0
     refusals = 0
     while reached < columns.rows:
-        reached, code, text = native.produce(producer, topic, 1, columns, reached, ("step", b"12"))
+        reached, code, text = native.produce(producer, TopicPartition(topic, 1), columns, reached, ("step", b"12"))
         if code:
             assert code == KafkaError._QUEUE_FULL and "full" in str(text).lower(), (code, text)
             refusals += 1
             producer.flush()
-    assert native.produce(producer, topic, 1, columns, 9, None) == (10, 0, None)
+    assert native.produce(producer, TopicPartition(topic, 1), columns, 9, None) == (10, 0, None)
     producer.commit_transaction()
     assert refusals == 2
     found = []
@@ -209,7 +209,7 @@ def test_columns_that_do_not_fit_are_refused(settings: KafkaSettings) -> None:
         (ends[::-1].copy(), present, octets),
     ):
         with pytest.raises(ValueError, match="of different lengths, or beyond"):
-            native.produce(producer, "t", 0, native.Columns(good.keys, bad), 0, None)
+            native.produce(producer, TopicPartition("t", 0), native.Columns(good.keys, bad), 0, None)
 
 
 @needs_native

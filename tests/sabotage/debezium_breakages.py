@@ -113,7 +113,13 @@ DEBEZIUM = (
         "a-placeholder-without-a-key-is-a-value",
         "In a changelog without a key a placeholder is a value.",
         "no silence",
-        (Edit("io_kafka/formats/decode.py", "        refuse_images(source, image, present, at, faults, name)\n", ""),),
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                "        refuse_images(source, image, present, at, faults, place=name)\n",
+                "",
+            ),
+        ),
         (f"{TEST_FORMATS}::test_every_spelling_becomes_the_mark_of_its_type",),
     ),
     Breakage(

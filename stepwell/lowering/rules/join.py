@@ -44,7 +44,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if any(_reads_values(context, equality.or_unknown()) for equality in condition.not_in):
         condition = condition if kind == "LeftAnti" and condition.is_only_a_not_in else condition.without_not_in()
     right, condition, added = _with_values(context, right, condition)
-    relation = _by_type(context, node, kind, left, right, condition)
+    relation = _by_type(context, node, left, right, condition)
     outputs = tuple(output for output in relation.outputs if output.id not in added)
     return Relation(relation.node, relation.columns, outputs, relation.predicates)
 
@@ -78,9 +78,8 @@ def _reads_values(context: Lowering, tree: TreeNode) -> bool:
     return not references(tree).isdisjoint(context.values)
 
 
-def _by_type(
-    context: Lowering, node: TreeNode, kind: str, left: Relation, right: Relation, condition: Condition
-) -> Relation:
+def _by_type(context: Lowering, node: TreeNode, left: Relation, right: Relation, condition: Condition) -> Relation:
+    kind = join_type(node)
     match kind:
         case "LeftSemi":
             return semi(context, left, right, condition, anti=False)

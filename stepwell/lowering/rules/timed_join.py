@@ -48,7 +48,7 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
     times = times_of_sides(context, node)
     outer = _OUTER[kind]
     places = [
-        _places(context, relation, time, condition.equalities, key, side)
+        _places(relation, time, condition.equalities, key, side)
         for side, (relation, time, key) in enumerate(
             zip((sides.left, sides.right), times, (sides.left_key, sides.right_key), strict=True)
         )
@@ -75,7 +75,7 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
 
 
 def _places(
-    context: Lowering, rows: Relation, time: SideTime, equalities: Sequence[Equality], key: Sequence[int], side: int
+    rows: Relation, time: SideTime, equalities: Sequence[Equality], key: Sequence[int], side: int
 ) -> tuple[int | None, Expiry | None]:
     """The columns of the event time and of the expiry of one side."""
     by_id = {output.id: place for place, output in enumerate(rows.outputs)}

@@ -97,7 +97,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     visible = [output.id for output in rows.outputs]
     most = _most(context, functions) if orders.inherited and not orders.own else None
     if most is not None:
-        rows = first_rows(context, rows, partition, orders.inherited, most, _reader(context, node, "row_number"))
+        reader = _reader(context, node, "row_number")
+        rows = first_rows(context, rows, partition, orders.inherited, most, reader=reader)
         is_one = most == 1
     if is_one:
         ones = tuple(Output(function.id, literal("1", "integer")) for function in functions)
@@ -111,7 +112,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if joined:
         rows = _joined_back(context, rows, partition, joined, orders.both)
     if others:
-        rows = _windowed(context, rows, partition, orders, others, partial(_reader, context, node))
+        rows = _windowed(context, rows, partition, orders, others, reader=partial(_reader, context, node))
     by_id = {output.id: output for output in rows.outputs}
     wanted = [*visible, *(function.id for function in functions)]
     outputs = tuple(by_id[identifier] for identifier in wanted)
@@ -181,6 +182,7 @@ def _windowed(
     partition: Sequence[TreeNode],
     orders: Orders,
     functions: Sequence[_Function],
+    *,
     reader: Callable[[WindowFunction], str],
 ) -> Relation:
     columns = _Columns(context, rows)

@@ -32,7 +32,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     partition, function, limit = partition_of(context, rows, node), node["rankLikeFunction"].kind, node["limit"]
     assert type(limit) is int, "Spark makes no limit below 1, so the number is none of a child"
     if function == "RowNumber":
-        made = first_rows(context, rows, partition, orders.both, limit, "row_number OVER (...)")
+        made = first_rows(context, rows, partition, orders.both, limit, reader="row_number OVER (...)")
         return orders.result(made)
     below, at, sort_keys = _with_keys(context, rows, partition, orders.own)
     found = _first_keys(context, below, at, sort_keys, limit, distinct=function == "DenseRank")
@@ -43,7 +43,13 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 
 def first_rows(
-    context: Lowering, rows: Relation, partition: Sequence[TreeNode], order: Sequence[TreeNode], limit: int, reader: str
+    context: Lowering,
+    rows: Relation,
+    partition: Sequence[TreeNode],
+    order: Sequence[TreeNode],
+    limit: int,
+    *,
+    reader: str,
 ) -> Relation:
     """The first `limit` rows of each partition in this order. `reader`: what the rows are for, as `dry-run` calls it."""
     below, at, sort_keys = _with_keys(context, rows, partition, order)

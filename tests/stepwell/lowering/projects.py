@@ -93,7 +93,8 @@ class Workbench:
 
     def _flow(self, name: str, frame: DataFrame, place: Location) -> FlowPlan:
         execution = frame._jdf.queryExecution()
-        return flow_plan(name, execution.analyzed(), execution.optimizedPlan, self.spark, name, place)
+        analysed, optimise = execution.analyzed(), execution.optimizedPlan
+        return flow_plan(name, analysed, optimise, self.spark, view=name, location=place)
 
     def _show(self, name: str, schema: StructType) -> None:
         boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)
