@@ -29,7 +29,7 @@ from io_kafka.offsets import OffsetRange
 CHECKSUM_MAX = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
     dead-letter topics by source, `ranges` the input, and `counted` the nodes whose error rows are counted, all as the step's division records

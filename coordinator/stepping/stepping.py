@@ -114,7 +114,12 @@ class Stepping:
         setup, record = crew.setup, run.record
         plan = setup.plan_with(of_division(self._spec.circuit, record))
         expected = Expected(
-            step, plan, setup.facts.partitions, record.division.ranges, record.dead_letters, frozenset(record.counted)
+            step=step,
+            plan=plan,
+            partitions=setup.facts.partitions,
+            ranges=record.division.ranges,
+            dead_letters=record.dead_letters,
+            counted=frozenset(record.counted),
         )
         result = gather(self._spec, expected, outputs)
         reached("step.gathered")

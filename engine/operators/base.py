@@ -120,7 +120,14 @@ class StepContext:
         number = slot if self.part is None else self.part.first_slot + slot
         assert 0 <= number < TRACES_MAX
         table = TABLE_FIRST + self.node * TRACES_MAX + number
-        layout = TraceLayout(table, tuple(types), tuple(key), tuple(combines), tuple(accumulator_types), ordered)
+        layout = TraceLayout(
+            table,
+            tuple(types),
+            key=tuple(key),
+            combines=tuple(combines),
+            accumulator_types=tuple(accumulator_types),
+            ordered=ordered,
+        )
         return Trace(self.store, layout)
 
     def key(self, number: int, columns: Sequence[int]) -> PlacedKey:

@@ -48,7 +48,15 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     key = tuple(node.names[c] for c in node.key)
     written = node.written
     encoding = written.encoding(lambda: context.run.schema_ids[node.handle])
-    form = OutputFormat(node.handle, schema, node.mode, key, encoding, written.key_format, written.patterns)
+    form = OutputFormat(
+        node.handle,
+        schema,
+        mode=node.mode,
+        key=key,
+        encoding=encoding,
+        key_format=written.key_format,
+        patterns=written.patterns,
+    )
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()

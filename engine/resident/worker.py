@@ -108,7 +108,7 @@ class CoordinatorGone(Exception):
     """The connection to the coordinator has ended, so nobody needs this worker."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Appointment:
     """What the coordinator has made of a task. `folder`: that of the host, with the databases of all its workers."""
 

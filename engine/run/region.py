@@ -93,7 +93,7 @@ def _made(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: Store
     step = operator_of(node).step
     assert step is not None, f"node {index} is a source, and nothing was read for it"
     counted = ErrorRows() if index in task.step.withholding.nodes else None
-    result = step(node, inputs, StepContext(task.run, task.step, store, index, found, counted))
+    result = step(node, inputs, StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted))
     if counted is not None and not counted.is_nothing:
         found.errors[index] = counted
     if isinstance(node, Output):

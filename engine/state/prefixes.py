@@ -232,7 +232,15 @@ class _Search:
         some = np.flatnonzero(self.pending[key] & there & (np.abs(self._steps) <= self._opened))
         weights = self._change.weights[some]
         nothing, no = np.zeros_like(weights), np.zeros(len(some), np.bool_)
-        return _Rows(key[some], self._change.rows.take(pa.array(some)), nothing, weights, no, self._is_at[some], some)
+        return _Rows(
+            key[some],
+            self._change.rows.take(pa.array(some)),
+            before=nothing,
+            added=weights,
+            inner=no,
+            at=self._is_at[some],
+            change=some,
+        )
 
     def _of_run(self, located: Located) -> _Rows:
         """The rows of a run in the classes of the pending cursors, and rows beside each of them in the direction of the cursor."""
@@ -250,7 +258,15 @@ class _Search:
         weights = table.column(table.num_columns - 1).to_numpy()
         at = (rows >= left[of_row]) & (rows < right[of_row])
         columns = table.select(range(table.num_columns - 1))
-        return _Rows(key[of_row], columns, weights, np.zeros_like(weights), inner, at, np.full(len(rows), -1))
+        return _Rows(
+            key[of_row],
+            columns,
+            before=weights,
+            added=np.zeros_like(weights),
+            inner=inner,
+            at=at,
+            change=np.full(len(rows), -1),
+        )
 
     def _complete(self, found: _Rows) -> tuple[Bools, Int64s, Bools]:
         """(whether all of the row's class has been read, in every run, and of all classes between it and the cursor; the rank of the row's sort

@@ -27,7 +27,7 @@ from stepwell.project.tables import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FlowPlan:
     """The resolved query of one flow.
 
@@ -65,7 +65,7 @@ class ResolvedView:
     location: Location
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolvedProject:
     """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans. `notes` are for
     `dry-run`, by the name of the output; those under the empty name are about none. `tables`: the batch tables among the sources, by handle."""
@@ -102,4 +102,13 @@ def flow_plan(
     mark_functions(tree, view, location)
     times = event_times(optimised, tree, str(spark.conf.get(POLICY)))
     text = optimised.toString()
-    return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, text, location, event_times=times)
+    return FlowPlan(
+        name=name,
+        tree=tree,
+        leaves=tuple(leaves),
+        json=optimised.toJSON(),
+        analysed_json=analysed_json,
+        text=text,
+        location=location,
+        event_times=times,
+    )

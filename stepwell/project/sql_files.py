@@ -54,7 +54,17 @@ class SqlFile:
     ) -> None:
         check_conf(self.conf, view=target, location=location)
         notes = conf_notes(self.conf)
-        self.flows.append(FlowDefinition(name, target, query, location, dict(self.conf), comment, notes))
+        self.flows.append(
+            FlowDefinition(
+                name=name,
+                target=target,
+                query=query,
+                location=location,
+                spark_conf=dict(self.conf),
+                comment=comment,
+                notes=notes,
+            )
+        )
 
     def query(self, select: Callable[[Any], Any], columns: tuple[str, ...] = ()) -> SqlQuery:
         return SqlQuery(self.statement, select, columns)

@@ -106,7 +106,7 @@ class SourceSpec:
     unavailable: str = UNAVAILABLE_VALUE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutputSpec:
     """What an output handle writes. `partitions` is used if the topic is missing and is created; None means the value of
     the setting. The columns in `key` exist in the view. The mode upsert has at least one."""
@@ -215,7 +215,15 @@ def output_spec(output: OutputDefinition, schema: StructType, settings: Settings
         raise reader.error("mode upsert needs a key", "Add 'key' = 'column': what names one row of the view.")
     topic, partitions = reader.topic("topic"), reader.partitions()
     written = output_format(reader, schema, mode, key)
-    return OutputSpec(output.name, topic, mode, key, partitions, output.location, written)
+    return OutputSpec(
+        handle=output.name,
+        topic=topic,
+        mode=mode,
+        key=key,
+        partitions=partitions,
+        location=output.location,
+        written=written,
+    )
 
 
 def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -> tuple[str, ...]:

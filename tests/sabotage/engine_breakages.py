@@ -218,6 +218,19 @@ ENGINE = (
         tells="WorkerMistake",
     ),
     Breakage(
+        "facts-by-their-position",
+        "What an operator may know is told apart by its place in a long call.",
+        "few hands",
+        (
+            Edit(
+                REGION,
+                "StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted)",
+                "StepContext(task.run, task.step, store, index, found, counted)",
+            ),
+        ),
+        ("tests/test_hands.py::test_an_object_is_made_of_five_positional_values_at_most",),
+    ),
+    Breakage(
         "every-worker-owns-the-empty-key",
         "Every worker takes rows without a key for its own.",
         "7 one owner",

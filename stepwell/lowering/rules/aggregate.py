@@ -159,7 +159,9 @@ def _distinct(below: int, types: Types, closing: Closing | None) -> Distinct | C
 
 def _made(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
     if isinstance(FUNCTIONS[call.function], Values):
-        return ValuesCall(call.function, position, call.distinct, type_, call.field, call.parameters)
+        return ValuesCall(
+            call.function, position, distinct=call.distinct, type=type_, field=call.field, parameters=call.parameters
+        )
     signed = call.function in ("min", "max") and pa.types.is_floating(type_)
     return AggregateCall(call.function, position, call.distinct, type_, signed_zeros=signed)
 

@@ -67,9 +67,19 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
         )
     types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
     made = TimedJoin(
-        (sides.left.node, sides.right.node, watermark), types, sides.left_key, sides.right_key, sides.null_safe, sides.residual,
-        *outer, left_time, right_time, left_expiry, right_expiry,
-    )  # fmt: skip
+        (sides.left.node, sides.right.node, watermark),
+        types,
+        left_key=sides.left_key,
+        right_key=sides.right_key,
+        null_safe=sides.null_safe,
+        residual=sides.residual,
+        left_outer=outer[0],
+        right_outer=outer[1],
+        left_time=left_time,
+        right_time=right_time,
+        left_expiry=left_expiry,
+        right_expiry=right_expiry,
+    )
     columns = sides.left.columns + sides.right.columns
     return Relation(context.builder.add(made), columns, sides.left.outputs + sides.right.outputs)
 
