@@ -74,9 +74,9 @@ def test_the_result_does_not_depend_on_the_order_of_workers() -> None:
 
 def test_error_rows_of_all_workers_are_added() -> None:
     outputs = [output_of(worker, [], SourceReport([Checksum("in", worker, 4, 0xA)])) for worker in (0, 1)]
-    told = [(0, 2, (1 << 64) - 1, "one"), (0, -1, 3, "")]
+    told = [ErrorRows(2, (1 << 64) - 1, "one"), ErrorRows(-1, 3, "")]
     outputs = [
-        replace(output, done=output.done.model_copy(update={"errors": (errors,)}))
+        replace(output, done=output.done.model_copy(update={"errors": {0: errors}}))
         for output, errors in zip(outputs, told, strict=True)
     ]
     found = gather(SPEC, expected({("in", 0): 4, ("in", 1): 4}, {}), outputs).errors
@@ -129,9 +129,12 @@ LIES = {
     "another number of stages": (lie(stages=()), f"it ran 0 stages of {PLAN.stages}"),
     "less than no message": (lie(inputs=(Checksum("in", 0, -4, 0),)), "it has read Checksum"),
     "a checksum that is none": (lie(inputs=(Checksum("in", 0, 4, -1),)), "it has read Checksum"),
-    "error rows that nobody counts": (lie(errors=((1, 1, 1, ""),)), "error rows of node 1, which are not counted"),
-    "a sum of error rows that is none": (lie(errors=((0, 1, -1, ""),)), "error rows of node 0"),
-    "too long a text of an error": (lie(errors=((0, 1, 1, "x" * 5000),)), "error rows of node 0"),
+    "error rows that nobody counts": (
+        lie(errors={1: ErrorRows(1, 1, "")}),
+        "error rows of node 1, which are not counted",
+    ),
+    "a sum of error rows that is none": (lie(errors={0: ErrorRows(1, -1, "")}), "error rows of node 0"),
+    "too long a text of an error": (lie(errors={0: ErrorRows(1, 1, "x" * 5000)}), "error rows of node 0"),
     "input of another step": (
         lie(inputs=(Checksum("in", 7, 4, 0),)),
         "worker 0 has read topic in, partition 7 in step 4",
