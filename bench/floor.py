@@ -74,7 +74,7 @@ def main() -> None:
         engine.step(handles)
         first = []
         ended = time.time()
-        steps.append((ended, batch.messages.count, 1e3 * (ended - began), time.process_time() - cpu_began))
+        steps.append((ended, batch.messages.length, 1e3 * (ended - began), time.process_time() - cpu_began))
     print(json.dumps({"steps": steps}), flush=True)
 
 

@@ -18,7 +18,7 @@ from io_kafka.extras import header_sizes
 
 class Messages(NamedTuple):
     """Four arrays of one length, with one entry for each message. `keys`, `values`: binary, null where the message has none (a null value is a
-    tombstone). `offsets`: int64. `extras`: see extras.py. As a tuple it has its columns, so `count` is the number of messages."""
+    tombstone). `offsets`: int64. `extras`: see extras.py. As a tuple it has its columns, so `length` is the number of messages."""
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
@@ -31,7 +31,7 @@ class Messages(NamedTuple):
         return cls(keys, values, offsets, pa.nulls(len(offsets)))
 
     @property
-    def count(self) -> int:
+    def length(self) -> int:
         return len(self.offsets)
 
     @property
@@ -61,7 +61,7 @@ class Messages(NamedTuple):
     def split(self, offset: int) -> tuple[Messages, Messages]:
         """Of one partition, the messages below `offset`, and the others."""
         cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
-        return self.part(0, cut), self.part(cut, self.count)
+        return self.part(0, cut), self.part(cut, self.length)
 
 
 def joined(parts: Sequence[Messages]) -> Messages:

@@ -101,7 +101,7 @@ def _products(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups:
     return parts
 
 
-def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, *, to: Totals) -> None:
+def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, to: Totals) -> None:
     """Updates an extreme by canonical values without nulls, all of positive weight."""
     if extreme.coded:
         best = to.extremes[number].to_numpy().copy()
@@ -200,7 +200,7 @@ def _no_extremes(extreme: Extreme, count: int) -> pa.Array:
     return pa.nulls(count, pa.binary())
 
 
-def _update_binary(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, *, to: Totals) -> None:
+def _update_binary(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
     how = "max" if extreme.highest else "min"
     both = pa.table(
         {

@@ -140,7 +140,7 @@ class StepContext:
     def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[PlacedKey, PlacedKey]:
         """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
         keys = self.key(0, left), self.key(1, right)
-        one, other = self.places
+        one, other = self.places[:2]
         assert one is not None and other is not None
         # A column may be in several pairs of the key (x = a AND x = b). Then its positions in the key have equal values, so any of them will do.
         placed = zip(one, other, strict=True)

@@ -98,13 +98,13 @@ def read_sources(
     """(rows of every Source node, report). Raises DataError for a malformed message of a source whose policy is `fail`."""
     report = SourceReport()
     for batch in batches:
-        report.inputs.append(Checksum(*batch.range.where, batch.messages.count, batch.checksum))
+        report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))
     rows: dict[int, pa.Table] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
-            mine = [batch for batch in batches if batch.messages.count and table.reads(batch.range.where)]
+            mine = [batch for batch in batches if batch.messages.length and table.reads(batch.range.where)]
             parts = [
                 zset.as_schema(_decoded(table, records, given, report), schema)
                 for topic in table.topics
@@ -138,7 +138,7 @@ def _joined(batches: Sequence[RawBatch]) -> Iterator[TopicMessages]:
 def messages_of(batches: Sequence[RawBatch]) -> TopicMessages:
     """Those of several partitions of one topic."""
     numbers = np.array([batch.range.partition for batch in batches], np.int32)
-    partitions = np.repeat(numbers, [batch.messages.count for batch in batches])
+    partitions = np.repeat(numbers, [batch.messages.length for batch in batches])
     return TopicMessages(batches[0].range.topic, pa.array(partitions), joined([batch.messages for batch in batches]))
 
 

@@ -71,7 +71,7 @@ class Place:
                 below.append(each.messages)
             else:
                 one, other = each.messages.split(end)
-                if not one.count:
+                if not one.length:
                     above.append(each)
                     continue
                 below.append(one)
@@ -102,4 +102,4 @@ class Place:
     @property
     def ahead(self) -> int:
         """The number of messages that were delivered and not handed out."""
-        return sum(each.messages.count for each in self.waiting)
+        return sum(each.messages.length for each in self.waiting)

@@ -48,7 +48,7 @@ def checksum_of(span: OffsetRange, messages: Messages) -> int:
     """The xxh3_64 of the range's start and end, the number of messages, the offsets, and then of keys and of values: all lengths, then all
     bytes. What was read besides follows: integers, and binary columns like keys."""
     digest = xxhash.xxh3_64()
-    digest.update(np.array([span.start, span.end, messages.count], dtype="<i8").tobytes())
+    digest.update(np.array([span.start, span.end, messages.length], dtype="<i8").tobytes())
     digest.update(messages.offsets.to_numpy().astype("<i8", copy=False).tobytes())
     for column in (messages.keys, messages.values, *columns_of(messages.extras)):
         if pa.types.is_integer(column.type):

@@ -250,7 +250,7 @@ class _Positioned:
         for where, messages in consumed.runs:
             self.places[where].deliver(messages)
         if consumed.runs:
-            count = sum(messages.count for _, messages in consumed.runs)
+            count = sum(messages.length for _, messages in consumed.runs)
             self.message_bytes = 1 + sum(messages.content_bytes for _, messages in consumed.runs) // count
         for event in consumed.events:
             self._event(event)

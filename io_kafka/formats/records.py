@@ -58,7 +58,7 @@ def extras_of(names: Iterable[str]) -> Extras:
 def rows_of(form: RecordFormat, records: TopicMessages) -> pa.Table:
     """One row of weight 1 for each message: `c0`.., `weight`."""
     columns = [column_of(records, field.name).cast(field.type) for field in form.schema]
-    columns.append(pa.repeat(pa.scalar(1, pa.int64()), records.messages.count))
+    columns.append(pa.repeat(pa.scalar(1, pa.int64()), records.messages.length))
     return pa.Table.from_arrays(columns, names=[*(f"c{i}" for i in range(len(form.schema))), "weight"])
 
 
@@ -70,7 +70,7 @@ def column_of(records: TopicMessages, name: str) -> pa.Array:
         case "value":
             return records.messages.values
         case "topic":
-            return pa.repeat(pa.scalar(records.topic, pa.string()), records.messages.count)
+            return pa.repeat(pa.scalar(records.topic, pa.string()), records.messages.length)
         case "partition":
             return records.partitions
         case "offset":

@@ -37,7 +37,7 @@ def sizes(extras: Extras) -> list[int]:
 @pytest.mark.parametrize("extras", Extras)
 def test_bytes_are_those_of_the_messages_wherever_they_are_cut(extras: Extras) -> None:
     whole, expected = messages(extras), sizes(extras)
-    assert whole.count == len(OFFSETS) and whole.content_sizes.tolist() == expected
+    assert whole.length == len(OFFSETS) and whole.content_sizes.tolist() == expected
     for first in range(len(OFFSETS) + 1):
         for end in range(first, len(OFFSETS) + 1):
             part = whole.part(first, end)

@@ -50,7 +50,7 @@ def source(kind: type[NativeSource] | type[PlainSource], consumer: Consumer) -> 
 def until(found: Consumed, source: Source, messages: int, ends: int) -> Consumed:
     """Takes until there are so many messages, and so many partitions' ends were told."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while sum(run.count for _, run in found.runs) < messages or len(_ends(found)) < ends:
+    while sum(run.length for _, run in found.runs) < messages or len(_ends(found)) < ends:
         assert time.monotonic() < deadline, f"only {found}"
         more = source.take(1_000, 0.1)
         found.runs.extend(more.runs)
@@ -127,7 +127,7 @@ def test_both_sources_give_the_same_timestamps_and_headers(
         by_place: dict[TopicPartition, list[Any]] = {}
         for where, whole in found.runs:
             assert whole.extras.type == TYPES[extras]
-            one, other = whole.split(whole.offsets[whole.count // 2].as_py())
+            one, other = whole.split(whole.offsets[whole.length // 2].as_py())
             assert one.content_bytes + other.content_bytes == whole.content_bytes == whole.content_sizes.sum()
             assert np.concatenate([one.content_sizes, other.content_sizes]).tolist() == whole.content_sizes.tolist()
             by_place.setdefault(where, []).extend(one.extras.to_pylist() + other.extras.to_pylist())

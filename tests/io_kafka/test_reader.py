@@ -144,7 +144,7 @@ def test_many_partitions_at_once_more_than_fit_one_call(
         transactions.put(topic, [b"%d" % i for i in range(count)], partition=partition)
         await_end(settings, topic, partition, count + 1)
     ranges = [OffsetRange(topic, p, 0, c + 1) for p, c in counts.items()]
-    assert [batch.messages.count for batch in reader.read(ranges)] == list(counts.values())
+    assert [batch.messages.length for batch in reader.read(ranges)] == list(counts.values())
     # Partition 0 runs far ahead while the others are read again; its place is given up, and the rest still comes.
     halves = [OffsetRange(topic, 0, 0, 10), OffsetRange(topic, 2, 0, 12_000)]
     first, second = reader.read(halves)
@@ -272,7 +272,7 @@ def test_a_topic_created_again_and_shorter_is_an_error(
     transactions.put(topic, [b"old"] * 10)
     await_end(settings, topic, 0, 11)
     reader = RangeReader(settings)
-    assert reader.read([OffsetRange(topic, 0, 0, 5)])[0].messages.count == 5
+    assert reader.read([OffsetRange(topic, 0, 0, 5)])[0].messages.length == 5
     reader.close()
     recreate(settings, topic)
     Transactions(settings).put(topic, [b"new"])
@@ -346,7 +346,7 @@ def test_threads_share_a_consumer_one_at_a_time(
 
     def read(partition: int) -> None:
         counts[partition] = sum(
-            reader.read([OffsetRange(topic, partition, at, at + 500)])[0].messages.count for at in range(0, 2000, 500)
+            reader.read([OffsetRange(topic, partition, at, at + 500)])[0].messages.length for at in range(0, 2000, 500)
         )
 
     threads = [threading.Thread(target=read, args=(partition,)) for partition in range(3)]
@@ -436,7 +436,7 @@ def test_what_is_read_ahead_is_bounded(
     assert pump.rested.wait(60)
     assert place.ahead_bytes < 2_000 + 2 * 10 * 100, "more than one call beyond the bound"
     (rest,) = reader.read([OffsetRange(topic, 0, 1, 501)])
-    assert rest.messages.count == 499
+    assert rest.messages.length == 499
 
 
 def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
@@ -449,7 +449,7 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     monkeypatch.setattr(reader_module, "SURPLUS_MESSAGES_MAX", 5)
     transactions.put(topic, [b"%d" % i for i in range(100)])
     await_end(settings, topic, 0, 101)
-    assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].messages.count == 10
+    assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].messages.length == 10
     assert not reader._positioned().places
     assert rows(reader.read([OffsetRange(topic, 0, 10, 12)])[0]) == [(10, b"10"), (11, b"11")]
 
@@ -542,7 +542,7 @@ def test_a_partition_that_is_large_enough_rests_while_others_are_waited_for(
     monkeypatch.setattr(reader_module._Positioned, "receive", watched)
     ranges = [OffsetRange(topic, 0, 0, 1_001), OffsetRange(topic, 1, 0, 202)]
     cut, batches = read_within(reader, ranges, 10_000)
-    assert [batch.messages.count for batch in batches] == [24, 24]  # 206 bytes each, with their keys
+    assert [batch.messages.length for batch in batches] == [24, 24]  # 206 bytes each, with their keys
     assert [span.end for span in cut] == [24, 125]
     assert most <= 2 * (10_000 + 1_000 + 2 * 10 * 206)
 

@@ -106,7 +106,7 @@ def read_sources(
     """As engine.run.sources: the rows of the source, and what was read."""
     report, rows = SourceReport(), list[Row]()
     for batch in batches:
-        report.inputs.append(Checksum(*batch.range.where, batch.messages.count, batch.checksum))
+        report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))
         rows += [row_of(value) for value in batch.messages.values.to_pylist()]
     return {0: rows}, report
 

@@ -57,7 +57,7 @@ def test_no_messages_and_slices() -> None:
     topic, partitions, messages = whole
     nothing = TopicMessages(topic, partitions.slice(0, 0), messages.part(0, 0))
     assert rows_of(EVERYTHING, nothing).num_rows == 0
-    last = TopicMessages(topic, partitions.slice(1), messages.part(1, messages.count))
+    last = TopicMessages(topic, partitions.slice(1), messages.part(1, messages.length))
     assert rows_of(EVERYTHING, last).equals(rows_of(EVERYTHING, whole).slice(1))
     sizes = header_sizes(messages.extras)
     assert sizes is not None and sizes.tolist() == [3, 0, 3]
