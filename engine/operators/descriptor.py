@@ -38,7 +38,7 @@ class ContentOfInput(Generic[N]):
 @dataclass(frozen=True)
 class ContentOfState(Generic[N]):
     """`rows(node, input types, context)` computes the content of the output as a Z-set, from the operator's own traces on one worker. The
-    operator has one input, whose columns have the input types. `context.step` is the step of the version that is read."""
+    operator has one input, whose columns have the input types. `context.step.number` is the step of the version that is read."""
 
     rows: Callable[[N, Sequence[pa.DataType], StepContext], pa.Table]
 

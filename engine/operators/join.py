@@ -55,6 +55,7 @@ def matching(
     condition: Expression,
     types: Sequence[pa.DataType],
     context: StepContext,
+    *,
     counted: Callable[[pa.Table], pa.Table] = lambda pairs: pairs,
     sign: int = 1,
 ) -> pa.Table:
@@ -68,9 +69,9 @@ def matching(
         lambda part: try_evaluate(condition, every, part),
         lambda row: evaluate(condition, every, row),
         pairs,
-        sign,
-        types,
-        counted,
+        sign=sign,
+        types=types,
+        counted=counted,
     )
 
 

@@ -38,7 +38,7 @@ def step_union(node: Union, inputs: Sequence[pa.Table], context: StepContext) ->
 
 def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """All rows at step 0, on the worker that owns slot 0; nothing afterwards."""
-    if context.step > 0 or not context.owns_keyless:
+    if context.step.number > 0 or not context.step.owns_keyless:
         return zset.empty(node.types)
     table = pa.ipc.open_stream(node.ipc).read_all()
     return zset.build(table.columns, np.ones(table.num_rows, np.int64)).cast(zset.schema_of(node.types))

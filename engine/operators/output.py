@@ -47,8 +47,16 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[c] for c in node.key)
     written = node.written
-    encoding = written.encoding(lambda: context.schema_ids[node.handle])
-    form = OutputFormat(node.handle, schema, node.mode, key, encoding, written.key_format, written.patterns)
+    encoding = written.encoding(lambda: context.run.schema_ids[node.handle])
+    form = OutputFormat(
+        node.handle,
+        schema,
+        mode=node.mode,
+        key=key,
+        encoding=encoding,
+        key_format=written.key_format,
+        patterns=written.patterns,
+    )
     rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()
@@ -57,17 +65,17 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
     except Unwritable as fault:
         raise DataError(f"{fault.message}.", fault.what_to_do) from None
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
-    partitions = partitions_of(key, value, context.partitions[node.handle])
+    partitions = partitions_of(key, value, context.run.partitions[node.handle])
     return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
 
 
 def _due(node: Output, delta: pa.Table, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
     """The change to write: nothing while the output is held, and all that was kept when it is released."""
-    if node.handle not in context.withholding.outputs:
+    if node.handle not in context.step.withholding.outputs:
         return delta
     everything = range(len(types))
     trace, key = context.trace(WITHHELD, types, everything), context.key(0, everything)
-    if node.handle in context.withholding.held:
+    if node.handle in context.step.withholding.held:
         change = zset.consolidate(delta)
         trace.append(as_rows(change), key.hashes(change))
         return zset.empty(types)

@@ -24,7 +24,12 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
     if context.errors is None:
         return _mapped(node, rows)
     return left_out(
-        context.errors, lambda part: _attempted(node, part), lambda row: _mapped(node, row), rows, 1, node.types
+        context.errors,
+        lambda part: _attempted(node, part),
+        lambda row: _mapped(node, row),
+        rows,
+        sign=1,
+        types=node.types,
     )
 
 

@@ -52,7 +52,7 @@ class TooManyRows(DataError):
 def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """What the value is (see ScalarValue), on the worker that owns slot 0. Raises TooManyRows, unless the step counts error rows: then the value
     is in error, and the row that tells it is of nulls."""
-    if not context.owns_keyless:
+    if not context.step.owns_keyless:
         return zset.empty(node.types)
     types = node.types[:-1]
     delta = zset.consolidate(inputs[0])

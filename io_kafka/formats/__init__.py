@@ -5,7 +5,7 @@
 from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.decode import decode
 from io_kafka.formats.encode import ENCODER_ID, encode
-from io_kafka.formats.records import RecordFormat, Records
+from io_kafka.formats.records import RecordFormat
 from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "FormatError",
     "OutputFormat",
     "RecordFormat",
-    "Records",
     "Rejected",
     "SourceFormat",
     "TableFormat",

@@ -125,17 +125,24 @@ class _Shape:
         join = JoinPartials(
             (partial, placed[self._other]),
             types + sums + self._circuit.nodes[self._other].types,
-            tuple(self._group.index(column) for column in self._side_key),
-            self._other_key,
-            self._chosen.join.null_safe,
-            carries,
+            left_key=tuple(self._group.index(column) for column in self._side_key),
+            right_key=self._other_key,
+            null_safe=self._chosen.join.null_safe,
+            carries=carries,
         )
         group = tuple(
             self._group.index(column) if mine else len(types + sums) + column
             for mine, column in (self._places[column] for column in self._chosen.group)
         )
         argument_types = tuple(self._types[column] for column in named)
-        final = FinalAggregate((builder.add(join),), self._node.types, group, above, argument_types, len(types))
+        final = FinalAggregate(
+            (builder.add(join),),
+            self._node.types,
+            group=group,
+            calls=above,
+            argument_types=argument_types,
+            first_sum=len(types),
+        )
         return builder.add(final)
 
 

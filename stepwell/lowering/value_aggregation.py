@@ -56,4 +56,8 @@ def _split(circuit: Circuit, node: Aggregate, rows: int, builder: CircuitBuilder
         replace(call, argument=None if call.argument is None else named.index(call.argument)) for call in node.calls
     )
     partial = builder.add(PartialAggregate((rows,), sums_of(node.calls, types), (), node.calls))
-    return builder.add(FinalAggregate((partial,), node.types, (), above, tuple(types[a] for a in named), 0))
+    return builder.add(
+        FinalAggregate(
+            (partial,), node.types, group=(), calls=above, argument_types=tuple(types[a] for a in named), first_sum=0
+        )
+    )

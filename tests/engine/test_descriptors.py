@@ -31,6 +31,7 @@ from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, table_prefix
+from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME, PARTITIONS, every_kind, history, rows_everywhere
 from tests.engine.zsets import Rows, plus, to_rows
 
@@ -56,7 +57,7 @@ class Nodes:
             self._run(given_)
 
     def context(self, index: int) -> StepContext:
-        return StepContext(self.store, self.step, index, APPEND_ONLY[index], PLACES[index], partitions=PARTITIONS)
+        return contexts_of(CIRCUIT, self.store, self.step, partitions=PARTITIONS)(index)
 
     def _run(self, given_: dict[str, pa.Table]) -> None:
         if self.restarts:
@@ -154,7 +155,7 @@ def test_an_operator_has_output_before_any_input_if_and_only_if_its_descriptor_s
         store = DictStore()
         spoken = []
         for step in range(3):
-            context = StepContext(store, step, index, APPEND_ONLY[index], PLACES[index], partitions=PARTITIONS)
+            context = contexts_of(CIRCUIT, store, step, partitions=PARTITIONS)(index)
             spoken.append(operator.step(node, nothing, context).num_rows > 0)
         later = isinstance(node, EVERY_STEP)
         assert spoken == [operator.outputs_without_input(node), later, later], named(index)
@@ -175,8 +176,8 @@ def on_workers(workers: int, seed: int) -> OnWorkers:
     machine, seen = InProcess(CIRCUIT, workers, PARTITIONS), OnWorkers()
     places, real = machine.plan.places, region._made
 
-    def made(task: region.StageTask, store: Any, index: int, *given_: Any) -> pa.Table:
-        table = real(task, store, index, *given_)
+    def made(task: region.WorkerStep, index: int, *given_: Any) -> pa.Table:
+        table = real(task, index, *given_)
         key = None if isinstance(CIRCUIT.nodes[index], Output) else places[index]
         if key is not None and table.num_rows:
             if set(machine.placement.worker_of(hash_keys(table, key))) != {task.worker}:

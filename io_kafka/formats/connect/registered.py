@@ -34,7 +34,8 @@ def parse_registered(
     found: list[tuple[Int64s, Parsed]] = [(rest, others(values.take(pa.array(rest))))] if len(rest) else []
     for number in np.unique(ids).tolist():
         mine = at[ids == number]
-        found.append((mine, _of_schema(_texts(values, mine), number, schema, encoding, part, others)))
+        parsed = _of_schema(_texts(values, mine), number, schema, part, encoding=encoding, others=others)
+        found.append((mine, parsed))
     return merged(found, schema)
 
 
@@ -46,7 +47,7 @@ def _texts(values: pa.Array, at: Int64s) -> pa.Array:
 
 
 def _of_schema(
-    texts: pa.Array, number: int, schema: pa.Schema, encoding: JsonWithRegistry, part: Part, others: ParsePlain
+    texts: pa.Array, number: int, schema: pa.Schema, part: Part, *, encoding: JsonWithRegistry, others: ParsePlain
 ) -> Parsed:
     if number < 0:
         return refused(len(texts), schema, _SHORT)

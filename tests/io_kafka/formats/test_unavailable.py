@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from base.options import UNAVAILABLE_VALUE, Truncate
-from io_kafka.formats import Decoded, SourceFormat, decode
+from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.formats.unavailable import Placeholder, placeholder_of
 from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry
 
 P = UNAVAILABLE_VALUE
@@ -170,11 +171,9 @@ def test_columns_of_the_record_are_no_values_of_the_database() -> None:
     schema = pa.schema([("id", pa.int64()), ("v", pa.string()), ("k", pa.binary())])
     source = SourceFormat("h", schema, "upsert", ("id",), metadata=(("k", "key"),))
     values = pa.array([b'{"id":1,"v":"x"}'], pa.binary())
-    metadata = {"key": pa.array([P.encode()], pa.binary())}
-    got = decode(
-        source, pa.array([b"1"], pa.binary()), values, pa.array([0], pa.int32()), pa.array([0], pa.int64()), metadata
-    )
-    assert rows(got)[0][:3] == (1, "x", P.encode())
+    keys = pa.array([json.dumps(P).encode()], pa.binary())
+    got = decode(source, keys, values, pa.array([0], pa.int32()), pa.array([0], pa.int64()))
+    assert rows(got)[0][:3] == (1, "x", keys[0].as_py())
 
 
 def wrapped(payload: Any, *fields: tuple[str, str]) -> dict[str, Any]:

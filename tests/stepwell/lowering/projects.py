@@ -28,7 +28,7 @@ TABLES = {
 
 
 def output(handle: str, mode: Mode, key: tuple[str, ...] = ()) -> OutputSpec:
-    return OutputSpec(handle, handle, mode, key, None, Location(FILE, 1))
+    return OutputSpec(handle=handle, topic=handle, mode=mode, key=key, partitions=None, location=Location(FILE, 1))
 
 
 class Workbench:
@@ -95,11 +95,14 @@ class Workbench:
         return self
 
     def project(self) -> ResolvedProject:
-        return ResolvedProject(cast(Any, None), tuple(self.sources), tuple(self.views), self.spark)
+        return ResolvedProject(
+            project=cast(Any, None), sources=tuple(self.sources), views=tuple(self.views), spark=self.spark
+        )
 
     def _flow(self, name: str, frame: DataFrame, place: Location) -> FlowPlan:
         execution = frame._jdf.queryExecution()
-        return flow_plan(name, execution.analyzed(), execution.optimizedPlan, self.spark, name, place)
+        analysed, optimise = execution.analyzed(), execution.optimizedPlan
+        return flow_plan(name, analysed, optimise, self.spark, view=name, location=place)
 
     def _show(self, name: str, schema: StructType) -> None:
         boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)
