@@ -1,4 +1,6 @@
-"""JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` convert them. It uses neither Kafka nor Spark."""
+"""Messages <-> Arrow rows, in every format and without Kafka or Spark. Open to engine, coordinator and stepwell.
+
+`table.py` has the descriptor of each format."""
 
 from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.decode import decode

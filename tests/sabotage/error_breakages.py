@@ -66,8 +66,8 @@ ERRORS = (
         (
             Edit(
                 "coordinator/stepping/step_output.py",
-                "add_all(result.errors, {",
-                "result.errors.update({",
+                "add_all(result.errors, done.errors)",
+                "result.errors.update(done.errors)",
             ),
         ),
         ("tests/coordinator/test_step_output.py::test_error_rows_of_all_workers_are_added",),
