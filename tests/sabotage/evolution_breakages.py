@@ -74,7 +74,7 @@ EVOLUTION = (
         "A Map that only selects columns counts, so a join over a source is another one as soon as the source has a column that nobody reads.",
         "a nullable column keeps all state",
         (Edit(IDENTITY, "(selected := _selected(node)) is not None", "(selected := None) is not None"),),
-        (edit("a column at the front of a source"),),
+        (edit("a column of a keyed source: its table is rebuilt, and its readers stay"),),
     ),
     Breakage(
         "growth-relied-on-behind-a-change",
@@ -103,8 +103,8 @@ EVOLUTION = (
         (
             Edit(
                 "stepwell/lowering/eager_aggregation.py",
-                "or len(definition.readers[at]) != 1",
-                "or sum(node.inputs.count(at) for node in circuit.nodes) != 1",
+                "isinstance(below, Map) and len(definition.readers[at]) == 1",
+                "isinstance(below, Map) and sum(node.inputs.count(at) for node in circuit.nodes) == 1",
             ),
         ),
         (edit("a view is added that has the join of another one"),),

@@ -28,6 +28,7 @@ LATE = "SELECT id, carrier, delay FROM flights WHERE delay > 60"
 OF_BOEING = "FROM flights f JOIN planes p ON f.plane = p.plane WHERE p.maker = 'BOEING'"
 SEATS = f"SELECT f.carrier, sum(p.seats) AS seats {OF_BOEING} GROUP BY f.carrier HAVING sum(p.seats) > 100"
 WORST = "SELECT carrier, total FROM by_carrier ORDER BY total DESC LIMIT 3"
+ALIKE = "SELECT plane, seats, maker, count(*) AS n FROM planes GROUP BY plane, seats, maker"
 OFTEN = "SELECT carrier, n, count(*) AS times FROM by_carrier GROUP BY carrier, n"
 LATEST = "SELECT carrier, max(delay) AS most FROM late GROUP BY carrier"
 OF_PLANES = "FROM flights f JOIN planes p ON f.plane = p.plane"
@@ -91,6 +92,7 @@ BEFORE = Project(
         "idle": IDLE,
         "makers": MAKERS,
         "often": OFTEN,
+        "alike": ALIKE,
     }
 )
 
