@@ -331,9 +331,9 @@ def test_what_no_one_foresaw_is_an_error_of_its_view(
     """
     known = plans.mark_leaves
 
-    def fail(tree: TreeNode, *rest: Any) -> list[str]:
-        assert rest[2] != "odd", "nobody foresaw this"
-        return known(tree, *rest)
+    def fail(*given: Any, view: str, **named: Any) -> list[str]:
+        assert view != "odd", "nobody foresaw this"
+        return known(*given, view=view, **named)
 
     monkeypatch.setattr(plans, "mark_leaves", fail)
     found, errors = survey(project(tmp_path, {"v.sql": text}), spark)

@@ -50,7 +50,7 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
 ) -> None:
     """The setting reaches the place that decides, and what it decides ends the command."""
 
-    def begin(*_: object) -> Any:
+    def begin(*_: object, **__: object) -> Any:
         raise Begun
 
     host = {"spark.driver.host": "192.0.2.7"}
