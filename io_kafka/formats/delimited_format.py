@@ -71,6 +71,7 @@ CSV = Format(
         changes=None,
         keys=written_keys,
         keys_as="json",
+        says_every_row=False,
     ),
 )
 
@@ -95,5 +96,6 @@ TEXT = Format(
         changes=None,
         keys=written_keys,
         keys_as="json",
+        says_every_row=False,
     ),
 )

@@ -111,5 +111,6 @@ JSON = Format(
         changes=_changes,
         keys=written_keys,
         keys_as="json",
+        says_every_row=True,
     ),
 )
