@@ -165,7 +165,8 @@ def send_connected(play: Playground, first: int) -> None:
     """Rows, upserts and changes in Connect's wrapper, with a schema and without; and plain ones among them."""
     at = 1_704_164_645_123_456
     visits: list[Any] = [
-        {"id": first + n, "guest": n, "at": at + n, "booked": f"0{n + 1}.02.2024 03:04", "spent": c.unscaled(n * 125 - 50), "days": [n, None, -n]}
+        {"id": first + n, "guest": n, "at": at + n, "booked": f"0{n + 1}.02.2024 03:04", "spent": c.unscaled(n * 125 - 50),
+         "days": [n, None, -n]}
         for n in range(4)
     ]  # fmt: skip
     bad = [visits[0] | {"booked": "2024-02-01 03:04"}, visits[0] | {"spent": "*"}]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from base.options import OutputFormatName, OutputKeyFormat
-from base.text.patterns import NO_PATTERNS
+from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.descriptor import Format, FromOptions, FromRegistry, Reading, Writing
 from io_kafka.formats.encodings import AvroIds, Csv, OutputEncoding, ProtobufIds, Text
@@ -102,3 +102,21 @@ def test_a_key_format_without_a_null_has_no_message_for_some_rows(key_format: Ou
     else:
         with pytest.raises(Unwritable, match="column k is NULL"):
             encode(output, rows)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_says_whether_its_moments_are_texts(name: OutputFormatName) -> None:
+    """A pattern changes what is written then, and only then."""
+    table = pa.table({"s": ["a"]} if name == "text" else {"t": pa.array([0], pa.timestamp("us"))})
+    written = [
+        encode(OutputFormat("v", table.schema, "append", (), ROWS[name][0], patterns=patterns), table)
+        for patterns in (NO_PATTERNS, Patterns(None, None, "yyyy"))
+    ]
+    assert (written[0] != written[1]) == FORMATS[name].moments_are_texts
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_a_format_asks_its_registry_for_the_kind_of_schemas_that_it_registers(form: Format) -> None:
+    made = form.writes.made
+    kinds = {way.schemas for way in form.reads} - {None}
+    assert kinds == ({made.kind} if isinstance(made, FromRegistry) else set())
