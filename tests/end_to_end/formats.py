@@ -58,21 +58,21 @@ def of_protobuf(registry: SchemaRegistry) -> AsJson:
 
 
 def of_connect(message: bytes) -> bytes | None:
-    """What JsonConverter has wrapped. It shares no code with the reader. Text of the form 31.12.2024 23:59 is a moment."""
+    """What JsonConverter has wrapped, and plain messages beside it. It shares no code with the reader. Text with a time of day in it has the
+    form 31.12.2024 23:59."""
+    whole = json.loads(message)
+    schema, payload = (whole["schema"], whole["payload"]) if "schema" in whole else (None, whole)
     try:
-        whole = json.loads(message)
+        return NOTHING if payload is None else json.dumps(_plain(schema, payload), default=spelt).encode()
     except ValueError:
         return None
-    if not isinstance(whole, dict) or set(whole) != {"schema", "payload"}:
-        return message
-    if whole["payload"] is None:
-        return NOTHING
-    return json.dumps(_plain(whole["schema"], whole["payload"]), default=spelt).encode()
 
 
 def _plain(schema: Any, value: Any) -> Any:
+    if schema is None and isinstance(value, dict):
+        return {name: _plain(None, inner) for name, inner in value.items()}
     if schema is None or value is None:
-        return value if not isinstance(value, str) else _moment(value)
+        return _moment(value) if isinstance(value, str) else value
     if schema["type"] == "struct":
         fields = {field["field"]: field for field in schema["fields"]}
         return {name: _plain(fields[name], inner) for name, inner in value.items()}
@@ -80,7 +80,7 @@ def _plain(schema: Any, value: Any) -> Any:
         return [_plain(schema["items"], inner) for inner in value]
     match schema.get("name", "").rpartition(".")[2]:
         case "Decimal":
-            unscaled = int.from_bytes(base64.b64decode(value), "big", signed=True)
+            unscaled = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
             return Decimal(unscaled).scaleb(-int(schema["parameters"]["scale"]))
         case "Date":
             return date(1970, 1, 1) + timedelta(days=value)
@@ -92,10 +92,8 @@ def _plain(schema: Any, value: Any) -> Any:
 
 
 def _moment(text: str) -> str:
-    try:
-        return datetime.strptime(text, "%d.%m.%Y %H:%M").isoformat()
-    except ValueError:
-        return text
+    """Raises ValueError."""
+    return datetime.strptime(text, "%d.%m.%Y %H:%M").isoformat() if ":" in text else text
 
 
 def check(

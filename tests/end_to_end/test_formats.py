@@ -60,7 +60,7 @@ CREATE STREAMING TABLE rooms (room INT, price STRING, since TIMESTAMP) USING kaf
   TBLPROPERTIES ('subscribe' = '@rooms', 'mode' = 'changelog', 'key' = 'room');
 
 CREATE MATERIALIZED VIEW stays TBLPROPERTIES ('topic' = '@stays', 'mode' = 'changelog') AS
-  SELECT v.id, name, born, at, booked, spent, days, price, since FROM visits v
+  SELECT v.id, name, born, unix_micros(at) AS at, booked, spent, days, price, since FROM visits v
   LEFT JOIN guests g ON v.guest = g.id LEFT JOIN rooms r ON v.guest = r.room;
 CREATE MATERIALIZED VIEW paid TBLPROPERTIES
   ('topic' = '@paid', 'format' = 'protobuf', 'mode' = 'upsert', 'key' = 'id') AS
