@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
 from stepwell.errors import UnsupportedError
+from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import survey
+from stepwell.planning.resolver import resolve
 from stepwell.project.refusals import _NULL_UPDATES, _SESSION_TODAY, EXPECTATIONS_TODAY
+from tests.stepwell.folder import project
 from tests.stepwell.lowering.projects import Workbench
 
 ADVICE: dict[str, tuple[str, list[str]]] = {
@@ -130,3 +135,81 @@ def test_other_ways_out_are_supported(bench: Workbench) -> None:
         assert part in text
         advised.view(f"v{number}", query)
     assert survey(advised.project()).errors == []
+
+
+SOURCE = "CREATE STREAMING TABLE t (a BIGINT, b BIGINT, s STRING, d DOUBLE, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = 't');"
+IN_PYTHON = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+
+@dp.temporary_view
+def shared():
+    return spark.read.table("t").where("a > 0")
+
+
+def view(query, **more):
+    dp.materialized_view(query, name=query.__name__, **more)
+
+
+def of_count():  # in place of count()
+    return spark.read.table("t").crossJoin(spark.read.table("shared").agg(F.count("*").alias("n"))).where("a < n")
+
+
+def of_is_empty():
+    t = spark.read.table("t")
+    return t.join(spark.read.table("shared"), "a", "left_semi").union(t.join(spark.read.table("shared"), "a", "left_anti"))
+
+
+def of_first():  # and of head, take and tail
+    t = spark.read.table("t")
+    one, last = t.orderBy("a").limit(1).select(F.col("b").alias("x")), t.orderBy(F.desc("a")).limit(3).select(F.col("b").alias("y"))
+    return t.crossJoin(one).join(last, F.col("b") == F.col("y"))
+
+
+def of_quantile():
+    return spark.read.table("t").agg(F.percentile_approx("d", 0.5).alias("p"), F.corr("d", "b").alias("c"), F.covar_samp("d", "b").alias("v"))
+
+
+def of_crosstab():
+    return spark.read.table("t").groupBy("a", "s").count()
+
+
+def of_pivot():
+    return spark.read.table("t").groupBy("a").pivot("s", ["x", "y"]).agg(F.sum("b"))
+
+
+def of_transpose():
+    return spark.read.table("t").unpivot(["s"], ["a", "b"], "name", "value")
+
+
+def of_collect():
+    return spark.read.table("t").where(F.col("a").isin(1, 2)).join(spark.read.table("shared").select("a").distinct(), "a")
+
+
+def of_rows():
+    return spark.sql("SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(id, name)")
+
+
+for query in (of_count, of_is_empty, of_first, of_quantile, of_crosstab, of_pivot, of_transpose, of_collect, of_rows):
+    view(query, spark_conf={"spark.sql.shuffle.partitions": "4"})
+
+dp.create_sink("published", "kafka", {"topic": "published"})
+
+
+@dp.append_flow(target="published")
+def rows():
+    return spark.readStream.table("t").select("a", "b")
+
+
+@dp.append_flow(target="published")
+def others():  # a subquery over a stream as a join
+    t = spark.readStream.table("t")
+    return t.join(spark.read.table("shared"), "a", "left_semi").select("a", "b")
+"""
+
+
+def test_what_is_advised_in_python_is_supported(spark: SparkSession, tmp_path: Path) -> None:
+    """What errors about actions and writes say to write instead."""
+    description = describe(resolve(project(tmp_path, {"a.sql": SOURCE, "b.py": IN_PYTHON}), spark))
+    assert [str(error) for error in description.errors] == [] and len(description.views) >= 10
