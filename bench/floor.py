@@ -24,7 +24,9 @@ from bench.workloads import BUILD, DEFAULT, PROJECTS, WORKLOADS, Case
 from coordinator.specification import PipelineSpec
 from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
+from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 
 ENGINE = "floor"
@@ -66,12 +68,13 @@ def main() -> None:
     steps: list[tuple[float, int, float, float]] = []  # end, rows, ms, CPU seconds
     for number, batch in enumerate(chunks):
         began, cpu_began = time.time(), time.process_time()
-        read, _ = read_sources(spec.circuit, tables, [*first, batch], on_error, number)
+        given = StepInput(step=number, ranges=(), on_error=on_error)
+        read, _ = read_sources(spec.circuit, tables, given, [*first, batch])
         handles = {getattr(spec.circuit.nodes[i], "handle"): rows for i, rows in read.items()}  # noqa: B009
         engine.step(handles)
         first = []
         ended = time.time()
-        steps.append((ended, batch.num_rows, 1e3 * (ended - began), time.process_time() - cpu_began))
+        steps.append((ended, batch.messages.length, 1e3 * (ended - began), time.process_time() - cpu_began))
     print(json.dumps({"steps": steps}), flush=True)
 
 
@@ -120,7 +123,8 @@ def _values(topic: str, shape: Shape, start: int, end: int) -> Iterator[pa.Array
 def _batch(topic: str, values: list[pa.Array], keys: pa.Array | None = None) -> RawBatch:
     value = pa.concat_arrays(values).cast(pa.binary())
     key = pa.nulls(len(value), pa.binary()) if keys is None else keys.cast(pa.binary())
-    return raw_batch(OffsetRange(topic, 0, 0, len(value)), key, value, pa.array(range(len(value)), pa.int64()))
+    offsets = pa.array(range(len(value)), pa.int64())
+    return raw_batch(OffsetRange(topic, 0, 0, len(value)), Messages.plain(key, value, offsets))
 
 
 def _auctions(shape: Shape) -> RawBatch:

@@ -104,12 +104,18 @@ def _history(bench: Bench, broker: int) -> list[dict[str, Any]]:
 
 
 def _run(
-    bench: Bench, case: Case, broker: int, topic: str = "bids", source: Path | None = None, extra: tuple[str, ...] = ()
+    bench: Bench,
+    case: Case,
+    broker: int,
+    topic: str = "bids",
+    *,
+    source: Path | None = None,
+    extra: tuple[str, ...] = (),
 ) -> tuple[Result, ours.Prepared]:
     starts = bench.start_offsets(topic, case.rows)
     prepared = ours.prepare(bench, case, starts, source, topic)
     try:
-        return ours.run(bench, case, broker, extra, prepared)
+        return ours.run(bench, case, broker, extra, prepared=prepared)
     finally:
         shutil.rmtree(prepared.storage, ignore_errors=True)
 

@@ -51,7 +51,7 @@ def structured_streaming_latency(bench: Bench, workload: str, seconds: int, *, r
         bench, CASES[workload], _starts(bench), topic=latency.TOPIC, live=True, real_time=real_time
     )
     return _of_job(
-        bench, workload, structured_streaming.install()[0], structured_streaming.SCRIPT, job, folder, seconds
+        bench, workload, (structured_streaming.install()[0], structured_streaming.SCRIPT), job, folder, seconds=seconds
     )
 
 
@@ -64,14 +64,14 @@ def real_time_mode(bench: Bench, workload: str, seconds: int) -> Result:
 
 def pyflink_latency(bench: Bench, workload: str, seconds: int) -> Latency:
     job, folder = pyflink.job_of(bench, CASES[workload], _starts(bench), topic=latency.TOPIC, live=True)
-    return _of_job(bench, workload, pyflink.install()[0], pyflink.SCRIPT, job, folder, seconds)
+    return _of_job(bench, workload, (pyflink.install()[0], pyflink.SCRIPT), job, folder, seconds=seconds)
 
 
 def _of_job(
-    bench: Bench, workload: str, python: Path, script: Path, job: dict[str, Any], folder: Path, seconds: int
+    bench: Bench, workload: str, program: tuple[Path, Path], job: dict[str, Any], folder: Path, *, seconds: int
 ) -> Latency:
     output = str(job["output"])
-    with peers.started(python, script, job, folder) as child:
+    with peers.started(*program, job, folder) as child:
         return latency.measure(bench, workload, output, seconds, _ready(bench, output, lambda: child.poll()))
 
 

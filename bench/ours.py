@@ -137,6 +137,7 @@ def run(
     case: Case,
     broker: int,
     extra: tuple[str, ...] = (),
+    *,
     prepared: Prepared | None = None,
     checkout: Checkout = HERE,
 ) -> tuple[Result, Prepared]:

@@ -81,7 +81,10 @@ def main(arguments: Sequence[str]) -> int:
             # The order changes from round to round, because the second run of a pair finds a disk that still writes what the first one left.
             order = list(checkouts) if number % 2 == 0 else list(reversed(checkouts))
             for case in cases:
-                sides = {name: _run(bench, case, broker.pid, extra[name], checkouts[name], answers) for name in order}
+                sides = {
+                    name: _run(bench, case, broker.pid, extra[name], checkout=checkouts[name], answers=answers)
+                    for name in order
+                }
                 right &= _is_right(sides)
                 pairs.setdefault(case.name, []).append(sides)
                 console.print_json(json.dumps({name: _shown(case, side) for name, side in sides.items()}), indent=None)
@@ -107,7 +110,7 @@ def _case(cell: str, rows: int) -> Case:
 
 
 def _run(
-    bench: Bench, case: Case, broker: int, extra: tuple[str, ...], checkout: Checkout, answers: check.Answers
+    bench: Bench, case: Case, broker: int, extra: tuple[str, ...], *, checkout: Checkout, answers: check.Answers
 ) -> Side:
     result, prepared = ours.run(bench, case, broker, extra, checkout=checkout)
     messages = read_all(bench.servers, prepared.output)

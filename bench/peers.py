@@ -102,6 +102,7 @@ def run_job(
     job: dict[str, Any],
     folder: Path,
     broker: int,
+    *,
     looking: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, Any], Watch]:
     """Runs the job to its end and calls `looking` now and then. Returns the job's last line of output. Raises RunFailed."""

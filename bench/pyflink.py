@@ -66,7 +66,7 @@ def run(bench: Bench, case: Case, broker: int) -> tuple[Result, str]:
         with contextlib.suppress(KafkaFault):  # the partitions of a new topic may not have a leader yet
             seen.append((time.time(), sum(bench.topics.end_offsets([output]).values())))
 
-    _, watch = peers.run_job(python, SCRIPT, job, folder, broker, look)
+    _, watch = peers.run_job(python, SCRIPT, job, folder, broker, looking=look)
     look()
     result = Result(
         ENGINE, case.workload.name, DEFAULT, note="continuous: no steps; rate is the slope of its committed output"

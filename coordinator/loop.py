@@ -83,6 +83,7 @@ class Pipeline:
         cluster: Cluster,
         requests: Requests,
         board: StatusBoard,
+        *,
         table_rows: TableRows | None = None,
         planners: Planners = NO_PLANNERS,
     ) -> None:

@@ -118,10 +118,10 @@ class OffsetGone(KafkaFault):
 class ReadDeadline(KafkaFault):
     """A range could not be read to its end in time."""
 
-    def __init__(self, topic: str, partition: int, position: int, end: int, deadline_s: float, reason: str) -> None:
-        self.topic, self.partition, self.position, self.end = topic, partition, position, end
+    def __init__(self, where: TopicPartition, *, position: int, end: int, deadline_s: float, reason: str) -> None:
+        self.topic, self.partition, self.position, self.end = *where, position, end
         super().__init__(
-            f"topic {topic!r} partition {partition}: read up to offset {position} of {end}, and no further in "
+            f"topic {where.topic!r} partition {where.partition}: read up to offset {position} of {end}, and no further in "
             f"{deadline_s:g} s: {reason}.",
             "Check that the broker and the partition's leader are up; the step can be run again.",
         )

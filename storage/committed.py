@@ -84,7 +84,13 @@ def read_description(path: Path) -> Description:
 
 
 def compact(
-    path: Path, name: str, worker: int, epoch: int, check: Callable[[Description], None], is_wanted: Callable[[], bool]
+    path: Path,
+    name: str,
+    worker: int,
+    epoch: int,
+    *,
+    check: Callable[[Description], None],
+    is_wanted: Callable[[], bool],
 ) -> bool:
     """Rewrites the environment if many of its pages are free, and the disk has room for that. Steps go on meanwhile. Returns whether it was
     rewritten: it was not if another transaction has written to it meanwhile, if the file system cannot exchange two folders, or if it is not

@@ -195,7 +195,8 @@ class Database:
                     _remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
                 if old != last_saved:
                     next_key = b""
-                if (piece := _roll_back_piece(path, writer, old, version, epoch, next_key)) is not None:
+                piece = _roll_back_piece(path, writer, old, version, epoch=epoch, next_key=next_key)
+                if piece is not None:
                     last_saved, next_key = piece
                     described.save(writer, last_saved)
                     continue
@@ -346,7 +347,8 @@ class Database:
         a time may do so. It gives up as soon as `is_wanted` says no. Raises StaleEpoch, NotOpen, WriterBlocked, CorruptRecord."""
         with _in_folder(self.path):
             name = f"{COMPACT}{self._opened}"
-            return committed.compact(self.path, name, self.identity.worker, self.epoch, self._check_open, is_wanted)
+            worker, check = self.identity.worker, self._check_open
+            return committed.compact(self.path, name, worker, self.epoch, check=check, is_wanted=is_wanted)
 
     def statistics(self) -> Statistics:
         with committed.using(self.path) as environment, environment.read() as reader:
@@ -438,7 +440,7 @@ def _already_opened(path: Path, present: Description, identity: Identity, epoch:
 
 
 def _roll_back_piece(
-    path: Path, writer: Writer, old: Description, version: VersionId, epoch: int, next_key: bytes | None
+    path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, next_key: bytes | None
 ) -> tuple[Description, bytes | None] | None:
     """One transaction of the rollback to `version`. The first one proves that the undo log is intact; each later one
     rolls a piece back. No process may use a layer in the meantime.

@@ -178,12 +178,14 @@ def _look_at(folder: Path) -> FoundDatabase | None:
             return None
         return FoundDatabase(worker, *Database.look(folder), birth=birth)
     except OtherFormat as other:
-        return FoundDatabase(worker, other.owner, (), 0, str(other), birth)
+        return FoundDatabase(worker, other.owner, versions=(), disk_bytes=0, fault=str(other), birth=birth)
     except NoDatabase as fault:
         # Another process may have removed it just now.
-        return FoundDatabase(worker, None, (), 0, str(fault), birth) if folder.exists() else None
+        if not folder.exists():
+            return None
+        return FoundDatabase(worker, None, versions=(), disk_bytes=0, fault=str(fault), birth=birth)
     except (StorageError, OSError) as fault:
-        return FoundDatabase(worker, None, (), 0, str(fault), birth)
+        return FoundDatabase(worker, None, versions=(), disk_bytes=0, fault=str(fault), birth=birth)
     finally:
         Database.close(folder)  # most of them are another worker's
 

@@ -4,6 +4,7 @@ and LMDB are each named in few modules."""
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,28 @@ def test_imports_point_down_within_a_room(room: str) -> None:
         and there not in {"", *WITHIN[room].get(here, set()), *LOOSE.get(str(path.relative_to(ROOT)), set())}
     }
     assert not upward
+
+
+IO_KAFKA = sorted(WITHIN["io_kafka"])
+
+
+def rooms_named(folder: Path) -> set[str]:
+    """The rooms to which a folder is open, by the first line of its docstring."""
+    first = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "").splitlines()[0]
+    said = re.search(r"Open to ([a-z_, ]+)\.$", first)
+    assert said is not None, f"{folder.name}: the first line does not say to whom it is open"
+    return set(re.split(r", | and ", said[1]))
+
+
+@pytest.mark.parametrize("folder", IO_KAFKA)
+def test_a_folder_of_io_kafka_says_who_may_come_in(folder: str) -> None:
+    place = ROOT / "io_kafka" / folder
+    guests = {
+        path.relative_to(ROOT).parts[0]
+        for path in MODULES
+        if any(target.is_relative_to(place) for target in imported_files(path))
+    }
+    assert rooms_named(place) == guests - {"io_kafka"}, "a guest who is not named, or a name that is not needed"
 
 
 def test_the_coordinator_is_a_loop_and_folders() -> None:

@@ -52,7 +52,7 @@ def table_environment(job: dict[str, Any]) -> TableEnvironment:
     return tables
 
 
-def source(job: dict[str, Any], name: str, columns: str, topic: str, form: str, starting: dict[str, int]) -> str:
+def source(job: dict[str, Any], name: str, columns: str, topic: str, form: str, *, starting: dict[str, int]) -> str:
     offsets = ";".join(f"partition:{p},offset:{o}" for p, o in starting.items())
     start = f"'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = '{offsets}'"
     bounded = "" if job["live"] else ", 'scan.bounded.mode' = 'latest-offset'"
@@ -67,7 +67,7 @@ def main(job: dict[str, Any]) -> None:
     json_format = "'format' = 'json', 'json.timestamp-format.standard' = 'SQL'"
     if job["topic"] == "changes":
         json_format = "'format' = 'debezium-json', 'debezium-json.timestamp-format.standard' = 'SQL'"
-    tables.execute_sql(source(job, "bids", BID, job["topic"], json_format, job["starting"]))
+    tables.execute_sql(source(job, "bids", BID, job["topic"], json_format, starting=job["starting"]))
     if job["workload"] == "W3":
         bounded = "" if job["live"] else ", 'scan.bounded.mode' = 'latest-offset'"
         tables.execute_sql(

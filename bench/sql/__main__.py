@@ -2,6 +2,7 @@
 
     --lower-only           only says which queries lower, and what refuses the others
     --add                  with --lower-only: adds those that lower to bench/sql/lowers.txt
+    --edits                only says how much state an edit of a suite's project keeps
     --suite tpch           only this suite (several with commas)
     --queries q01,q03      only these queries
     --scale 0.02           the scale factor
@@ -24,6 +25,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench import report
+from bench.sql import edits
 from bench.sql.lowering import add_known, forms, table
 from bench.sql.measuring import Measured, Options, SuiteRun
 from bench.sql.suites import SUITES
@@ -49,11 +51,15 @@ def main() -> None:
     parser.add_argument("--scale", type=float, help="the scale factor of each suite")
     parser.add_argument("--workers", type=int, default=1, help="the number of workers")
     parser.add_argument("--output", type=Path, help="a file for the results, in place of BENCHMARKS.md")
+    parser.add_argument("--edits", action="store_true", help="only say how much state an edit keeps")
     options = parser.parse_args()
     suites = [name for name in options.suite.split(",") if name] or list(SUITES)
     names = [name for name in options.queries.split(",") if name]
     spark = make_session("stepwell-suites", BATCH_SETTINGS, java_options="")  # with Java's optimising compiler
     spark.sparkContext.setLogLevel("ERROR")
+    if options.edits:
+        print(edits.table([kept for suite in suites for kept in edits.kept_of(SUITES[suite](), spark)]))
+        return
     if options.lower_only:
         found = [form for suite in suites for form in forms(SUITES[suite](), spark, names)]
         print(table(found))

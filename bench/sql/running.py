@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -24,9 +25,10 @@ from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.operators.base import StepContext
+from engine.operators.facts import RunFacts
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import StageTask, run_stage
+from engine.run.region import WorkerStep, run_stage
 from engine.state.store import DictStore, Store
 from storage.database import Database, Identity
 
@@ -43,7 +45,7 @@ class Running:
         self.circuit = circuit
         self.plan = plan(circuit)
         self.placement = Placement.of(Layout.first(Fixed(), workers), {})
-        self.append_only = append_only_inputs(circuit)
+        self.facts = RunFacts(append_only_inputs(circuit), partitions={}, schema_ids={})
         self.folder = folder
         self.databases = [self._database(worker) for worker in range(workers)]
         self.steps = 0
@@ -63,14 +65,15 @@ class Running:
         began = time.perf_counter()
         workers = range(len(self.databases))
         read = [self._sources(worker, inputs) for worker in workers]
-        made = [run_stage(self._task(0, worker), DictStore(), [], read[worker]) for worker in workers]
+        tasks = [self._task(worker) for worker in workers]
+        made = [run_stage(tasks[worker], 0, DictStore(), [], read[worker]) for worker in workers]
         with ExitStack() as stack:
             stores = [stack.enter_context(database.transaction()) for database in self.databases]
             for stage in range(1, self.plan.stages):
                 inboxes = [
                     [ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers
                 ]
-                made = [run_stage(self._task(stage, worker), stores[worker], inboxes[worker], {}) for worker in workers]
+                made = [run_stage(tasks[worker], stage, stores[worker], inboxes[worker], {}) for worker in workers]
             for store in stores:
                 store.set_step(self.steps + 1)
         self.steps += 1
@@ -92,12 +95,10 @@ class Running:
         return zset.consolidate(zset.add(parts))
 
     def _contexts(self, store: Store, worker: int):  # type: ignore[no-untyped-def]
-        places = self.plan.input_places
-        keyless = self.placement.keyless_worker == worker
-        return lambda index: StepContext(store, self.steps, index, self.append_only[index], places[index], keyless)
+        return partial(StepContext, self.facts, self._task(worker).step, store)
 
-    def _task(self, stage: int, worker: int) -> StageTask:
-        return StageTask(self.plan, self.placement, self.steps, stage, worker, {}, self.append_only)
+    def _task(self, worker: int) -> WorkerStep:
+        return WorkerStep.of(self.facts, self.plan, self.placement, worker, number=self.steps)
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:
         """This worker's part of each source's rows."""

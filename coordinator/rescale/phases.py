@@ -364,7 +364,9 @@ def _begun(owned: Owned, aim: Aim, course: Course, *, is_recruited: bool) -> Sta
 def _copying_portion(now: UnderWay, ways: Ways, heavy: SlotSet) -> Copying:
     """Slots over the budget are copied first, a portion of them after the other."""
     portion = heavy.first(COPIED_SLOTS_MAX)
-    return Copying(now.owned, now.aim, now.course, ways, within(ways, portion), heavy.minus(portion))
+    return Copying(
+        now.owned, now.aim, course=now.course, ways=ways, to_copy=within(ways, portion), heavy=heavy.minus(portion)
+    )
 
 
 def _moving(now: UnderWay, ways: Ways, staged: SlotSet, heavy: SlotSet, planner: Planner | None) -> Moving:
@@ -372,10 +374,10 @@ def _moving(now: UnderWay, ways: Ways, staged: SlotSet, heavy: SlotSet, planner:
     return Moving(
         now.owned,
         now.aim,
-        now.course,
-        ways,
-        staged,
-        heavy,
+        course=now.course,
+        ways=ways,
+        staged=staged,
+        heavy=heavy,
         is_crowded=False,
         planner=planner,
         slots_per_round=1,

@@ -53,15 +53,15 @@ class Rescaling:
         self._cuts_ms = 0.0  # what the cuts since the last step have taken
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
         self._run = RescaleRun(
-            spec,
-            launcher,
-            planners,
-            writer,
-            board,
-            budget,
-            RescaleView(writer, board, budget, self.births, monotonic),
-            Recruiting(spec.register_s, board, monotonic),
-            Copying(),
+            spec=spec,
+            launcher=launcher,
+            planners=planners,
+            writer=writer,
+            board=board,
+            budget=budget,
+            view=RescaleView(writer, board, budget, self.births, monotonic),
+            recruiting=Recruiting(spec.register_s, board, monotonic),
+            copying=Copying(),
         )
         self._wishes = Wishes(self._run)
         self._preparing = Preparing(self._run, self._wishes)

@@ -18,7 +18,7 @@ from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RescaleRun:
     """`launcher` knows how many task slots Spark has. `planners`: the protocols that this run has."""
 

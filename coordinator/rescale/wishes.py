@@ -100,10 +100,10 @@ class Wishes:
         self.wish = Wish(
             request.mode,
             target_of(target),
-            self._run.layout.asked,
-            request.budget_bytes,
-            request.budget_ms,
-            request.protocol,
+            asked=self._run.layout.asked,
+            budget_bytes=request.budget_bytes,
+            budget_ms=request.budget_ms,
+            protocol=request.protocol,
         )
         self.is_asked_by_start = False
         core.rescale.tell(Idle.requested, self.wish)

@@ -20,13 +20,17 @@ from base.options import UNAVAILABLE_VALUE
 from base.text.type_names import sql_type
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
+from engine.analysis import identity
+from engine.analysis.identity import Named
+from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
 from io_kafka.formats.spec import SourceFormat
-from io_kafka.formats.table import format_of, reading_of
+from io_kafka.formats.table import FORMATS, format_of, reading_of
 from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf, SourceLeaf
 from io_kafka.step_log.state import StepLogState
 
+NOT_NULL = " NOT NULL"
 WHAT_TO_DO = "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`."
 
 
@@ -121,8 +125,28 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
     for field in form.schema:
         declared = {limit.path: limit.declared for limit in limits if limit.padded and limit.path[0] == field.name}
         text = sql_type(field.type, declared, (field.name,))
-        text += "" if field.nullable else " NOT NULL"
+        text += "" if field.nullable else NOT_NULL
         yield field.name, text + (f" from metadata.{of_record[field.name]}" if field.name in of_record else "")
+
+
+# Who is who in a project that changes (engine/analysis/identity.py)
+
+
+def named(circuit: Circuit, leaves: LeavesRecord) -> Named:
+    """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded."""
+    sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
+    return Named(circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs})
+
+
+def _leaf_text(leaf: SourceLeaf) -> str:
+    """Everything but the handle and the columns that can be added or left out without a change of the other ones."""
+    by_name = any(each.columns_by_name for name, each in FORMATS.items() if name == leaf.format)
+    fixed = {name: text for name, text in leaf.columns.items() if not by_name or NOT_NULL in text}
+    return leaf.model_copy(update={"handle": "", "columns": fixed}).model_dump_json()
+
+
+def _declared(leaf: SourceLeaf) -> tuple[str, ...]:
+    return tuple(f"{name} {text}" for name, text in leaf.columns.items())
 
 
 # What differs, for people

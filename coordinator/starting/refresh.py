@@ -123,8 +123,10 @@ def live_keys(reader: RangeReader, whole: OffsetRange) -> pa.BinaryArray:
     live = pa.array([], pa.binary())
     for span in _pieces(whole):
         for batch in reader.read([span]):
-            keys = pa.concat_arrays([live, batch.keys])
-            alive = np.concatenate([np.ones(len(live), bool), batch.values.is_valid().to_numpy(zero_copy_only=False)])
+            keys = pa.concat_arrays([live, batch.messages.keys])
+            alive = np.concatenate(
+                [np.ones(len(live), bool), batch.messages.values.is_valid().to_numpy(zero_copy_only=False)]
+            )
             live = _last_alive(keys, alive)
     return live
 

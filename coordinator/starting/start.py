@@ -43,6 +43,7 @@ from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit
+from engine.operators.facts import RunFacts
 from engine.resident.crew import Crew
 from engine.resident.messages import NewDatabase
 from engine.run.tasks import TaskSetup
@@ -79,10 +80,12 @@ def prepare(
         plan=plan(spec.circuit),
         kafka=spec.kafka,
         tables={source.table.handle: source.table for source in spec.inputs},
-        partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
         place=spec.place,
-        append_only=append_only_inputs(spec.circuit),
-        schema_ids=registered(spec),
+        facts=RunFacts(
+            append_only=append_only_inputs(spec.circuit),
+            partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
+            schema_ids=registered(spec),
+        ),
     )
     return setup, identities
 

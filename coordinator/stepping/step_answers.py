@@ -29,7 +29,7 @@ from io_kafka.offsets import OffsetRange
 CHECKSUM_MAX = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
     dead-letter topics by source, `ranges` the input, and `counted` the nodes whose error rows are counted, all as the step's division records
@@ -78,11 +78,12 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for handle, skipped in done.skipped.items():
         if handle not in sources or skipped < 0:
             return f"{skipped} messages of {handle} were skipped"
-    for node, number in (*done.late, *done.watermarks):
+    for node, number in (*done.times.late.items(), *done.times.watermarks.items()):
         if not 0 <= node < len(nodes) or number < 0:
             return f"it says {number} of the event time of node {node}"
-    for node, _, total, example in done.errors:
-        if node not in expected.counted or not 0 <= total <= CHECKSUM_MAX or len(example) > EXAMPLE_CHARACTERS_MAX:
+    for node, rows in done.errors.items():
+        is_sum = 0 <= rows.checksum <= CHECKSUM_MAX and len(rows.example) <= EXAMPLE_CHARACTERS_MAX
+        if node not in expected.counted or not is_sum:
             return f"it has error rows of node {node}, which are not counted or of another form"
     if len(done.stages) != expected.plan.stages:
         return f"it ran {len(done.stages)} stages of {expected.plan.stages}"

@@ -53,13 +53,13 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
             result.rows += checksum.messages
         for handle, skipped in done.skipped.items():
             result.skipped[handle] = result.skipped.get(handle, 0) + skipped
-        for node, late in done.late:
+        for node, late in done.times.late.items():
             view = name_of(plan.circuit, node)
             result.late[view] = result.late.get(view, 0) + late
-        for node, watermark in done.watermarks:
+        for node, watermark in done.times.watermarks.items():
             view = name_of(plan.circuit, node)
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
-        add_all(result.errors, {node: ErrorRows(rows, total, text) for node, rows, total, text in done.errors})
+        add_all(result.errors, done.errors)
         result.read_ms = max(result.read_ms, done.read_ms)
     result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):

@@ -26,7 +26,7 @@ from coordinator.stepping.views_in_error import can_count, counting_all, errors_
 from engine.errors import DataError, EngineError
 from engine.model.circuit import Circuit
 from engine.resident.crew import Crew, WorkerOutput
-from engine.run.tasks import StepInput
+from engine.run.step_input import StepInput
 from faults.points import reached
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.writer import PipelineWriter
@@ -114,7 +114,12 @@ class Stepping:
         setup, record = crew.setup, run.record
         plan = setup.plan_with(of_division(self._spec.circuit, record))
         expected = Expected(
-            step, plan, setup.partitions, record.division.ranges, record.dead_letters, frozenset(record.counted)
+            step=step,
+            plan=plan,
+            partitions=setup.facts.partitions,
+            ranges=record.division.ranges,
+            dead_letters=record.dead_letters,
+            counted=frozenset(record.counted),
         )
         result = gather(self._spec, expected, outputs)
         reached("step.gathered")
@@ -217,9 +222,15 @@ class Stepping:
 
 
 def _step_input(circuit: Circuit, record: DivisionRecord, bytes_max: int | None) -> StepInput:
-    grown, withholding = frozenset(record.grown), of_division(circuit, record)
-    policies = dict(record.on_error), grown, bytes_max, withholding, dict(record.truncate)
-    return StepInput(record.step, record.division.ranges, *policies)
+    return StepInput(
+        step=record.step,
+        ranges=record.division.ranges,
+        on_error=dict(record.on_error),
+        grown=frozenset(record.grown),
+        bytes_max=bytes_max,
+        withholding=of_division(circuit, record),
+        truncate=dict(record.truncate),
+    )
 
 
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:

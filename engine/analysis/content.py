@@ -21,7 +21,7 @@ from engine.operators.view import content as stored_content
 from engine.state.trace import as_zset
 
 ContextOf = Callable[[int], StepContext]
-"""From a node's index to the context in which its state is read. The context's `step` is that of the version that is read."""
+"""From a node's index to the context in which its state is read. The number of its step is that of the version that is read."""
 
 
 def derivable(circuit: Circuit, index: int) -> bool:

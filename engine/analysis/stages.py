@@ -45,7 +45,7 @@ class Channel:
         return self.everyone or self.key is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """`stage[n]`: the stage of node n. `arrivals[n][slot]`: the channel by which an input arrives; None if the same stage computes it on the
     same worker. `last_read[channel]`: the last stage that reads the channel. `places[n]`: the columns by whose hash the rows of node n lie on
@@ -113,7 +113,14 @@ def plan(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Plan:
         )
         for node, channels in zip(circuit.nodes, arrivals, strict=True)
     )
-    result = Plan(circuit, tuple(stage), tuple(arrivals), last_read, tuple(placements), input_places)
+    result = Plan(
+        circuit=circuit,
+        stage=tuple(stage),
+        arrivals=tuple(arrivals),
+        last_read=last_read,
+        places=tuple(placements),
+        input_places=input_places,
+    )
     result.check()
     return result
 

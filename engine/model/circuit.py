@@ -136,11 +136,17 @@ class Circuit:
 
     def to_json(self) -> str:
         """The circuit as JSON with sorted keys, so that equal circuits have equal text."""
-        return json.dumps([_plain(node) for node in self.nodes], sort_keys=True, separators=(",", ":"))
+        return json.dumps([plain_fields(node) for node in self.nodes], sort_keys=True, separators=(",", ":"))
 
     @property
     def fingerprint(self) -> str:
         return xxhash.xxh3_128_hexdigest(self.to_json().encode())
+
+
+def plain_fields(node: Node) -> dict[str, Any]:
+    """The JSON form of a node: its kind, and its fields without those that have the metadata LATER and their default."""
+    plain: dict[str, Any] = _plain(node)
+    return plain
 
 
 def _plain(value: Any) -> Any:

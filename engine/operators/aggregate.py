@@ -69,12 +69,12 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
     batch = Batch(plan, delta, context.key(0, node.group))
     fresh = fresh_totals(plan, batch, context)
-    return advance(plan, node.types, batch.keys, fresh, context, first, batch)
+    return advance(plan, node.types, batch.keys, fresh, context, first=first, batch=batch)
 
 
 def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
     """Whether the only row of an aggregate without group columns is output in this step, for the first time."""
-    return not group and context.step == 0 and context.owns_keyless
+    return not group and context.step.number == 0 and context.step.owns_keyless
 
 
 def advance(
@@ -83,11 +83,12 @@ def advance(
     keys: Keys,
     fresh: Totals,
     context: StepContext,
+    *,
     first: bool,
     batch: Batch | None = None,
 ) -> pa.Table:
-    """Adds the totals of a change to the state, and returns the change of the output. `batch`: the change, if the plan may need values in order:
-    minima and maxima of an input that can retract, and functions of all values."""
+    """Adds the totals of a change to the state, and returns the change of the output. `first`: see is_first_output. `batch`: the change, if the
+    plan may need values in order: minima and maxima of an input that can retract, and functions of all values."""
     traces = TotalsTraces(plan, keys, context)
     old = traces.read()
     try:
@@ -97,7 +98,7 @@ def advance(
     check_counts(plan, keys, new)
     traces.write(old, new)
     if batch is not None and plan.ordered():
-        read_ordered(plan, keys, batch.net, context, old, new)
+        read_ordered(plan, keys, batch.net, context, old=old, new=new)
     existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
     exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
     before = fitting(plan, keys, existed, results_of(plan, old), context.errors, sign=-1)
@@ -133,7 +134,7 @@ def stored_totals(plan: Plan, keys: Keys, context: StepContext) -> Totals:
     """What the state has of these groups, with all values that the calls need."""
     totals = TotalsTraces(plan, keys, context).read()
     if plan.ordered():
-        read_ordered(plan, keys, no_change, context, totals, zero_totals(plan, keys.count))
+        read_ordered(plan, keys, no_change, context, old=totals, new=zero_totals(plan, keys.count))
     return totals
 
 
@@ -186,7 +187,7 @@ def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
                 values, weights, groups = appearing(batch.keys, argument, batch.net(argument), distinct)
             else:
                 values, weights, groups = batch.present(feed.argument)
-            add_values(plan, feed, values, weights, groups, fresh)
+            add_values(plan, feed, values, weights, groups, to=fresh)
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     for number, extreme in enumerate(plan.kept_extremes()):
@@ -215,7 +216,7 @@ def check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
 
 
 def fitting(
-    plan: Plan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, sign: int
+    plan: Plan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, *, sign: int
 ) -> tuple[Bools, list[Result]]:
     """(whether the group has a row, the results). A group of which a result does not fit its type is an error row: it has none, and is counted
     with `sign` (see ErrorRows.add). If nothing is counted, ResultOverflow is raised."""
@@ -268,7 +269,7 @@ def content_of_state(
 ) -> pa.Table:
     """This worker's rows of the aggregate, as a Z-set, computed from its state. Before the first step there are none. `inputs`: the types of the
     input's columns."""
-    if context.step == 0 or (not plan.group and not context.owns_keyless):
+    if context.step.number == 0 or (not plan.group and not context.step.owns_keyless):
         return zset.empty(types)
     columns = rows_of_state(plan, [inputs[column] for column in plan.group], context)
     length = len(columns[0]) if columns else 0
@@ -295,8 +296,14 @@ def _keeps(node: Aggregate, append_only: bool) -> str:
     return ", and ".join(["one accumulator per group", *kept])
 
 
+def _relies_on_growth(node: Aggregate) -> bool:
+    """A minimum that is an accumulator cannot go back."""
+    return any(isinstance(FUNCTIONS[call.function], ExtremeFunction) for call in node.calls)
+
+
 AGGREGATE = Operator(
     node=Aggregate,
+    revision=1,
     step=step_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
     retraction=lambda node: REPLACES,
@@ -306,6 +313,7 @@ AGGREGATE = Operator(
     outputs_without_input=lambda node: not node.group,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=_relies_on_growth,
     traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,

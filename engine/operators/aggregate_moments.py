@@ -19,7 +19,7 @@ import numpy as np
 from base.arrays import Bools, Float64s, Int64s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spread:
     """`count`: of the values, or of the pairs. `x`, `y`: the sums. `xx`, `xy`, `yy`: the co-moments, such as the sum of
     (x - mean of x) * (y - mean of y). All are NaN in groups with a value that is not finite. With one argument, y is x."""

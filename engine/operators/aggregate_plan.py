@@ -30,7 +30,7 @@ from engine.state.trace import Combine
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Feed:
     """The values of one argument that are not null. With `distinct`, each value counts once."""
 
@@ -89,7 +89,7 @@ class Extreme:
         return has_codes(self.type)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """`sums`: the number of sums. Sum 0 is the count of rows. `digit_feeds`: the number of feeds in the trace of digits."""
 
@@ -159,12 +159,29 @@ def plan_of(
         digit_feeds += digits is not None
         width = width_of(type_) if summed and digits is None else 0
         products = digit_feeds if any(isinstance(FUNCTIONS[call.function], Moment) for call in readers) else None
-        feed = Feed(argument, distinct, type_, sums, slice(sums + 1, sums + 1 + width), digits, products)
+        feed = Feed(
+            argument=argument,
+            distinct=distinct,
+            type=type_,
+            count=sums,
+            limbs=slice(sums + 1, sums + 1 + width),
+            digits=digits,
+            products=products,
+        )
         if products is not None:
             digit_feeds += len(CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS)
         feeds.append(feed)
         sums += 1 + width
-    return Plan(group, calls, tuple(feeds), tuple(extremes), sums, digit_feeds, append_only, tuple(values))
+    return Plan(
+        group=group,
+        calls=calls,
+        feeds=tuple(feeds),
+        extremes=tuple(extremes),
+        sums=sums,
+        digit_feeds=digit_feeds,
+        append_only=append_only,
+        values=tuple(values),
+    )
 
 
 def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> Extreme:

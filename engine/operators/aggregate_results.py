@@ -93,7 +93,7 @@ def _spread(plan: Plan, totals: Totals, feed: Feed) -> Spread:
     xx = moment("x", "x")
     xy, yy = (moment("x", "y"), moment("y", "y")) if feed.is_pair else (xx, xx)
     x, y = (np.where(wrong, np.nan, doubles.round_sums(finite[name], totals.count)) for name in "xy")
-    return Spread(counts, x, y, xx, xy, yy)
+    return Spread(count=counts, x=x, y=y, xx=xx, xy=xy, yy=yy)
 
 
 def _sum(limbs: Int64s, type_: pa.DataType, valid: Bools) -> Result:

@@ -19,7 +19,7 @@ from engine.operators.aggregate_values import GroupValues, encode, sorted_values
 from engine.operators.base import StepContext
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.extremes import Change, search
-from engine.state.trace import Trace
+from engine.state.trace import Matches, Trace
 
 Net = tuple[pa.Array, pa.Array, Int64s, Int64s]
 """(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
@@ -83,7 +83,7 @@ def no_change(argument: Ordered) -> Net:
 
 
 def read_ordered(
-    plan: Plan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext, old: Totals, new: Totals
+    plan: Plan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext, *, old: Totals, new: Totals
 ) -> None:
     """Sets the extremes and the values before and after the change, from the traces of values in order. The change is appended to the traces."""
     traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
@@ -102,8 +102,9 @@ def read_ordered(
                     raise negative_count(keys, int(found.below_zero[0]))
                 before[extreme], after[extreme] = (_without_nulls(extreme, a) for a in (found.before, found.after))
         if argument in plan.values:
+            found_rows = trace.probe(asked, hashes)
             change = (groups, encoded, weights)
-            old.values[argument], new.values[argument] = _all_values(argument, keys, trace, asked, hashes, change)
+            old.values[argument], new.values[argument] = _all_values(argument, keys, found_rows, change)
         traces.append(trace, [*traces.keys(argument.number, groups), encoded], weights, hashes[groups])
     if before:
         old.extremes, new.extremes = ([found[extreme] for extreme in plan.extremes] for found in (before, after))
@@ -119,21 +120,12 @@ def store_ordered(plan: Plan, keys: Keys, net: Callable[[Ordered], Net], context
 
 
 def _all_values(
-    argument: Ordered,
-    keys: Keys,
-    trace: Trace,
-    asked: pa.Table,
-    hashes: Hashes,
-    change: tuple[Int64s, pa.Array, Int64s],
+    argument: Ordered, keys: Keys, matches: Matches, change: tuple[Int64s, pa.Array, Int64s]
 ) -> tuple[GroupValues, GroupValues]:
-    """The values of the groups before and after a change of (groups, encoded values, weights), which is not in the trace yet."""
-    matches = trace.probe(asked, hashes)
-    width = asked.num_columns
-    stored = (
-        matches.probe,
-        matches.rows.column(width).combine_chunks(),
-        matches.rows.column(width + 1).to_numpy(),
-    )
+    """The values of the groups before and after a change of (groups, encoded values, weights), which is not in the trace yet. `matches`: what
+    the trace has of the groups."""
+    *_, values, stored_weights = matches.rows.columns
+    stored = (matches.probe, values.combine_chunks(), stored_weights.to_numpy())
     groups, encoded, weights = change
     both = (
         np.concatenate([stored[0], groups]),

@@ -74,7 +74,7 @@ def zero_totals(plan: Plan, count: int) -> Totals:
     return Totals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
 
 
-def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, to: Totals) -> None:
+def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals) -> None:
     """Adds canonical values without nulls, times their weights, to a feed's accumulators. The result is not in normal form."""
     np.add.at(to.sums[feed.count], groups, weights)
     if feed.products is not None:

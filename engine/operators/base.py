@@ -6,7 +6,7 @@ Z-sets have no order, so a function that needs one must sort.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from engine.expressions.evaluate import evaluate, try_evaluate
 from engine.model.node import Expression, NodeBase
-from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.arrangement import Key
 from engine.operators.error_rows import ErrorRows, left_out
+from engine.operators.facts import PartFacts, RunFacts, StepFacts
 from engine.operators.keys import PlacedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
-from io_kafka.formats.encodings import SchemaIds
 from storage.keys import TABLE_FIRST
 
 N = TypeVar("N", bound=NodeBase)
@@ -52,31 +51,45 @@ class Refused(NamedTuple):
 
 
 @dataclass
-class StepContext:
-    """What an operator may know of the step. `append_only[i]`: no change of input i can ever have a negative weight. `places[i]`: the columns
-    of input i by whose hash its rows lie on this worker; None if they may lie on any worker."""
+class Findings:
+    """What the operators of a stage find beside their output. `errors`: what the step changes in the error rows of nodes, by node, as far as it
+    counts them. `refused`: the messages that the state has shown to be malformed. They were left out, whatever the policy of their source is."""
 
+    times: TimeReport = field(default_factory=TimeReport)
+    errors: dict[int, ErrorRows] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+
+    def add(self, later: Findings) -> None:
+        """Adds those of a later stage. Each node is in one stage."""
+        self.times.late.update(later.times.late)
+        self.times.watermarks.update(later.times.watermarks)
+        self.errors.update(later.errors)
+        self.refused += later.refused
+
+
+@dataclass
+class StepContext:
+    """Through what an operator reaches its state and what it may know. `node`: the number of its node in the circuit."""
+
+    run: RunFacts
+    step: StepFacts
     store: Store
-    step: int
     node: int
-    append_only: tuple[bool, ...]
-    places: tuple[Key | None, ...]
-    owns_keyless: bool = True
-    """Whether this worker owns slot 0, to which rows without a key belong."""
-    partitions: dict[str, int] = field(default_factory=dict)
-    """The number of partitions of every output topic, by handle."""
-    grown: frozenset[str] = frozenset()
-    """The sources whose topic has more partitions than when the state began, as the step's division recorded them."""
-    report: TimeReport = field(default_factory=TimeReport)
-    schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
-    """The ids of the schemas of the outputs that are written as Avro or Protobuf, by handle."""
-    first_slot: int = 0
-    """The number of the node's traces before those of this operator, which is one within a Recursion."""
-    withholding: Withholding = NOTHING_WITHHELD
+    found: Findings = field(default_factory=Findings)
     errors: ErrorRows | None = None
     """Where the step counts the node's error rows. None: an error ends the step."""
-    refused: list[Refused] = field(default_factory=list)
-    """Where the operator puts the messages that are malformed. It leaves them out, whatever the policy of their source is."""
+    part: PartFacts | None = None
+    """Of an operator within a Recursion."""
+
+    @property
+    def append_only(self) -> tuple[bool, ...]:
+        """Of each input, whether no change of it can ever have a negative weight."""
+        return self.run.append_only[self.node] if self.part is None else self.part.append_only
+
+    @property
+    def places(self) -> tuple[Key | None, ...]:
+        """Of each input, by the hash of which columns its rows lie on this worker. None: they may lie on any worker."""
+        return self.step.places[self.node] if self.part is None else self.part.places
 
     def evaluate(
         self, predicate: Expression | None, projections: tuple[Expression, ...], rows: pa.Table, sign: int = 1
@@ -89,8 +102,8 @@ class StepContext:
             lambda part: try_evaluate(predicate, projections, part),
             lambda row: evaluate(predicate, projections, row),
             rows,
-            sign,
-            [projection.type for projection in projections],
+            sign=sign,
+            types=[projection.type for projection in projections],
         )
 
     def trace(
@@ -100,12 +113,21 @@ class StepContext:
         key: Sequence[int],
         combines: Sequence[Combine] = ("sum",),
         accumulator_types: Sequence[pa.DataType] = (pa.int64(),),
+        *,
         ordered: bool = False,
     ) -> Trace:
         """The node's trace number `slot`."""
-        assert 0 <= self.first_slot + slot < TRACES_MAX
-        table = TABLE_FIRST + self.node * TRACES_MAX + self.first_slot + slot
-        layout = TraceLayout(table, tuple(types), tuple(key), tuple(combines), tuple(accumulator_types), ordered)
+        number = slot if self.part is None else self.part.first_slot + slot
+        assert 0 <= number < TRACES_MAX
+        table = TABLE_FIRST + self.node * TRACES_MAX + number
+        layout = TraceLayout(
+            table,
+            tuple(types),
+            key=tuple(key),
+            combines=tuple(combines),
+            accumulator_types=tuple(accumulator_types),
+            ordered=ordered,
+        )
         return Trace(self.store, layout)
 
     def key(self, number: int, columns: Sequence[int]) -> PlacedKey:
@@ -118,9 +140,10 @@ class StepContext:
     def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[PlacedKey, PlacedKey]:
         """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
         keys = self.key(0, left), self.key(1, right)
-        assert self.places[0] is not None and self.places[1] is not None
+        one, other = self.places[:2]
+        assert one is not None and other is not None
         # A column may be in several pairs of the key (x = a AND x = b). Then its positions in the key have equal values, so any of them will do.
-        placed = zip(self.places[0], self.places[1], strict=True)
+        placed = zip(one, other, strict=True)
         assert set(placed) <= set(zip(left, right, strict=True)), (
             f"node {self.node}: its inputs lie by different columns of the key"
         )

@@ -130,6 +130,7 @@ def _text_of_aggregate(node: ClosingAggregate) -> str:
 
 CLOSING_AGGREGATE = Operator(
     node=ClosingAggregate,
+    revision=1,
     step=step_closing_aggregate,
     arrange=lambda node, inputs: told_to_all(by_group(node.group, inputs[0])),
     retraction=lambda node: None,
@@ -139,6 +140,7 @@ CLOSING_AGGREGATE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: bool(node.calls),
     needs_append_only=True,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=_text_of_aggregate,
     user_name=lambda node: None,
@@ -146,6 +148,7 @@ CLOSING_AGGREGATE = Operator(
 
 CLOSING_SESSIONS = Operator(
     node=ClosingSessions,
+    revision=1,
     step=step_closing_sessions,
     arrange=lambda node, inputs: told_to_all(by_key(node.key, inputs[0])),
     retraction=lambda node: None,
@@ -155,6 +158,7 @@ CLOSING_SESSIONS = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=True,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
     user_name=lambda node: None,

@@ -38,7 +38,7 @@ class ContentOfInput(Generic[N]):
 @dataclass(frozen=True)
 class ContentOfState(Generic[N]):
     """`rows(node, input types, context)` computes the content of the output as a Z-set, from the operator's own traces on one worker. The
-    operator has one input, whose columns have the input types. `context.step` is the step of the version that is read."""
+    operator has one input, whose columns have the input types. `context.step.number` is the step of the version that is read."""
 
     rows: Callable[[N, Sequence[pa.DataType], StepContext], pa.Table]
 
@@ -49,7 +49,9 @@ Content = NoContent | ContentOfInput[N] | ContentOfState[N]
 
 @dataclass(frozen=True, kw_only=True)
 class Operator(Generic[N]):
-    """`step`: computes the change of the output from the changes of the inputs; None for a source, whose rows are read and not computed.
+    """`revision`: rises when the operator's results, or what its traces hold, change for the same inputs. State that
+    another revision has made is then not kept (engine/analysis/identity.py).
+    `step`: computes the change of the output from the changes of the inputs; None for a source, whose rows are read and not computed.
 
     `arrange(node, placements of the inputs)`: the exchanges before the operator, and the placement of its output.
     `retraction(node)`: why the operator can retract rows even if its inputs only insert, as the end of a sentence that begins with "because";
@@ -63,11 +65,14 @@ class Operator(Generic[N]):
     `counts_errors(node)`: whether rows can be in error in this operator (`DataError.is_of_rows`). Then its step leaves them out and adds them to
     `StepContext.errors`, if that is not None (error_rows.py).
     `needs_append_only`: whether no input may retract, so that a view in which one can is refused.
+    `relies_on_growth(node)`: whether a retraction would be wrong once its inputs have only inserted: its state then lacks what it would need,
+    or its result depends on what came first.
     `traces_in_recursion`: the number of traces that it uses, if it may be in the body of a Recursion; None if it may not.
     `text(node)`: what the node does, on one line, without its kind and inputs.
     `user_name(node)`: the name for users, for example "view totals"; None for an operator within a view."""
 
     node: type[N]
+    revision: int
     step: StepFunction[N] | None
     arrange: Callable[[N, Sequence[Key | None]], Arrangement]
     retraction: Callable[[N], str | None]
@@ -77,6 +82,7 @@ class Operator(Generic[N]):
     outputs_without_input: Callable[[N], bool]
     counts_errors: Callable[[N], bool]
     needs_append_only: bool
+    relies_on_growth: Callable[[N], bool]
     traces_in_recursion: int | None
     text: Callable[[N], str]
     user_name: Callable[[N], str | None]

@@ -84,6 +84,7 @@ def _first_seen(key: PlacedKey, node: Deduplicate, delta: pa.Table, stored: pa.T
 
 DISTINCT = Operator(
     node=Distinct,
+    revision=1,
     step=step_distinct,
     arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),
     retraction=lambda node: None,
@@ -93,6 +94,7 @@ DISTINCT = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=1,
     text=lambda node: "",
     user_name=lambda node: None,
@@ -100,6 +102,7 @@ DISTINCT = Operator(
 
 DEDUPLICATE = Operator(
     node=Deduplicate,
+    revision=1,
     step=step_deduplicate,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     retraction=lambda node: None,
@@ -110,6 +113,7 @@ DEDUPLICATE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=1,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: None,

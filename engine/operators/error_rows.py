@@ -92,6 +92,7 @@ def left_out(
     attempt: Callable[[pa.Table], pa.Table | None],
     compute: Callable[[pa.Table], object],
     rows: pa.Table,
+    *,
     sign: int,
     types: Sequence[pa.DataType],
     counted: Callable[[pa.Table], pa.Table] = lambda rows: rows,

@@ -68,7 +68,7 @@ def punctual(rows: pa.Table, time: int, mark: Mark, context: StepContext) -> pa.
     late = valid & (times <= mark.before)
     if not late.any():
         return rows
-    context.report.add_late(context.node, int(zset.weights_of(rows)[late].sum()))
+    context.found.times.add_late(context.node, int(zset.weights_of(rows)[late].sum()))
     return rows.filter(pa.array(~late))
 
 
@@ -96,7 +96,7 @@ def step_latest_time(node: LatestTime, inputs: Sequence[pa.Table], context: Step
 
 def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """The watermarks before and after the step, on the worker that owns slot 0."""
-    if not context.owns_keyless:
+    if not context.step.owns_keyless:
         return zset.empty(node.types)
     trace = context.trace(0, (pa.int16(), pa.int64()), ())
     stored = as_zset(trace.scan())
@@ -116,7 +116,7 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
         trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
     before, after = _watermark(node, old), _watermark(node, new)
     assert before <= after, "a watermark goes back"
-    context.report.watermarks[context.node] = after
+    context.found.times.watermarks[context.node] = after
     return zset.build([pa.array([before], pa.int64()), pa.array([after], pa.int64())], np.ones(1, np.int64))
 
 
@@ -138,6 +138,7 @@ def _text_of_watermark(node: Watermark) -> str:
 
 LATEST_TIME = Operator(
     node=LatestTime,
+    revision=1,
     step=step_latest_time,
     arrange=lambda node, inputs: Arrangement((None,), None),
     retraction=lambda node: None,
@@ -147,6 +148,7 @@ LATEST_TIME = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=True,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=lambda node: f"of c{node.time}",
     user_name=lambda node: None,
@@ -154,6 +156,7 @@ LATEST_TIME = Operator(
 
 WATERMARK = Operator(
     node=Watermark,
+    revision=1,
     step=step_watermark,
     arrange=lambda node, inputs: on_one_worker(inputs),
     retraction=lambda node: None,
@@ -163,6 +166,7 @@ WATERMARK = Operator(
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=_text_of_watermark,
     user_name=lambda node: None,

@@ -56,6 +56,7 @@ def _text(node: Generate) -> str:
 
 GENERATE = Operator(
     node=Generate,
+    revision=1,
     step=step_generate,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -65,6 +66,7 @@ GENERATE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=0,
     text=_text,
     user_name=lambda node: None,

@@ -55,6 +55,7 @@ def matching(
     condition: Expression,
     types: Sequence[pa.DataType],
     context: StepContext,
+    *,
     counted: Callable[[pa.Table], pa.Table] = lambda pairs: pairs,
     sign: int = 1,
 ) -> pa.Table:
@@ -68,9 +69,9 @@ def matching(
         lambda part: try_evaluate(condition, every, part),
         lambda row: evaluate(condition, every, row),
         pairs,
-        sign,
-        types,
-        counted,
+        sign=sign,
+        types=types,
+        counted=counted,
     )
 
 
@@ -102,6 +103,7 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
 
 JOIN = Operator(
     node=Join,
+    revision=1,
     step=step_join,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     retraction=lambda node: None,
@@ -111,6 +113,7 @@ JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=2,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
     user_name=lambda node: None,

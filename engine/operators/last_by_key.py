@@ -46,7 +46,7 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     trace = context.trace(0, (*node.types, pa.int32()), node.key)
     if messages.column(width).null_count:
         return _truncated(node, messages, trace, key, context)
-    old, new = _latest(node, messages, trace, key, context, np.zeros(messages.num_rows, np.int64), 0)
+    old, new = _latest(node, messages, trace, key, context, before=np.zeros(messages.num_rows, np.int64), truncations=0)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
     trace.append(as_rows(change), key.hashes(change))
     return zset.consolidate(zset.project(change, range(width)))
@@ -58,6 +58,7 @@ def _latest(
     trace: Trace,
     key: PlacedKey,
     context: StepContext,
+    *,
     before: Int64s,
     truncations: int,
 ) -> tuple[pa.Table, pa.Table]:
@@ -68,8 +69,9 @@ def _latest(
     partition = messages.column(width + 1).to_numpy().astype(np.int64)
     order = np.lexsort((messages.column(width + 2).to_numpy(), partition, group))
     matches = trace.probe(keys, hashes)
-    if node.handle not in context.grown:
-        _check_partitions(node, keys, group, partition, matches.probe, matches.rows.column(width).to_numpy())
+    if node.handle not in context.step.grown:
+        stored = matches.rows.column(width).to_numpy().astype(np.int64)
+        _check_partitions(node, keys, np.concatenate([group, matches.probe]), np.concatenate([partition, stored]))
     lacks = _lacks(node, messages)
     deleted = messages.column(width).to_numpy()
     rows = zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages))
@@ -113,7 +115,7 @@ def _refuse(
     partitions, offsets = (messages.column(len(node.types) + n).to_numpy()[refused].tolist() for n in (1, 2))
     for row, partition, offset in zip(refused, partitions, offsets, strict=True):
         column = next(column for column, missing in sorted(lacks.items()) if missing[row])
-        context.refused.append(Refused(node.handle, partition, offset, column))
+        context.found.refused.append(Refused(node.handle, partition, offset, column))
 
 
 def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: PlacedKey, context: StepContext) -> pa.Table:
@@ -127,7 +129,7 @@ def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: PlacedKey,
     new = zset.empty((*node.types, pa.int32()))
     if len(kept):
         messages = zset.take_rows(arrived, kept)
-        _, new = _latest(node, messages, trace, key, context, before[kept], int(truncates.sum()))
+        _, new = _latest(node, messages, trace, key, context, before=before[kept], truncations=int(truncates.sum()))
         new = zset.as_schema(new, zset.schema_of((*node.types, pa.int32())))
     hashes = key.hashes(new)
     result, near = [zset.empty(node.types)], [new]
@@ -145,16 +147,8 @@ def _ones(table: pa.Table) -> Int64s:
     return np.ones(table.num_rows, np.int64)
 
 
-def _check_partitions(
-    node: LastByKey,
-    keys: pa.Table,
-    group: zset.Indices,
-    partition: zset.Indices,
-    stored_group: zset.Indices,
-    stored_partition: zset.Indices,
-) -> None:
-    groups = np.concatenate([group, stored_group])
-    partitions = np.concatenate([partition, stored_partition.astype(np.int64)])
+def _check_partitions(node: LastByKey, keys: pa.Table, groups: zset.Indices, partitions: zset.Indices) -> None:
+    """Raises DataError if a key has rows of two partitions."""
     low = np.full(keys.num_rows, np.iinfo(np.int64).max)
     high = np.full(keys.num_rows, -1)
     np.minimum.at(low, groups, partitions)
@@ -171,6 +165,7 @@ def _check_partitions(
 
 LAST_BY_KEY = Operator(
     node=LastByKey,
+    revision=1,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     retraction=lambda node: f"source {node.handle} has a key, and a new message of a key replaces its row",
@@ -180,6 +175,7 @@ LAST_BY_KEY = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: f"source {node.handle}",

@@ -38,7 +38,7 @@ def step_union(node: Union, inputs: Sequence[pa.Table], context: StepContext) ->
 
 def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """All rows at step 0, on the worker that owns slot 0; nothing afterwards."""
-    if context.step > 0 or not context.owns_keyless:
+    if context.step.number > 0 or not context.step.owns_keyless:
         return zset.empty(node.types)
     table = pa.ipc.open_stream(node.ipc).read_all()
     return zset.build(table.columns, np.ones(table.num_rows, np.int64)).cast(zset.schema_of(node.types))
@@ -82,6 +82,7 @@ def _text_of_constant(node: Constant) -> str:
 
 MAP = Operator(
     node=Map,
+    revision=1,
     step=step_map,
     arrange=_arrange_map,
     retraction=lambda node: None,
@@ -91,6 +92,7 @@ MAP = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=0,
     text=_text_of_map,
     user_name=lambda node: None,
@@ -98,6 +100,7 @@ MAP = Operator(
 
 REPLICATE = Operator(
     node=Replicate,
+    revision=1,
     step=step_replicate,
     arrange=_arrange_replicate,
     retraction=lambda node: None,
@@ -107,6 +110,7 @@ REPLICATE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=0,
     text=lambda node: f"c{node.times} times, without c{node.times}",
     user_name=lambda node: None,
@@ -114,6 +118,7 @@ REPLICATE = Operator(
 
 UNION = Operator(
     node=Union,
+    revision=1,
     step=step_union,
     arrange=_arrange_union,
     retraction=lambda node: None,
@@ -123,6 +128,7 @@ UNION = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=0,
     text=lambda node: "",
     user_name=lambda node: None,
@@ -130,6 +136,7 @@ UNION = Operator(
 
 CONSTANT = Operator(
     node=Constant,
+    revision=1,
     step=step_constant,
     arrange=lambda node, inputs: Arrangement((), None),
     retraction=lambda node: None,
@@ -139,6 +146,7 @@ CONSTANT = Operator(
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=_text_of_constant,
     user_name=lambda node: None,

@@ -69,7 +69,7 @@ def step_outer_join(node: OuterJoin, inputs: Sequence[pa.Table], context: StepCo
     return change if unique else zset.consolidate(change)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Side:
     """One input: its change (unique rows whose keys can match), the hashes of their keys, and what is stored of it. `others`: the types of
     the other input's columns."""
@@ -133,7 +133,7 @@ class _Stored:
     group: zset.Indices
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Meeting:
     """The stored rows of one side with the change of the other. `keys`, `hashes`: the changed keys. `out`: the change of the output.
     `gained[i]`: the pairs that stored row i gains. `partners[i]`: the number of stored rows that changed row i matches."""
@@ -157,7 +157,17 @@ def _sides(node: OuterJoin, changes: Sequence[pa.Table], context: StepContext) -
         combines: list[Combine] = ["sum", "sum"] if preserved else ["sum"]
         trace = context.trace(number, change.schema.types[:-1], placed.columns, combines, [pa.int64()] * len(combines))
         others = tuple(changes[1 - number].schema.types[:-1])
-        sides.append(_Side(number, placed.columns, preserved, change, placed.hashes(change), trace, others))
+        sides.append(
+            _Side(
+                number=number,
+                key=placed.columns,
+                preserved=preserved,
+                change=change,
+                hashes=placed.hashes(change),
+                trace=trace,
+                others=others,
+            )
+        )
         if preserved:
             unable = only(changes[number], ~able)
             out.append(sides[-1].with_nulls(unable.columns[:-1], zset.weights_of(unable)))
@@ -175,7 +185,9 @@ def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> 
     if node.residual is not None and len(weights):
         numbered = zset.build([*columns, pa.array(stored_at), pa.array(changed_at)], weights)
         types = [*node.types, pa.int64(), pa.int64()]
-        kept = matching(numbered, node.residual, types, context, lambda wrong: zset.project(wrong, range(len(columns))))
+        kept = matching(
+            numbered, node.residual, types, context, counted=lambda wrong: zset.project(wrong, range(len(columns)))
+        )
         stored_at, changed_at = (kept.column(len(columns) + i).to_numpy() for i in (0, 1))
         pairs = zset.project(kept, range(len(columns)))
     gained = stored.weights * _sums(stored_at, comes.weights[changed_at], len(stored.weights))
@@ -186,7 +198,7 @@ def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> 
     if comes.preserved:
         new = only(comes.change, partners <= 0)
         out.append(comes.with_nulls(new.columns[:-1], zset.weights_of(new)))
-    return _Meeting(keys, hashes, stored, out, gained, partners)
+    return _Meeting(keys=keys, hashes=hashes, stored=stored, out=out, gained=gained, partners=partners)
 
 
 def _no_longer_alone(side: _Side, stored: _Stored, gained: Int64s) -> pa.Table:
@@ -270,6 +282,7 @@ def _text(node: OuterJoin) -> str:
 
 OUTER_JOIN = Operator(
     node=OuterJoin,
+    revision=1,
     step=step_outer_join,
     arrange=_arrange,
     retraction=lambda node: (
@@ -283,6 +296,7 @@ OUTER_JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.single or node.residual is not None,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=2,
     text=_text,
     user_name=lambda node: None,

@@ -64,10 +64,10 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
         encoded = encode(form, rows)
     except Unwritable as fault:
         # What was kept was looked at while it was kept. If it still has such a row, to count the rows of this step would not end the error.
-        kind = DataError if node.handle in context.withholding.released else RowWithoutMessage
+        kind = DataError if node.handle in context.step.withholding.released else RowWithoutMessage
         raise kind(f"{fault.message}.", fault.what_to_do) from None
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
-    partitions = partitions_of(key, value, context.partitions[node.handle])
+    partitions = partitions_of(key, value, context.run.partitions[node.handle])
     return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
 
 
@@ -76,13 +76,21 @@ def _form(node: Output, delta: pa.Table, context: StepContext) -> OutputFormat:
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[c] for c in node.key)
     written = node.written
-    encoding = written.encoding(lambda: context.schema_ids[node.handle])
-    return OutputFormat(node.handle, schema, node.mode, key, encoding, written.key_format, written.patterns)
+    encoding = written.encoding(lambda: context.run.schema_ids[node.handle])
+    return OutputFormat(
+        node.handle,
+        schema,
+        mode=node.mode,
+        key=key,
+        encoding=encoding,
+        key_format=written.key_format,
+        patterns=written.patterns,
+    )
 
 
 def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext) -> pa.Table:
     """The change to write: nothing while the output is held, and all that was kept when it is released."""
-    if node.handle not in context.withholding.outputs:
+    if node.handle not in context.step.withholding.outputs:
         return delta
     types = form.schema.types
     everything = range(len(types))
@@ -90,7 +98,7 @@ def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext
     change = zset.consolidate(delta)
     if change.num_rows and not node.written.says_every_row:
         _look_for_rows_without_message(node, change, form, context)
-    if node.handle in context.withholding.held:
+    if node.handle in context.step.withholding.held:
         trace.append(as_rows(change), key.hashes(change))
         return zset.empty(types)
     kept = zset.consolidate(as_zset(trace.scan()))
@@ -114,7 +122,7 @@ def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputF
             return None
         return rows
 
-    left_out(context.errors, attempt, partial(_check_messages, node, form), change, 1, form.schema.types)
+    left_out(context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types)
 
 
 def _check_messages(node: Output, form: OutputFormat, rows: pa.Table) -> None:
@@ -224,6 +232,7 @@ def _together(node: Output) -> Key:
 
 OUTPUT = Operator(
     node=Output,
+    revision=1,
     step=step_output,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -233,6 +242,7 @@ OUTPUT = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: not node.written.says_every_row,
     needs_append_only=False,
+    relies_on_growth=lambda node: node.mode == "append",
     traces_in_recursion=None,
     text=lambda node: (
         f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown

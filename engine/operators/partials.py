@@ -98,7 +98,7 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
     keys, groups = keys_of(columns, delta.num_rows, context.key(0, node.group))
     sums = np.array([delta.column(node.first_sum + i).to_numpy() for i in range(plan.sums)])
     fresh = _totals(plan, sums, zset.weights_of(delta), groups, keys.count)
-    return advance(plan, node.types, keys, fresh, context, first)
+    return advance(plan, node.types, keys, fresh, context, first=first)
 
 
 def _anywhere(group: Key) -> PlacedKey:
@@ -174,6 +174,7 @@ def _content_of_final(node: FinalAggregate, inputs: Sequence[pa.DataType], conte
 
 PARTIAL_AGGREGATE = Operator(
     node=PartialAggregate,
+    revision=1,
     step=step_partial_aggregate,
     arrange=_arrange_partial,
     retraction=lambda node: None,
@@ -183,6 +184,7 @@ PARTIAL_AGGREGATE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
@@ -190,6 +192,7 @@ PARTIAL_AGGREGATE = Operator(
 
 JOIN_PARTIALS = Operator(
     node=JoinPartials,
+    revision=1,
     step=step_join_partials,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     retraction=lambda node: None,
@@ -199,6 +202,7 @@ JOIN_PARTIALS = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
     user_name=lambda node: None,
@@ -206,6 +210,7 @@ JOIN_PARTIALS = Operator(
 
 FINAL_AGGREGATE = Operator(
     node=FinalAggregate,
+    revision=1,
     step=step_final_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
     retraction=lambda node: REPLACES,
@@ -215,6 +220,7 @@ FINAL_AGGREGATE = Operator(
     outputs_without_input=lambda node: not node.group,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: words.aggregate(node.group, node.calls, "s"),
     user_name=lambda node: None,

@@ -24,7 +24,12 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
     if context.errors is None:
         return _mapped(node, rows)
     return left_out(
-        context.errors, lambda part: _attempted(node, part), lambda row: _mapped(node, row), rows, 1, node.types
+        context.errors,
+        lambda part: _attempted(node, part),
+        lambda row: _mapped(node, row),
+        rows,
+        sign=1,
+        types=node.types,
     )
 
 
@@ -53,6 +58,7 @@ def _arrange(node: PythonMap, inputs: Sequence[Key | None]) -> Arrangement:
 
 PYTHON_MAP = Operator(
     node=PythonMap,
+    revision=1,
     step=step_python_map,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -62,6 +68,7 @@ PYTHON_MAP = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: ", ".join(f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls),
     user_name=lambda node: None,

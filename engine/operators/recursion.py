@@ -35,6 +35,7 @@ from engine.operators.arrangement import Everyone, Key, on_one_worker
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
+from engine.operators.facts import PartFacts
 from engine.operators.scalar import tells_a_change, told_again
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -75,7 +76,7 @@ class RowLimit(DataError):
 def step_recursion(parts: Parts, node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """Raises LevelLimit and RowLimit, and the errors of the body's operators. If the step counts error rows, those of the body are counted, and
     the rows of the first level that may have none; only RowLimit is raised."""
-    if not context.owns_keyless:
+    if not context.step.owns_keyless:
         return zset.empty(node.types)
     anchor, *others = inputs
     body = _Body(parts, node, context)
@@ -181,7 +182,7 @@ class _Body:
             self._values |= {
                 i - 1 for i, told in zip(part.inputs, exchanges, strict=True) if isinstance(told, Everyone)
             }
-            self._contexts[index] = replace(context, append_only=grow, places=places, first_slot=first)
+            self._contexts[index] = replace(context, part=PartFacts(grow, places, first))
             assert operator.traces_in_recursion is not None
             first += operator.traces_in_recursion
 
@@ -218,6 +219,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
 
     return Operator(
         node=Recursion,
+        revision=1,
         step=step,
         arrange=lambda node, inputs: on_one_worker(inputs),
         retraction=retraction,
@@ -229,6 +231,9 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
         outputs_without_input=lambda node: False,
         counts_errors=lambda node: True,
         needs_append_only=False,
+        relies_on_growth=lambda node: any(
+            parts[type(part)].relies_on_growth(part) for part in node.body[len(node.inputs) :]
+        ),
         traces_in_recursion=None,
         text=lambda node: (
             f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"

@@ -52,7 +52,7 @@ class TooManyRows(DataError):
 def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """What the value is (see ScalarValue), on the worker that owns slot 0. Raises TooManyRows, unless the step counts error rows: then the value
     is in error, and the row that tells it is of nulls."""
-    if not context.owns_keyless:
+    if not context.step.owns_keyless:
         return zset.empty(node.types)
     types = node.types[:-1]
     delta = zset.consolidate(inputs[0])
@@ -210,6 +210,7 @@ def _text_of_map(node: ScalarMap) -> str:
 
 SCALAR_VALUE = Operator(
     node=ScalarValue,
+    revision=1,
     step=step_scalar_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
     retraction=lambda node: None,
@@ -219,6 +220,7 @@ SCALAR_VALUE = Operator(
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: "the one row, or nulls",
     user_name=lambda node: None,
@@ -226,6 +228,7 @@ SCALAR_VALUE = Operator(
 
 SCALAR_MAP = Operator(
     node=ScalarMap,
+    revision=1,
     step=step_scalar_map,
     arrange=_arrange_map,
     retraction=lambda node: "a row is computed again when the value of a subquery changes",
@@ -235,6 +238,7 @@ SCALAR_MAP = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=1,
     text=_text_of_map,
     user_name=lambda node: None,

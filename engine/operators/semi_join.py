@@ -102,11 +102,11 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     right_trace.append(as_rows(right), right_hashes)
     # Rows that leave have never met the rows that come, so no condition is evaluated for the two.
     touched_leaves, leaves = _leaving(touched, left)
-    after = _match_counts(node, touched, touched_hashes, right_trace, context, ~touched_leaves) > 0
+    after = _match_counts(node, touched, touched_hashes, right_trace, context, asked=~touched_leaves) > 0
     sign = -1 if node.anti else 1
     out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
     left_hashes = left_key.hashes(left)
-    present = _match_counts(node, left, left_hashes, right_trace, context, ~leaves) > 0
+    present = _match_counts(node, left, left_hashes, right_trace, context, asked=~leaves) > 0
     out.append(only(left, present != node.anti))
     left_trace.append(as_rows(left), left_hashes)
     return out
@@ -131,6 +131,7 @@ def _match_counts(
     hashes: Hashes,
     right_trace: Trace,
     context: StepContext,
+    *,
     asked: Bools | None = None,
     sign: int = 1,
 ) -> Int64s:
@@ -139,7 +140,7 @@ def _match_counts(
     assert node.residual is not None
     counts = np.zeros(left.num_rows, dtype=np.int64)
     if asked is not None and not asked.all():
-        counts[asked] = _match_counts(node, only(left, asked), hashes[asked], right_trace, context, None, sign)
+        counts[asked] = _match_counts(node, only(left, asked), hashes[asked], right_trace, context, sign=sign)
         return counts
     matches = right_trace.probe(columns_at(left, node.left_key), hashes)
     if not len(matches.probe):
@@ -152,7 +153,7 @@ def _match_counts(
         of_left = weights[wrong.column(len(joined)).to_numpy()]
         return zset.build(wrong.columns[: len(joined)], zset.weights_of(wrong) * of_left)
 
-    kept = matching(pairs, node.residual, _types(pairs), context, counted, sign)
+    kept = matching(pairs, node.residual, _types(pairs), context, counted=counted, sign=sign)
     np.add.at(counts, kept.columns[-2].to_numpy(), zset.weights_of(kept))
     return counts
 
@@ -245,6 +246,7 @@ def _text(node: SemiJoin) -> str:
 
 SEMI_JOIN = Operator(
     node=SemiJoin,
+    revision=1,
     step=step_semi_join,
     arrange=_arrange,
     retraction=_retraction,
@@ -256,6 +258,7 @@ SEMI_JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=3,
     text=_text,
     user_name=lambda node: None,

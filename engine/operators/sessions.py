@@ -75,6 +75,7 @@ def sessions_of(group: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Int6
 
 SESSIONS = Operator(
     node=Sessions,
+    revision=1,
     step=step_sessions,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     retraction=lambda node: "a row can make the sessions of other rows longer",
@@ -84,6 +85,7 @@ SESSIONS = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: f"c{node.window} by {words.columns(node.key)}",
     user_name=lambda node: None,

@@ -32,6 +32,7 @@ def for_everyone(node: NodeBase, rows: pa.Table) -> Bools | None:
 
 SOURCE = Operator(
     node=Source,
+    revision=1,
     step=None,
     arrange=lambda node, inputs: Arrangement((), None),
     retraction=_retraction,
@@ -41,6 +42,7 @@ SOURCE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=lambda node: node.handle + (" keyed" if node.keyed else "") + (" retracts" if node.retracts else ""),
     user_name=lambda node: f"source {node.handle}",

@@ -76,6 +76,7 @@ def _keeps(node: TimedDeduplicate, append_only: bool) -> str:
 
 TIMED_DEDUPLICATE = Operator(
     node=TimedDeduplicate,
+    revision=1,
     step=step_timed_deduplicate,
     arrange=lambda node, inputs: told_to_all(by_key(node.key, inputs[0])),
     retraction=lambda node: None,
@@ -85,6 +86,7 @@ TIMED_DEDUPLICATE = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=True,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
     user_name=lambda node: None,

@@ -172,6 +172,7 @@ def _text(node: TimedJoin) -> str:
 
 TIMED_JOIN = Operator(
     node=TimedJoin,
+    revision=1,
     step=step_timed_join,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -181,6 +182,7 @@ TIMED_JOIN = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=True,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,

@@ -59,18 +59,16 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
         some = before_cursor(trace, change, old[-1])[0] if node.count is not None else np.ones(len(group), np.bool_)
         change = Change(group, rows, change.weights, effects_of(trace, stored, change, some))
     moved = [advance(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
-    added = (moved[-1].key, moved[-1].rows, moved[-1].weights) if append_only else (group, rows, change.weights)
-    _append(node, layout, trace, hashes, *added)
+    _append(node, layout, trace, hashes, moved[-1] if append_only else change)
     cursors.write(old, [m.cursors for m in moved])
     return _output(node, layout, change, moved)
 
 
-def _append(
-    node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, key: Int64s, rows: pa.Table, weights: Int64s
-) -> None:
+def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: Change | Moved) -> None:
     """Adds rows to the trace under the placed hash of their key. Without partition columns that is 0, and the rows are spread over slot 0."""
-    of_rows = hashes[key] if node.partition else layout.spread(rows.column(len(layout.key)).combine_chunks())
-    trace.append(rows.append_column("a0", pa.array(weights)), of_rows)
+    rows = added.rows
+    of_rows = hashes[added.key] if node.partition else layout.spread(rows.column(len(layout.key)).combine_chunks())
+    trace.append(rows.append_column("a0", pa.array(added.weights)), of_rows)
 
 
 def _output(node: TopK, layout: _Layout, change: Change, moved: Sequence[Moved]) -> pa.Table:
@@ -177,6 +175,7 @@ def _text(node: TopK) -> str:
 
 TOP_K = Operator(
     node=TopK,
+    revision=1,
     step=step_top_k,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
     retraction=_retraction,
@@ -188,6 +187,7 @@ TOP_K = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
+    relies_on_growth=lambda node: True,
     traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,

@@ -100,6 +100,7 @@ def _text(node: View) -> str:
 
 VIEW = Operator(
     node=View,
+    revision=1,
     step=step_view,
     arrange=_arrange,
     retraction=lambda node: None,
@@ -109,6 +110,7 @@ VIEW = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.stored and bool(node.key),
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=_text,
     user_name=lambda node: f"view {node.name}",

@@ -177,6 +177,7 @@ def _call(call: WindowCall) -> str:
 
 WINDOW = Operator(
     node=Window,
+    revision=1,
     step=step_window,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
     retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
@@ -186,6 +187,7 @@ WINDOW = Operator(
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
+    relies_on_growth=lambda node: False,
     traces_in_recursion=None,
     text=_text,
     user_name=lambda node: None,

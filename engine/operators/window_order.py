@@ -47,7 +47,8 @@ class Sorted:
         for key in self.keys:
             values = key[at]
             new[1:] |= values[1:] != values[:-1]
-        return Rows(self, at, start, end, *_runs(new), np.cumsum(new))
+        peer_start, peer_end = _runs(new)
+        return Rows(self, at, start, end, peer_start=peer_start, peer_end=peer_end, peers=np.cumsum(new))
 
 
 @dataclass(frozen=True)

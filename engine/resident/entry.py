@@ -89,7 +89,14 @@ def live(
     except OSError as fault:
         end_process(f"no coordinator answers at {assignment.coordinator}: {fault}")
         return None
-    pulse = WorkerPulse(control, assignment.term, progress.beat, assignment.silence_s, end_process, outside)
+    pulse = WorkerPulse(
+        control=control,
+        term=assignment.term,
+        beat=progress.beat,
+        silence_s=assignment.silence_s,
+        end_process=end_process,
+        outside=outside,
+    )
     worker: Worker | None = None
     pulse.start()
     try:
@@ -101,7 +108,9 @@ def live(
         assert folder is not None, "a task without a folder became a worker"
         setup, term, token = assignment.setup, assignment.term, assignment.token
         identity = Identity(setup.place.pipeline, answer.worker, answer.database)
-        appointment = Appointment(setup, term, token, identity, answer.birth, folder)
+        appointment = Appointment(
+            setup=setup, term=term, token=token, identity=identity, birth=answer.birth, folder=folder
+        )
         worker = Worker(appointment, Lines(transport, events, control), make_reader, progress)
         worker.run()
         pulse.over = True

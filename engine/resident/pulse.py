@@ -26,7 +26,7 @@ FIRST_SIGN_SECONDS_MAX = 60.0
 """From the connection to the first sign of life of the coordinator."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WorkerPulse:
     """Watches the coordinator, and sends heartbeats to it as soon as `is_registered`. `end_process` is called with the reason if the coordinator
     is gone. `has_spoken`: whether a frame of the coordinator has come; bytes of a handshake are none. `over`: nothing is sent or watched any

@@ -27,8 +27,7 @@ def step_done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, 
         skipped=outcome.report.skipped,
         read_ms=outcome.read_ms,
         stages=tuple(outcome.stages),
-        late=tuple(outcome.times.late.items()),
-        watermarks=tuple(outcome.times.watermarks.items()),
-        errors=tuple((node, e.rows, e.checksum, e.example) for node, e in sorted(outcome.errors.items())),
+        times=outcome.found.times,
+        errors=outcome.found.errors,
     )
     return message, tuple(buffers)

@@ -91,7 +91,8 @@ from engine.resident.step_report import step_done
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.contents import read_views
 from engine.run.exchange import to_buffer
-from engine.run.tasks import Reader, StepAbandoned, StepInput, StepTask, TaskSetup
+from engine.run.step_input import StepInput
+from engine.run.tasks import Reader, StepAbandoned, StepTask, TaskSetup
 from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
@@ -107,7 +108,7 @@ class CoordinatorGone(Exception):
     """The connection to the coordinator has ended, so nobody needs this worker."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Appointment:
     """What the coordinator has made of a task. `folder`: that of the host, with the databases of all its workers."""
 
@@ -333,7 +334,13 @@ class Worker:
             )
         withholding = withholding_of(self._setup.plan.circuit, order.counted, order.released)
         given = StepInput(
-            order.step, order.ranges, order.on_error, order.grown, order.bytes_max, withholding, order.truncate
+            step=order.step,
+            ranges=order.ranges,
+            on_error=order.on_error,
+            grown=order.grown,
+            bytes_max=order.bytes_max,
+            withholding=withholding,
+            truncate=order.truncate,
         )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from engine.analysis.stages import Plan
 from engine.errors import DataError
 from engine.model.circuit import View
 from engine.operators.base import StepContext
+from engine.operators.facts import RunFacts, StepFacts
 from engine.rows import zset
 from storage.database import Database
 
@@ -41,18 +43,14 @@ def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerConten
     circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
-    append_only, places = append_only_inputs(circuit), plan.input_places
+    run = RunFacts(append_only_inputs(circuit), partitions={}, schema_ids={})  # nothing is written
     with Database.read_committed(database) as (version, transaction):
         owned, in_error = transaction.get_owned(), transaction.get_in_error()
         for name in names:
             if name in in_error:
                 raise _no_answer(name, version.step - 1)
-
-        def context_of(index: int) -> StepContext:
-            return StepContext(
-                transaction, version.step, index, append_only[index], places[index], owns_keyless=0 in owned
-            )
-
+        step = StepFacts(version.step, plan.input_places, owns_keyless=0 in owned)
+        context_of = partial(StepContext, run, step, transaction)
         tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
         return WorkerContents(version, owned, tables)
 

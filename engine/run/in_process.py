@@ -19,10 +19,11 @@ from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import Refused
 from engine.operators.error_rows import ErrorRows, add_all
+from engine.operators.facts import RunFacts
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import StageTask, run_stage
+from engine.run.region import WorkerStep, run_stage
 from engine.state.store import DictStore
 
 
@@ -34,8 +35,7 @@ class InProcess:
         self.plan = plan(circuit)
         self.placement = Placement.of(Layout.first(Fixed(), workers), {})
         self.stores = [DictStore() for _ in range(workers)]
-        self.partitions = dict(partitions or {})
-        self.append_only = append_only_inputs(circuit)
+        self.facts = RunFacts(append_only_inputs(circuit), dict(partitions or {}), {})
         self.steps = 0
         self.errors: dict[int, ErrorRows] = {}
         """The error rows of nodes since the beginning, as far as steps have counted them."""
@@ -54,26 +54,17 @@ class InProcess:
         of_step = plan(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
         workers = range(len(self.stores))
         inboxes: list[list[ExchangeMessage]] = [[] for _ in workers]
-        result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.partitions}
+        result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.facts.partitions}
+        tasks = [
+            WorkerStep.of(self.facts, of_step, self.placement, worker, number=self.steps, withholding=withholding)
+            for worker in workers
+        ]
         for stage in range(of_step.stages):
-            tasks = [
-                StageTask(
-                    of_step,
-                    self.placement,
-                    self.steps,
-                    stage,
-                    worker,
-                    self.partitions,
-                    self.append_only,
-                    withholding=withholding,
-                )
-                for worker in workers
-            ]
-            made = [run_stage(task, self.stores[w], inboxes[w], read[w]) for w, task in enumerate(tasks)]
+            made = [run_stage(task, stage, self.stores[w], inboxes[w], read[w]) for w, task in enumerate(tasks)]
             inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
             for each in made:
-                add_all(self.errors, each.errors)
-                self.refused += each.refused
+                add_all(self.errors, each.found.errors)
+                self.refused += each.found.refused
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]
                     assert isinstance(node, Output)

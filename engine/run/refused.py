@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from base.options import OnError
 from engine.operators.base import Refused
 from engine.run.sources import DeadLetter, SourceReport, SourceTable, letters, messages_of, reject
+from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Rejected, SourceFormat
 from io_kafka.formats.unavailable import placeholder_of
@@ -26,8 +26,7 @@ Read = Callable[[Sequence[OffsetRange]], Sequence[RawBatch]]
 def leave_out(
     refused: Sequence[Refused],
     tables: Mapping[str, SourceTable],
-    on_error: Mapping[str, OnError],
-    step: int,
+    given: StepInput,
     report: SourceReport,
     read: Read,
 ) -> None:
@@ -36,7 +35,7 @@ def leave_out(
         table = tables[handle]
         rejected = sorted(_rejected(table, message) for message in refused if message.handle == handle)
         make_letters = partial(_letters, table, rejected, read)
-        reject(table, rejected, on_error.get(handle, "fail"), step, report, make_letters)
+        reject(table, rejected, given, report, make_letters)
 
 
 def _rejected(table: SourceTable, message: Refused) -> Rejected:

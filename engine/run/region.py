@@ -6,115 +6,96 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from engine.analysis.stages import Channel, Plan
 from engine.errors import EngineError
-from engine.model.circuit import Circuit, Node, Output
+from engine.model.circuit import Circuit, Output
 from engine.model.placement import Placement
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
-from engine.operators.base import Refused, StepContext, TimeReport
+from engine.operators.base import Findings, StepContext
 from engine.operators.error_rows import ErrorRows
+from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.keys import hash_keys
 from engine.operators.source import for_everyone
 from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage, in_order
 from engine.state.store import Store
-from io_kafka.formats.encodings import SchemaIds
 
 
 @dataclass(frozen=True)
-class StageTask:
-    """What one worker has to do in one stage. `partitions`: the number of partitions of each output topic, by handle.
-    `append_only[node][slot]`: whether that input of the node only inserts. `grown`, `schema_ids`: see StepContext. `plan` is that of a step with
-    this `withholding`."""
+class WorkerStep:
+    """One step as one worker has to run it, the same in all of its stages. `plan` is that of a step with this withholding."""
 
+    run: RunFacts
+    step: StepFacts
     plan: Plan
     placement: Placement
-    step: int
-    stage: int
     worker: int
-    partitions: Mapping[str, int]
-    append_only: Mapping[int, tuple[bool, ...]]
-    grown: frozenset[str] = frozenset()
-    schema_ids: Mapping[str, SchemaIds] = field(default_factory=dict)
-    withholding: Withholding = NOTHING_WITHHELD
+
+    @classmethod
+    def of(
+        cls,
+        run: RunFacts,
+        plan: Plan,
+        placement: Placement,
+        worker: int,
+        *,
+        number: int,
+        grown: frozenset[str] = frozenset(),
+        withholding: Withholding = NOTHING_WITHHELD,
+    ) -> WorkerStep:
+        """Of the step `number`."""
+        owns_keyless = placement.keyless_worker == worker
+        return cls(run, StepFacts(number, plan.input_places, owns_keyless, grown, withholding), plan, placement, worker)
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node. `times`:
-    what operators say of event time. `errors`: what the stage changes in the error rows of nodes, by node, as far as the step counts them.
-    `refused`: the messages that the state has shown to be malformed, and that were left out."""
+    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
 
-    rows: Mapping[int, Mapping[Channel, pa.Table]] = field(default_factory=dict)
-    output: Mapping[int, pa.Table] = field(default_factory=dict)
-    times: TimeReport = field(default_factory=TimeReport)
-    errors: Mapping[int, ErrorRows] = field(default_factory=dict)
-    refused: Sequence[Refused] = ()
+    rows: Mapping[int, Mapping[Channel, pa.Table]]
+    output: Mapping[int, pa.Table]
+    found: Findings
 
 
 def run_stage(
-    task: StageTask, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, pa.Table]
+    task: WorkerStep, stage: int, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, pa.Table]
 ) -> StageResult:
     """Runs the stage's operators in the circuit's order. `sources`: the rows that were read for the Source nodes (stage 0 only)."""
     arrived = _arrived(inbox)
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
-    times = TimeReport()
-    errors: dict[int, ErrorRows] = {}
-    refused: list[Refused] = []
-    for index in task.plan.nodes_of(task.stage):
+    found = Findings()
+    for index in task.plan.nodes_of(stage):
+        if index in sources:
+            made[index] = sources[index]
+            continue
         node = task.plan.circuit.nodes[index]
         inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
         try:
-            made[index] = _made(task, store, index, node, inputs, sources, times, errors, refused)
+            made[index] = _made(task, index, inputs, store, found)
         except EngineError as error:
-            error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)
+            error.located(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)
             raise
         if isinstance(node, Output) and made[index].num_rows:
             output[index] = made[index]
-    return StageResult(_sent(task, arrived, made), output, times, errors, refused)
+    return StageResult(_sent(task, stage, arrived, made), output, found)
 
 
-def _made(
-    task: StageTask,
-    store: Store,
-    index: int,
-    node: Node,
-    inputs: Sequence[pa.Table],
-    sources: Mapping[int, pa.Table],
-    times: TimeReport,
-    errors: dict[int, ErrorRows],
-    refused: list[Refused],
-) -> pa.Table:
-    """The change of one node's output. What changes in its error rows is added to `errors`, and the messages that it refuses to `refused`."""
+def _made(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: Store, found: Findings) -> pa.Table:
+    """The change of one node's output. What the operator finds beside it is added to `found`."""
+    node = task.plan.circuit.nodes[index]
     step = operator_of(node).step
-    if step is None:
-        return sources[index]
-    counted = ErrorRows() if index in task.withholding.nodes else None
-    context = StepContext(
-        store,
-        task.step,
-        index,
-        task.append_only[index],
-        task.plan.input_places[index],
-        task.placement.keyless_worker == task.worker,
-        dict(task.partitions),
-        task.grown,
-        report=times,
-        schema_ids=task.schema_ids,
-        withholding=task.withholding,
-        errors=counted,
-        refused=refused,
-    )
-    result = step(node, inputs, context)
+    assert step is not None, f"node {index} is a source, and nothing was read for it"
+    counted = ErrorRows() if index in task.step.withholding.nodes else None
+    result = step(node, inputs, StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted))
     if counted is not None and not counted.is_nothing:
-        errors[index] = counted
+        found.errors[index] = counted
     if isinstance(node, Output):
         return result
     schema = zset.schema_of(node.types)
@@ -143,7 +124,7 @@ def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
 
 
 def _input(
-    task: StageTask, index: int, slot: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
+    task: WorkerStep, index: int, slot: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
 ) -> pa.Table:
     channel = task.plan.arrivals[index][slot]
     producer = task.plan.circuit.nodes[index].inputs[slot]
@@ -154,12 +135,12 @@ def _input(
 
 
 def _sent(
-    task: StageTask, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
+    task: WorkerStep, stage: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
 ) -> dict[int, dict[Channel, pa.Table]]:
     """The rows for later stages, by target. A channel that only passes through stays on its worker."""
     sent: dict[int, dict[Channel, pa.Table]] = {}
     for channel, last in task.plan.last_read.items():
-        if last <= task.stage:
+        if last <= stage:
             continue
         if channel in arrived:
             sent.setdefault(task.worker, {})[channel] = arrived[channel]
@@ -169,7 +150,7 @@ def _sent(
     return sent
 
 
-def _routed(task: StageTask, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
+def _routed(task: WorkerStep, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
     """The rows of a channel by the worker to which they are sent. Workers without rows are left out."""
     if table.num_rows == 0:
         return []

@@ -10,23 +10,23 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from base.options import OnError, Truncate
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.rows import zset
+from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
-from io_kafka.formats import RecordFormat, Records, Rejected, SourceFormat, TableFormat, decode
+from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, decode
 from io_kafka.formats.batches import NotRows, rows_in
-from io_kafka.formats.records import TimestampBeyondRange, column_of, rows_of
+from io_kafka.formats.records import TimestampBeyondRange, rows_of
+from io_kafka.messages import TopicMessages, joined
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 
@@ -95,25 +95,23 @@ class SourceReport:
 def read_sources(
     circuit: Circuit,
     tables: Mapping[str, SourceTable],
+    given: StepInput,
     batches: Sequence[RawBatch],
-    on_error: Mapping[str, OnError],
-    step: int,
-    truncate: Mapping[str, Truncate] = MappingProxyType({}),
 ) -> tuple[dict[int, pa.Table], SourceReport]:
     """(rows of every Source node, report). Raises DataError for a malformed message of a source whose policy is `fail`."""
     report = SourceReport()
     for batch in batches:
-        report.inputs.append(Checksum(batch.topic, batch.partition, batch.num_rows, batch.checksum))
+        report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))
     rows: dict[int, pa.Table] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
-            mine = [batch for batch in batches if batch.num_rows and table.reads(batch.range.where)]
+            mine = [batch for batch in batches if batch.messages.length and table.reads(batch.range.where)]
             parts = [
-                zset.as_schema(_decoded(table, messages, on_error, step, report, truncate), schema)
+                zset.as_schema(_decoded(table, records, given, report), schema)
                 for topic in table.topics
-                for messages in _joined([batch for batch in mine if batch.topic == topic])
+                for records in _joined([batch for batch in mine if batch.range.topic == topic])
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
     return rows, report
@@ -124,13 +122,13 @@ def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) 
     return [r for r in ranges if r.length and placement.reader_of(r.topic, r.partition) == worker]
 
 
-def _joined(batches: Sequence[RawBatch]) -> Iterator[Records]:
+def _joined(batches: Sequence[RawBatch]) -> Iterator[TopicMessages]:
     """The messages of these batches of one topic, of several partitions at once as long as they are few: each call of the decoder costs as
     much as some hundred messages."""
     waiting: list[RawBatch] = []
     waiting_bytes = 0
     for batch in batches:
-        batch_bytes = batch.nbytes
+        batch_bytes = batch.messages.memory_bytes
         if waiting and waiting_bytes + batch_bytes > JOINED_BYTES_MAX:
             yield messages_of(waiting)
             waiting, waiting_bytes = [], 0
@@ -140,50 +138,37 @@ def _joined(batches: Sequence[RawBatch]) -> Iterator[Records]:
         yield messages_of(waiting)
 
 
-def messages_of(batches: Sequence[RawBatch]) -> Records:
+def messages_of(batches: Sequence[RawBatch]) -> TopicMessages:
     """Those of several partitions of one topic."""
-    partitions = np.repeat(np.array([b.partition for b in batches], np.int32), [b.num_rows for b in batches])
-    columns = [
-        [b.keys for b in batches], [b.values for b in batches], [b.offsets for b in batches], [b.extras for b in batches]
-    ]  # fmt: skip
-    keys, values, offsets, extras = (each[0] if len(each) == 1 else pa.concat_arrays(each) for each in columns)
-    return Records(batches[0].topic, keys, values, pa.array(partitions), offsets, extras)
+    numbers = np.array([batch.range.partition for batch in batches], np.int32)
+    partitions = np.repeat(numbers, [batch.messages.length for batch in batches])
+    return TopicMessages(batches[0].range.topic, pa.array(partitions), joined([batch.messages for batch in batches]))
 
 
-def _decoded(
-    table: SourceTable,
-    messages: Records,
-    on_error: Mapping[str, OnError],
-    step: int,
-    report: SourceReport,
-    truncate: Mapping[str, Truncate],
-) -> pa.Table:
+def _decoded(table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
     try:
         if isinstance(table.format, RecordFormat):
-            return rows_of(table.format, messages)
+            return rows_of(table.format, records)
         if isinstance(table.format, TableFormat):
-            return rows_in(table.format, messages)
-        metadata = {name: column_of(messages, name) for _, name in table.format.metadata}
+            return rows_in(table.format, records)
+        decoded = decode(table.format, records, given.truncate.get(table.handle, "fail"))
     except TimestampBeyondRange as fault:
         what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
-            owner=f"source {table.handle}", place=fault.place, step=step
+            owner=f"source {table.handle}", place=fault.place, step=given.step
         ) from None
     except NotRows as fault:
         what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table again."
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
-            owner=f"source {table.handle}", place=fault.place, step=step
+            owner=f"source {table.handle}", place=fault.place, step=given.step
         ) from None
-    try:
-        columns = messages.keys, messages.values, messages.partitions, messages.offsets
-        decoded = decode(table.format, *columns, metadata, truncate.get(table.handle, "fail"))
     except (RegistryUnreachable, RegistryRefused) as fault:
-        place = f"topic {messages.topic}, from partition {messages.partitions[0]}, offset {messages.offsets[0]} on"
-        fault.message = f"source {table.handle}, {place}, step {step}: {fault.message}"
+        first = records.messages.offsets[0]
+        place = f"topic {records.topic}, from partition {records.partitions[0]}, offset {first} on"
+        fault.message = f"source {table.handle}, {place}, step {given.step}: {fault.message}"
         raise
     if decoded.rejected:
-        policy = on_error.get(table.handle, "fail")
-        reject(table, decoded.rejected, policy, step, report, lambda: letters(table, messages, decoded.rejected))
+        reject(table, decoded.rejected, given, report, lambda: letters(table, records, decoded.rejected))
     if decoded.ignored:
         report.skipped[table.handle] = report.skipped.get(table.handle, 0) + decoded.ignored
     return _with_weight(decoded.rows)
@@ -199,12 +184,12 @@ def _with_weight(rows: pa.Table) -> pa.Table:
 def reject(
     table: SourceTable,
     rejected: Sequence[Rejected],
-    policy: OnError,
-    step: int,
+    given: StepInput,
     report: SourceReport,
     make_letters: Callable[[], Sequence[DeadLetter]],
 ) -> None:
-    """Does with malformed messages of a topic what the policy says. Raises DataError if it is `fail`."""
+    """Does with malformed messages of a topic what the policy of the step says. Raises DataError if it is `fail`."""
+    policy = given.on_error.get(table.handle, "fail")
     if policy == "fail":
         first = rejected[0]
         more = f" ({len(rejected) - 1} more beside it)" if len(rejected) > 1 else ""
@@ -214,25 +199,25 @@ def reject(
         ).located(
             owner=f"source {table.handle}",
             place=f"topic {table.topics[0]}, partition {first.partition}, offset {first.offset}",
-            step=step,
+            step=given.step,
         )
     report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(rejected)
     if policy == "dead-letter":
         report.dead.setdefault(table.handle, []).extend(make_letters())
 
 
-def letters(table: SourceTable, messages: Records, rejected: Sequence[Rejected]) -> list[DeadLetter]:
-    """The dead letters of malformed messages. One that is not among `messages` was compacted away since it was read: its letter says so, and has
+def letters(table: SourceTable, records: TopicMessages, rejected: Sequence[Rejected]) -> list[DeadLetter]:
+    """The dead letters of malformed messages. One that is not among `records` was compacted away since it was read: its letter says so, and has
     neither key nor value."""
     is_binary = isinstance(table.format, SourceFormat) and table.format.encoding is not None
-    places = zip(messages.partitions.to_pylist(), messages.offsets.to_pylist(), strict=True)
+    places = zip(records.partitions.to_pylist(), records.messages.offsets.to_pylist(), strict=True)
     positions = {place: i for i, place in enumerate(places)}
     found: list[DeadLetter] = []
     for partition, offset, reason in rejected:
-        place = {"topic": messages.topic, "partition": partition, "offset": offset, "reason": reason}
+        place = {"topic": records.topic, "partition": partition, "offset": offset, "reason": reason}
         at = positions.get((partition, offset))
-        key = None if at is None else messages.keys[at].as_py()
-        shown = {"lost": LOST} if at is None else _value_shown(messages.values[at].as_py(), is_binary)
+        key = None if at is None else records.messages.keys[at].as_py()
+        shown = {"lost": LOST} if at is None else _value_shown(records.messages.values[at].as_py(), is_binary)
         found.append(DeadLetter(key, json.dumps({**place, **shown}, ensure_ascii=False).encode()))
     return found
 

@@ -65,7 +65,7 @@ class KeyedRows:
             place[segment.key] = np.arange(len(segment.key))
             item = np.flatnonzero(place[key] >= 0)
             low, high = segment.low[place[key[item]]], segment.high[place[key[item]]]
-            found.append(_located(segment.run, self._column, item, (low, high), (low, high), values))
+            found.append(_located(segment.run, self._column, item, values, rows=(low, high), near=(low, high)))
         return found
 
     def steps(self, values: pa.Array, start: pa.Array) -> Int64s:
@@ -94,7 +94,7 @@ class SpreadRows:
             asked = hashes[order[start:stop]]
             near = np.searchsorted(run.hashes, asked, side="left"), np.searchsorted(run.hashes, asked, side="right")
             item = known[order[start:stop]]
-            found.append(_located(run, self._column, item, _whole(run, len(item)), near, values))
+            found.append(_located(run, self._column, item, values, rows=_whole(run, len(item)), near=near))
         if len(ends):
             last = self._trace.bucket_runs(self._trace.bucket_count - 1)
             found += [_edge(run, ends, back=True) for run in last]
@@ -116,7 +116,7 @@ class SpreadRows:
 
 
 def _located(
-    run: Run, column: int, item: Int64s, rows: tuple[Int64s, Int64s], near: tuple[Int64s, Int64s], values: pa.Array
+    run: Run, column: int, item: Int64s, values: pa.Array, *, rows: tuple[Int64s, Int64s], near: tuple[Int64s, Int64s]
 ) -> Located:
     """`rows`: of the key. `near`: the rows among which the value is sought."""
     asked = values.take(pa.array(item))
@@ -125,7 +125,8 @@ def _located(
     asked = asked.take(pa.array(some))
     left[some] = bisect(run, column, near[0][some], near[1][some], asked, after=False)
     right[some] = bisect(run, column, left[some], near[1][some], asked, after=True)
-    return Located(run, item, *rows, left, right)
+    low, high = rows
+    return Located(run, item, low=low, high=high, left=left, right=right)
 
 
 def _whole(run: Run, times: int) -> tuple[Int64s, Int64s]:
@@ -136,4 +137,4 @@ def _edge(run: Run, item: Int64s, *, back: bool) -> Located:
     """All rows of a run, of values that are behind the last one, or before the first one."""
     low, high = _whole(run, len(item))
     edge = high if back else low
-    return Located(run, item, low, high, edge, edge)
+    return Located(run, item, low=low, high=high, left=edge, right=edge)

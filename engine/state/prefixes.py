@@ -98,6 +98,17 @@ class _Rows(NamedTuple):
     change: Int64s
 
 
+class _Placed(NamedTuple):
+    """Rows that were read, each once, by key and then in the order of the trace. `chosen`: their numbers among those that were read. `score`:
+    the rank of their sort bytes. `places`: those before the row after the change. `weights`: its weight after the change; 0 if it is gone."""
+
+    chosen: Int64s
+    key: Int64s
+    score: Int64s
+    places: Int64s
+    weights: Int64s
+
+
 def effects_of(trace: Trace, rows: OrderedRows, change: Change, some: Bools) -> Int64s:
     """By how much each row of the change, if it is one of `some`, changes the number of its places. That is its weight, unless the row's total
     weight is below zero before or after. For the other rows it is 0."""
@@ -190,7 +201,7 @@ class _Search:
         cum_old = self._places_before(key, old, at, self._cursors.before)
         cum_new = self._places_before(key, new, at, self._places)
         hit = np.flatnonzero((cum_new < self._bound) & (self._bound <= cum_new + new))
-        done = self._enter(found, chosen, key, score[chosen], cum_new, new, hit, has_more)
+        done = self._enter(found, _Placed(chosen, key, score[chosen], cum_new, new), hit, has_more)
         change = _clipped(self._bound - cum_new, new) - _clipped(self._bound - cum_old, old)
         kept = np.flatnonzero(done[key] & (change != 0))
         self._keys.append(key[kept])
@@ -221,7 +232,15 @@ class _Search:
         some = np.flatnonzero(self.pending[key] & there & (np.abs(self._steps) <= self._opened))
         weights = self._change.weights[some]
         nothing, no = np.zeros_like(weights), np.zeros(len(some), np.bool_)
-        return _Rows(key[some], self._change.rows.take(pa.array(some)), nothing, weights, no, self._is_at[some], some)
+        return _Rows(
+            key[some],
+            self._change.rows.take(pa.array(some)),
+            before=nothing,
+            added=weights,
+            inner=no,
+            at=self._is_at[some],
+            change=some,
+        )
 
     def _of_run(self, located: Located) -> _Rows:
         """The rows of a run in the classes of the pending cursors, and rows beside each of them in the direction of the cursor."""
@@ -239,7 +258,15 @@ class _Search:
         weights = table.column(table.num_columns - 1).to_numpy()
         at = (rows >= left[of_row]) & (rows < right[of_row])
         columns = table.select(range(table.num_columns - 1))
-        return _Rows(key[of_row], columns, weights, np.zeros_like(weights), inner, at, np.full(len(rows), -1))
+        return _Rows(
+            key[of_row],
+            columns,
+            before=weights,
+            added=np.zeros_like(weights),
+            inner=inner,
+            at=at,
+            change=np.full(len(rows), -1),
+        )
 
     def _complete(self, found: _Rows) -> tuple[Bools, Int64s, Bools]:
         """(whether all of the row's class has been read, in every run, and of all classes between it and the cursor; the rank of the row's sort
@@ -265,32 +292,23 @@ class _Search:
         result: Int64s = places[key] + total - first[key] - inside[key]
         return result
 
-    def _enter(
-        self,
-        found: _Rows,
-        chosen: Int64s,
-        key: Int64s,
-        score: Int64s,
-        places: Int64s,
-        weights: Int64s,
-        hit: Int64s,
-        has_more: Bools,
-    ) -> Bools:
-        """Stores the new cursors that are known, and returns which they are."""
+    def _enter(self, found: _Rows, placed: _Placed, hit: Int64s, has_more: Bools) -> Bools:
+        """Stores the new cursors that are known, and returns which they are. `hit`: the placed rows at which the bound lies."""
+        key, score = placed.key, placed.score
         is_hit = np.zeros(len(self.pending), np.bool_)
         is_hit[key[hit]] = True
         runs_out = self.pending & ~is_hit & ~has_more
         assert not (runs_out & self._back).any(), "a key has fewer rows than its cursor has places before it"
         totals = self._places.copy()
-        np.add.at(totals, key, weights)
+        np.add.at(totals, key, placed.weights)
         self._after[runs_out], self._source[runs_out] = totals[runs_out], -1
         new = np.ones(len(key), np.bool_)
         new[1:] = (key[1:] != key[:-1]) | (score[1:] != score[:-1])
         class_start = np.maximum.accumulate(np.where(new, np.arange(len(key)), 0))
-        self._after[key[hit]] = places[class_start[hit]]
+        self._after[key[hit]] = placed.places[class_start[hit]]
         self._source[key[hit]] = self._source_length + np.arange(len(hit))
         self._source_length += len(hit)
-        self._sources.append(_sort(self._trace, found.rows).take(pa.array(chosen[hit])))
+        self._sources.append(_sort(self._trace, found.rows).take(pa.array(placed.chosen[hit])))
         return is_hit | runs_out
 
 
@@ -329,9 +347,9 @@ def _read(trace: Trace, run: Run, rows: Int64s) -> pa.Table:
 
 
 def _concatenated(parts: Sequence[_Rows]) -> _Rows:
-    arrays = [np.concatenate([part[i] for part in parts]) for i in (0, 2, 3, 4, 5, 6)]
     rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
-    return _Rows(arrays[0], rows, *arrays[1:])
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _Rows._fields if name != "rows"}
+    return _Rows(rows=rows, **arrays)
 
 
 def _clipped(room: Int64s, weights: Int64s) -> Int64s:

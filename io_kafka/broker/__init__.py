@@ -1,1 +1,1 @@
-"""A real Kafka broker as a child process."""
+"""A real Kafka broker as a child process. Open to stepwell."""

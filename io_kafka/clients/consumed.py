@@ -10,62 +10,27 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message
 
 from io_kafka.binary_arrays import binary_of_lengths
 from io_kafka.clients import native
-from io_kafka.extras import Extras, header_sizes, of_buffers, of_messages
+from io_kafka.extras import Extras, of_buffers, of_messages
+from io_kafka.messages import Messages
 from io_kafka.offsets import TopicPartition
 
 
-class Chunk(NamedTuple):
-    """Messages of one partition. They are converted to Arrow as soon as they arrive, because a million live message objects cost more in
-    garbage collection than in reading."""
-
-    keys: pa.BinaryArray
-    values: pa.BinaryArray
-    offsets: pa.Int64Array
-    extras: pa.Array
-    """See extras.py."""
-
-    @classmethod
-    def of(cls, messages: Sequence[Message], extras: Extras) -> Chunk:
-        return cls(
-            pa.array(list(map(Message.key, messages)), pa.binary()),
-            pa.array(list(map(Message.value, messages)), pa.binary()),
-            pa.array(list(map(Message.offset, messages)), pa.int64()),
-            of_messages(messages, extras),
-        )
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of keys, values and headers. It takes constant time if there are no headers, and does not depend on how messages are split into
-        chunks."""
-        headers = header_sizes(self.extras)
-        return _bytes_in(self.keys) + _bytes_in(self.values) + (0 if headers is None else int(headers.sum()))
-
-    @property
-    def sizes(self) -> npt.NDArray[np.int64]:
-        """The bytes of key, value and headers together, for each message."""
-        headers = header_sizes(self.extras)
-        return _sizes(self.keys) + _sizes(self.values) + (0 if headers is None else headers)
-
-    def part(self, first: int, end: int) -> Chunk:
-        return Chunk(*(column.slice(first, end - first) for column in self))
-
-    def alone(self) -> Chunk:
-        """A copy with buffers of its own, so that a chunk that waits for long keeps no other partition's messages in memory."""
-        return Chunk(*(pa.concat_arrays([column]) for column in self))
-
-    def split(self, offset: int) -> tuple[Chunk, Chunk]:
-        """The messages below `offset`, and the others."""
-        cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
-        return self.part(0, cut), self.part(cut, len(self.offsets))
+def of_client(messages: Sequence[Message], extras: Extras) -> Messages:
+    """The client's message objects as arrays."""
+    return Messages(
+        pa.array(list(map(Message.key, messages)), pa.binary()),
+        pa.array(list(map(Message.value, messages)), pa.binary()),
+        pa.array(list(map(Message.offset, messages)), pa.int64()),
+        of_messages(messages, extras),
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +46,7 @@ class Event:
 class Consumed:
     """The result of one call. `runs` are in the order in which they arrived."""
 
-    runs: list[tuple[TopicPartition, Chunk]]
+    runs: list[tuple[TopicPartition, Messages]]
     events: list[Event]
 
     def __bool__(self) -> bool:
@@ -113,7 +78,7 @@ class NativeSource:
         runs, offsets, key_lengths, value_lengths, keys, values, extras = native.consume(
             self._consumer, self._queue, most, round(1e3 * wait_seconds_max), self._extras
         )
-        all_of_them = Chunk(
+        all_of_them = Messages(
             binary_of_lengths(key_lengths, keys),
             binary_of_lengths(value_lengths, values),
             _int64(offsets),
@@ -142,7 +107,7 @@ class PlainSource:
         events = [_event(message) for message in messages if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
-        return Consumed([(where, Chunk.of(run, self._extras)) for where, run in _runs(messages)], events)
+        return Consumed([(where, of_client(run, self._extras)) for where, run in _runs(messages)], events)
 
     def close(self) -> None:
         """There is nothing to release."""
@@ -165,23 +130,6 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequenc
     cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(messages)]
     for begin, end in pairwise(cuts):
         yield TopicPartition(str(topics[begin]), int(partitions[begin])), messages[begin:end]
-
-
-def _ends(column: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """The offsets of the column's values in its buffer of bytes, one more than values. A null has no bytes."""
-    ends = column.buffers()[1]
-    if ends is None or len(column) == 0:
-        return np.zeros(1, np.int32)
-    return np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-
-
-def _bytes_in(column: pa.BinaryArray) -> int:
-    ends = _ends(column)
-    return int(ends[-1]) - int(ends[0])
-
-
-def _sizes(column: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    return np.diff(_ends(column)).astype(np.int64)
 
 
 def _int64(octets: bytes) -> pa.Int64Array:

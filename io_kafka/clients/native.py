@@ -19,6 +19,7 @@ from confluent_kafka import cimpl
 
 from io_kafka.binary_arrays import offsets_and_bytes
 from io_kafka.native_switch import NOT_BUILT, why_off
+from io_kafka.offsets import TopicPartition
 
 try:
     from io_kafka.clients import _native
@@ -127,12 +128,12 @@ class Columns:
 
 
 def produce(
-    producer: Any, topic: str, partition: int, columns: Columns, first: int, header: tuple[str, bytes] | None
+    producer: Any, where: TopicPartition, columns: Columns, first: int, header: tuple[str, bytes] | None
 ) -> tuple[int, int, str | None]:
     """Produces the messages from number `first` on, each with the header, until the client refuses one. Returns (number of the refused message,
     or of all messages; error code or 0; error text)."""
     name, value = header or (None, b"")
-    return _native.produce(producer, topic, partition, first, *columns.keys, *columns.values, name, value)
+    return _native.produce(producer, where.topic, where.partition, first, *columns.keys, *columns.values, name, value)
 
 
 def _column(array: pa.BinaryArray) -> Column:

@@ -62,7 +62,7 @@ class OpenTransaction:
         """As `produce`, but no message reports its delivery, so `produce` must be called for the partition afterwards."""
         given, is_flushed = 0, False
         while given < messages.rows:
-            reached, code, text = native.produce(self.producer, *where, messages, given, header)
+            reached, code, text = native.produce(self.producer, where, messages, given, header)
             if code == KafkaError._QUEUE_FULL and (reached > given or not is_flushed):
                 self.flush()
                 is_flushed = True

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from io_kafka.clients.consumed import Chunk
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.byte_bound import Amount, kept_messages
 
 
 class Waiting(NamedTuple):
-    """A chunk, its last offset, and the bytes of its keys and values."""
+    """Messages that were delivered together, their last offset, and the bytes of their keys and values."""
 
-    chunk: Chunk
+    messages: Messages
     last: int
     nbytes: int
 
     @classmethod
-    def of(cls, chunk: Chunk) -> Waiting:
-        return cls(chunk, chunk.offsets[-1].as_py(), chunk.nbytes)
+    def of(cls, messages: Messages) -> Waiting:
+        return cls(messages, messages.offsets[-1].as_py(), messages.content_bytes)
 
 
 @dataclass
@@ -44,16 +44,16 @@ class Place:
     ahead_bytes: int = 0
     """The bytes of keys and values in `waiting`."""
 
-    def deliver(self, chunk: Chunk) -> None:
-        came = Waiting.of(chunk)
-        first = chunk.offsets[0].as_py()
+    def deliver(self, messages: Messages) -> None:
+        came = Waiting.of(messages)
+        first = messages.offsets[0].as_py()
         assert self.reached <= first <= came.last, f"offset {first} was delivered after {self.reached}"
         self.waiting.append(came)
         self.ahead_bytes += came.nbytes
         self.reached = came.last + 1
         self.log_end = None
 
-    def take(self, end: int) -> list[Chunk]:
+    def take(self, end: int) -> list[Messages]:
         """Hands out the messages below `end`, which must have been reached."""
         assert self.reached >= end
         taken, above = self._below(end)
@@ -62,20 +62,20 @@ class Place:
         self.position = end
         return taken
 
-    def _below(self, end: int) -> tuple[list[Chunk], list[Waiting]]:
+    def _below(self, end: int) -> tuple[list[Messages], list[Waiting]]:
         """The waiting messages below `end`, and the others."""
-        below: list[Chunk] = []
+        below: list[Messages] = []
         above: list[Waiting] = []
         for each in self.waiting:
             if each.last < end:
-                below.append(each.chunk)
+                below.append(each.messages)
             else:
-                one, other = each.chunk.split(end)
-                if not len(one.offsets):
+                one, other = each.messages.split(end)
+                if not one.length:
                     above.append(each)
                     continue
                 below.append(one)
-                above.append(Waiting(other, each.last, each.nbytes - one.nbytes))
+                above.append(Waiting(other, each.last, each.nbytes - one.content_bytes))
         return below, above
 
     def amount_below(self, end: int) -> Amount:
@@ -83,7 +83,7 @@ class Place:
         read_bytes = 0
         for each in self.waiting:
             if each.last >= end:
-                read_bytes += each.chunk.split(end)[0].nbytes
+                read_bytes += each.messages.split(end)[0].content_bytes
                 break
             read_bytes += each.nbytes
         return Amount(read_bytes, self.reached >= end)
@@ -95,11 +95,11 @@ class Place:
         if amount.is_whole and amount.read_bytes <= level:
             return span.end
         below, _ = self._below(span.end)
-        kept = kept_messages(np.concatenate([chunk.sizes for chunk in below]), level)
-        offsets = np.concatenate([chunk.offsets.to_numpy() for chunk in below])
+        kept = kept_messages(np.concatenate([messages.content_sizes for messages in below]), level)
+        offsets = np.concatenate([messages.offsets.to_numpy() for messages in below])
         return int(offsets[kept - 1]) + 1
 
     @property
     def ahead(self) -> int:
         """The number of messages that were delivered and not handed out."""
-        return sum(len(each.chunk.offsets) for each in self.waiting)
+        return sum(each.messages.length for each in self.waiting)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import xxhash
 
 from io_kafka.extras import columns_of
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 
 # The length of a null in the checksum, so that a null and an empty string differ.
@@ -22,67 +23,34 @@ _NULL_LENGTH = -1
 
 @dataclass(frozen=True)
 class RawBatch:
-    """Invariants: the four arrays are equally long; `offsets` (int64) ascend within [start, end); `keys` and `values`
-    are binary, null where the message has none (a null value is a tombstone); `extras` is as extras.py says."""
+    """The messages of a range. Invariants: their arrays are equally long, and their offsets ascend within the range."""
 
-    topic: str
-    partition: int
-    start: int
-    end: int
-    keys: pa.BinaryArray
-    values: pa.BinaryArray
-    offsets: pa.Int64Array
-    extras: pa.Array
+    range: OffsetRange
+    messages: Messages
     checksum: int
-
-    @property
-    def range(self) -> OffsetRange:
-        return OffsetRange(self.topic, self.partition, self.start, self.end)
-
-    @property
-    def num_rows(self) -> int:
-        return len(self.offsets)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all four arrays, with Arrow's offsets and null masks."""
-        return int(self.keys.nbytes + self.values.nbytes + self.offsets.nbytes + self.extras.nbytes)
 
     def check(self) -> None:
         """Asserts the invariants."""
-        offsets = self.offsets.to_numpy()
-        assert len(self.keys) == len(self.values) == len(offsets), "columns of unequal length"
-        assert bool(np.all(np.diff(offsets) > 0)), f"{self.range}: offsets do not ascend"
-        assert len(offsets) == 0 or (self.start <= offsets[0] and offsets[-1] < self.end), (
-            f"{self.range}: offset outside"
-        )
-        assert self.checksum == checksum_of(self.range, self.keys, self.values, self.offsets, self.extras), (
-            f"{self.range}: checksum"
-        )
+        span, messages = self.range, self.messages
+        offsets = messages.offsets.to_numpy()
+        assert len(messages.keys) == len(messages.values) == len(offsets), "columns of unequal length"
+        assert bool(np.all(np.diff(offsets) > 0)), f"{span}: offsets do not ascend"
+        assert len(offsets) == 0 or (span.start <= offsets[0] and offsets[-1] < span.end), f"{span}: offset outside"
+        assert self.checksum == checksum_of(span, messages), f"{span}: checksum"
 
 
-def raw_batch(
-    span: OffsetRange,
-    keys: pa.BinaryArray,
-    values: pa.BinaryArray,
-    offsets: pa.Int64Array,
-    extras: pa.Array | None = None,
-) -> RawBatch:
+def raw_batch(span: OffsetRange, messages: Messages) -> RawBatch:
     """The batch of a range, with its checksum."""
-    extras = pa.nulls(len(offsets)) if extras is None else extras
-    checksum = checksum_of(span, keys, values, offsets, extras)
-    return RawBatch(span.topic, span.partition, span.start, span.end, keys, values, offsets, extras, checksum)
+    return RawBatch(span, messages, checksum_of(span, messages))
 
 
-def checksum_of(
-    span: OffsetRange, keys: pa.BinaryArray, values: pa.BinaryArray, offsets: pa.Int64Array, extras: pa.Array
-) -> int:
+def checksum_of(span: OffsetRange, messages: Messages) -> int:
     """The xxh3_64 of the range's start and end, the number of messages, the offsets, and then of keys and of values: all lengths, then all
     bytes. What was read besides follows: integers, and binary columns like keys."""
     digest = xxhash.xxh3_64()
-    digest.update(np.array([span.start, span.end, len(offsets)], dtype="<i8").tobytes())
-    digest.update(offsets.to_numpy().astype("<i8", copy=False).tobytes())
-    for column in (keys, values, *columns_of(extras)):
+    digest.update(np.array([span.start, span.end, messages.length], dtype="<i8").tobytes())
+    digest.update(messages.offsets.to_numpy().astype("<i8", copy=False).tobytes())
+    for column in (messages.keys, messages.values, *columns_of(messages.extras)):
         if pa.types.is_integer(column.type):
             digest.update(column.to_numpy().astype("<i8", copy=False).tobytes())
             continue

@@ -29,7 +29,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from io_kafka.clients.consumed import Chunk, Consumed, Event, source_of
+from io_kafka.clients.consumed import Consumed, Event, of_client, source_of
 from io_kafka.clients.place import Place
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
@@ -44,6 +44,7 @@ from io_kafka.errors import (
     UnknownTopic,
 )
 from io_kafka.extras import Extras
+from io_kafka.messages import Messages, joined
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
 from io_kafka.step_log.byte_bound import level_of, unsettled
@@ -246,11 +247,11 @@ class _Positioned:
 
     def _take_in(self, consumed: Consumed) -> bool:
         """Puts messages into their places and handles events. Returns whether there were any."""
-        for where, chunk in consumed.runs:
-            self.places[where].deliver(chunk)
+        for where, messages in consumed.runs:
+            self.places[where].deliver(messages)
         if consumed.runs:
-            messages = sum(len(chunk.offsets) for _, chunk in consumed.runs)
-            self.message_bytes = 1 + sum(chunk.nbytes for _, chunk in consumed.runs) // messages
+            count = sum(messages.length for _, messages in consumed.runs)
+            self.message_bytes = 1 + sum(messages.content_bytes for _, messages in consumed.runs) // count
         for event in consumed.events:
             self._event(event)
         self._pass_markers()
@@ -413,7 +414,7 @@ class RangeReader:
 
     def _take(
         self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int | None
-    ) -> dict[TopicPartition, list[Chunk]]:
+    ) -> dict[TopicPartition, list[Messages]]:
         """Consumes until every range's end is reached. Raises StepTooLarge once it is known where ranges that are too large have to end."""
         held.wanted = frozenset(span.where for span in ranges)
         held.move_to(ranges)
@@ -472,19 +473,15 @@ class RangeReader:
         if late:
             span = missing[0]
             position = held.places[span.where].reached
-            raise ReadDeadline(span.topic, span.partition, position, span.end, self._stall_s, held.trouble)
+            raise ReadDeadline(
+                span.where, position=position, end=span.end, deadline_s=self._stall_s, reason=held.trouble
+            )
 
 
-def _batch(span: OffsetRange, chunks: Sequence[Chunk], extras: Extras) -> RawBatch:
-    if not chunks:
-        chunks = [Chunk.of([], extras)]
-    if len(chunks) == 1:  # as mostly in small steps: nothing is copied
-        return raw_batch(span, *chunks[0])
+def _batch(span: OffsetRange, parts: Sequence[Messages], extras: Extras) -> RawBatch:
     try:
-        columns = [pa.concat_arrays(parts) for parts in zip(*chunks, strict=True)]
-    except pa.ArrowInvalid as error:
-        # Arrow's binary type counts bytes in 32 bits. The limit of a step is far smaller.
+        return raw_batch(span, joined(parts or [of_client([], extras)]))
+    except pa.ArrowInvalid as error:  # the limit of a step is far below what Arrow can hold
         raise BrokerRefused(
             f"reading {span}", f"more than 2 GiB ({error}). Lower `stepwell.step.bytes.max`."
         ) from error
-    return raw_batch(span, *columns)

@@ -27,6 +27,7 @@ from io_kafka.clients.topics import (
     fault_of,
 )
 from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
 
@@ -151,7 +152,8 @@ class StepLogReader:
         while (stable := self._end("read_committed")) < high:
             if outside.monotonic() > deadline:
                 why = "a transaction in the step log is neither committed nor aborted"
-                raise ReadDeadline(self._topic, 0, stable, high, DECIDED_SECONDS_MAX, why)
+                where = TopicPartition(self._topic, 0)
+                raise ReadDeadline(where, position=stable, end=high, deadline_s=DECIDED_SECONDS_MAX, reason=why)
             outside.sleep(PASSING_SECONDS)
 
     def _records(self, begin: Callable[[int, int], int], unknown_s: float = 0.0) -> list[tuple[int, Record]]:
@@ -205,7 +207,8 @@ class StepLogReader:
         found: list[tuple[int, Record]] = []
         while at < end:
             if self._settings.outside.monotonic() > deadline:
-                raise ReadDeadline(self._topic, 0, at, end, self._timeout_s, "the step log has to be read whole")
+                where, why = TopicPartition(self._topic, 0), "the step log has to be read whole"
+                raise ReadDeadline(where, position=at, end=end, deadline_s=self._timeout_s, reason=why)
             for message in _arrived(consumer):
                 error = message.error()
                 if error is None:

@@ -1,9 +1,11 @@
-"""JSON messages <-> Arrow rows, as Spark's `from_json` and `to_json` convert them. It uses neither Kafka nor Spark."""
+"""Messages <-> Arrow rows, in every format and without Kafka or Spark. Open to engine, coordinator and stepwell.
+
+`table.py` has the descriptor of each format."""
 
 from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.decode import decode
 from io_kafka.formats.encode import ENCODER_ID, encode
-from io_kafka.formats.records import RecordFormat, Records
+from io_kafka.formats.records import RecordFormat
 from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat
 
 __all__ = [
@@ -12,7 +14,6 @@ __all__ = [
     "FormatError",
     "OutputFormat",
     "RecordFormat",
-    "Records",
     "Rejected",
     "SourceFormat",
     "TableFormat",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from io_kafka.formats.records import Records
+from io_kafka.messages import TopicMessages
 
 MESSAGE_ROWS_MAX = 1024
 """Rows of one message. A step is bounded in offsets, so it may hold this many times fewer messages of tables than of topics."""
@@ -61,10 +61,10 @@ def _written(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def rows_in(form: TableFormat, records: Records) -> pa.Table:
+def rows_in(form: TableFormat, records: TopicMessages) -> pa.Table:
     """The rows of all messages, with weight 1: `c0`.., `weight`. Raises NotRows."""
     tables: list[pa.Table] = []
-    for at, value in enumerate(records.values):
+    for at, value in enumerate(records.messages.values):
         try:
             if not value.is_valid:
                 raise pa.ArrowInvalid("it has no value")
@@ -74,8 +74,7 @@ def rows_in(form: TableFormat, records: Records) -> pa.Table:
                 raise pa.ArrowInvalid(f"it has the columns {', '.join(found.schema.names)}")
             tables.append(found.cast(form.schema))
         except (pa.ArrowException, TypeError, OSError) as error:
-            place = f"topic {records.topic}, partition {records.partitions[at]}, offset {records.offsets[at]}"
-            raise NotRows(place, f"the message holds no rows of {form.handle}: {error}") from None
+            raise NotRows(records.place_of(at), f"the message holds no rows of {form.handle}: {error}") from None
     rows = pa.concat_tables(tables) if tables else form.schema.empty_table()
     named = rows.rename_columns([f"c{index}" for index in range(rows.num_columns)])
     return named.append_column("weight", pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))

@@ -12,7 +12,6 @@ not send (unavailable.py), and `deleted` is null where the whole table was trunc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +27,13 @@ from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.reading import parse_keys, parse_values
+from io_kafka.formats.records import column_of
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
 from io_kafka.formats.table import format_of
 from io_kafka.formats.table_events import NO_EVENTS, TableEvents, is_op, table_events
 from io_kafka.formats.text_limits import fit_columns
 from io_kafka.formats.unavailable_cells import marked, refuse_images, unavailable_cells, without
+from io_kafka.messages import TopicMessages
 
 Faults = dict[int, str]
 
@@ -40,20 +41,12 @@ Metadata = Mapping[str, pa.Array]
 """The columns that messages have besides their values, by the names in `SourceFormat.metadata`, one entry for each message."""
 
 
-def decode(
-    source: SourceFormat,
-    keys: pa.Array,
-    values: pa.Array,
-    partitions: pa.Array,
-    offsets: pa.Array,
-    metadata: Metadata = MappingProxyType({}),
-    truncate: Truncate = "fail",
-) -> Decoded:
-    """`keys`, `values`: binary, null where the message has none; `partitions`: int32; `offsets`: int64; all of one length, the messages of
-    each partition in its order. Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`.
-    `truncate`: the policy of the step.
-    """
-    assert len(keys) == len(values) == len(partitions) == len(offsets)
+def decode(source: SourceFormat, records: TopicMessages, truncate: Truncate = "fail") -> Decoded:
+    """Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`. `truncate`: the policy of the
+    step. Raises TimestampBeyondRange."""
+    keys, values, offsets = records.messages.keys, records.messages.values, records.messages.offsets
+    assert len(keys) == len(values) == len(records.partitions) == len(offsets)
+    metadata = {name: column_of(records, name) for _, name in source.metadata}
     events = NO_EVENTS
     if format_of(source.encoding).is_json and source.mode != "append":
         values = tombstones_as_null(values, source.payload)
@@ -65,9 +58,9 @@ def decode(
         images = _upserts(source, values) if source.mode == "upsert" else _changes(source, values, truncate)
         events = images.events
         images = images._replace(columns=_whole(source, images.columns, metadata))
-        rows, faults = _keyed(source, parse_keys(source, keys), images, partitions, offsets)
+        rows, faults = _keyed(source, parse_keys(source, keys), images, records.partitions, offsets)
     rejected = [
-        Rejected(partitions[position].as_py(), offsets[position].as_py(), faults[position])
+        Rejected(records.partitions[position].as_py(), offsets[position].as_py(), faults[position])
         for position in sorted(faults)
     ]
     return Decoded(rows, rejected, len(events.ignored))
@@ -103,7 +96,7 @@ def _weighted(columns: list[pa.Array], weights: Int64s) -> pa.Table:
 
 
 def _not_null(
-    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Int64s, faults: Faults, place: str = ""
+    schema: pa.Schema, columns: list[pa.Array], checked: Bools, at: Int64s, faults: Faults, *, place: str = ""
 ) -> None:
     """Adds a fault for every checked row with a null where none may be."""
     for field, column in zip(schema, columns, strict=True):
@@ -131,8 +124,8 @@ def _stateless(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tu
                 int(at[row]), f"op {ops[row]} without {name}; declare a key if the source does not send it"
             )
         present = needed & ~nulls_of(image)
-        _not_null(source.schema, image.flatten(), present, at, faults, f"{name}.")
-        refuse_images(source, image, present, at, faults, name)
+        _not_null(source.schema, image.flatten(), present, at, faults, place=f"{name}.")
+        refuse_images(source, image, present, at, faults, place=name)
     if source.limits:
         before, after = (_fit_image(source, *image, at, faults) for image in ((before, takes), (after, gives)))
     good = ~np.isin(at, list(faults))

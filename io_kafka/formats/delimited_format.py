@@ -54,6 +54,7 @@ CSV = Format(
     name="csv",
     moments_are_texts=True,
     is_json=False,
+    columns_by_name=False,
     reads=(
         Reading(
             encoding=Csv,
@@ -79,6 +80,7 @@ TEXT = Format(
     name="text",
     moments_are_texts=False,
     is_json=False,
+    columns_by_name=False,
     reads=(
         Reading(
             encoding=Text,

@@ -87,6 +87,7 @@ JSON = Format(
     name="json",
     moments_are_texts=True,
     is_json=True,
+    columns_by_name=True,
     reads=(
         Reading(
             encoding=NoneType,

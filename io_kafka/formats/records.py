@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from io_kafka.extras import TYPES, Extras
+from io_kafka.messages import TopicMessages
 
 COLUMNS: dict[str, pa.DataType] = {
     "key": pa.binary(),
@@ -42,18 +42,6 @@ class TimestampBeyondRange(Exception):
         self.place, self.reason = place, reason
 
 
-class Records(NamedTuple):
-    """Messages of one topic, in the order of partitions and offsets. `keys`, `values`: binary, null where the message has none; `partitions`:
-    int32; `offsets`: int64; `extras`: see io_kafka/extras.py."""
-
-    topic: str
-    keys: pa.Array
-    values: pa.Array
-    partitions: pa.Array
-    offsets: pa.Array
-    extras: pa.Array
-
-
 @dataclass(frozen=True)
 class RecordFormat:
     """The messages of an input handle are its rows. The names in `schema` are among COLUMNS."""
@@ -67,42 +55,41 @@ def extras_of(names: Iterable[str]) -> Extras:
     return max((_EXTRAS.get(name, Extras.NONE) for name in names), default=Extras.NONE)
 
 
-def rows_of(form: RecordFormat, records: Records) -> pa.Table:
+def rows_of(form: RecordFormat, records: TopicMessages) -> pa.Table:
     """One row of weight 1 for each message: `c0`.., `weight`."""
     columns = [column_of(records, field.name).cast(field.type) for field in form.schema]
-    columns.append(pa.repeat(pa.scalar(1, pa.int64()), len(records.offsets)))
+    columns.append(pa.repeat(pa.scalar(1, pa.int64()), records.messages.length))
     return pa.Table.from_arrays(columns, names=[*(f"c{i}" for i in range(len(form.schema))), "weight"])
 
 
-def column_of(records: Records, name: str) -> pa.Array:
+def column_of(records: TopicMessages, name: str) -> pa.Array:
     """One of COLUMNS. Raises TimestampBeyondRange."""
     match name:
         case "key":
-            return records.keys
+            return records.messages.keys
         case "value":
-            return records.values
+            return records.messages.values
         case "topic":
-            return pa.repeat(pa.scalar(records.topic, pa.string()), len(records.offsets))
+            return pa.repeat(pa.scalar(records.topic, pa.string()), records.messages.length)
         case "partition":
             return records.partitions
         case "offset":
-            return records.offsets
+            return records.messages.offsets
         case "timestamp":
             return _microseconds(records)
         case "timestampType":
-            return records.extras.field("timestamp_type")
+            return records.messages.extras.field("timestamp_type")
         case "headers":
-            return records.extras.field("headers")
+            return records.messages.extras.field("headers")
     raise AssertionError(f"a message has no {name}")
 
 
-def _microseconds(records: Records) -> pa.Array:
-    milliseconds = records.extras.field("timestamp")
+def _microseconds(records: TopicMessages) -> pa.Array:
+    milliseconds = records.messages.extras.field("timestamp")
     try:
         moments = pc.multiply_checked(milliseconds, MICROSECONDS_PER_MILLISECOND)
     except pa.ArrowInvalid:
         at = pc.index(milliseconds, pc.max(milliseconds)).as_py()
-        place = f"topic {records.topic}, partition {records.partitions[at]}, offset {records.offsets[at]}"
         reason = f"the record's timestamp is {milliseconds[at]} ms since 1970, which no TIMESTAMP can hold"
-        raise TimestampBeyondRange(place, reason) from None
+        raise TimestampBeyondRange(records.place_of(at), reason) from None
     return moments.cast(pa.timestamp("us", "UTC"))

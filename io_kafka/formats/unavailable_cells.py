@@ -67,7 +67,7 @@ def marked(
 
 
 def refuse_images(
-    source: SourceFormat, image: pa.StructArray, needed: Bools, at: Int64s, faults: dict[int, str], place: str
+    source: SourceFormat, image: pa.StructArray, needed: Bools, at: Int64s, faults: dict[int, str], *, place: str
 ) -> None:
     """Adds a fault for each row of a changelog without a key whose image, if it is needed, lacks a value."""
     placeholder = placeholder_of(source.unavailable)

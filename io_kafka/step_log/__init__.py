@@ -1,1 +1,1 @@
-"""The step log's records and its state machine, without I/O."""
+"""The step log's records and its state machine, without I/O. Open to coordinator and stepwell."""

@@ -99,8 +99,8 @@ def plan(
             workers,
             policy,
             _state_bytes(status, last),
-            _measured(status, last),
-            _free_bytes(project, status),
+            measured=_measured(status, last),
+            free=_free_bytes(project, status),
         )
         show(found, as_json=as_json, text=_plan_text(found))
 
@@ -108,6 +108,7 @@ def plan(
 @app.command()
 def change(
     workers: WorkersOption,
+    *,
     mode: Annotated[
         str | None,
         typer.Option(

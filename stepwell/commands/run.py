@@ -17,6 +17,7 @@ from stepwell.commands.spark import SPARK_LOG, starting_spark
 
 def run(
     view: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    *,
     spec: SpecOption = None,
     conf: SetOption = None,
     workers: Annotated[

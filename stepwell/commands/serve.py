@@ -72,22 +72,25 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
         try:
             turn = _turn(project, take_over=options.take_over)
             with _control(project, requests, board) as server:
-                _serve(project, spark, server, signals, requests, board, turn, options)
+                _serve(project, spark, options, _Service(server, signals, requests, board, turn))
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
 
 
-def _serve(
-    project: Project,
-    spark: StartingSpark,
-    server: ControlServer,
-    signals: _Signals,
-    requests: Requests,
-    board: StatusBoard,
-    turn: int | None,
-    options: RunOptions,
-) -> None:
+@dataclass(frozen=True)
+class _Service:
+    """What is there before the pipeline is. `turn`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
+
+    server: ControlServer
+    signals: _Signals
+    requests: Requests
+    board: StatusBoard
+    turn: int | None
+
+
+def _serve(project: Project, spark: StartingSpark, options: RunOptions, service: _Service) -> None:
+    requests, board, server = service.requests, service.board, service.server
     context = spark.context
     warm_up(context)
     definitions = _Definitions(project, lambda: spark.session)
@@ -95,15 +98,18 @@ def _serve(
     pipeline = pipeline_spec(project, plan, workers_now=options.workers, policy_now=options.policy)
     for topic in make_missing_inputs(pipeline):
         note(f"the local broker had no topic {topic}: it has now, empty")
-    signals.at_a_checkpoint = True
+    service.signals.at_a_checkpoint = True
     cluster = spark_cluster(context, project.name, insecure=project.settings.stepwell.cluster_insecure)
     with check:
-        Pipeline(pipeline, cluster, requests, board, definitions.table_rows, PLANNERS).run(
+        pipeline_run = Pipeline(
+            pipeline, cluster, requests, board, table_rows=definitions.table_rows, planners=PLANNERS
+        )
+        pipeline_run.run(
             available_now=options.available_now,
             endpoint=server.endpoint.url,
             full_refresh=options.full_refresh,
             only_layout=options.only_layout,
-            expect_epoch=turn,
+            expect_epoch=service.turn,
             claimed=lambda epoch: _claimed(project, server, epoch),
         )
 

@@ -100,6 +100,7 @@ def plan_of(
     workers: int,
     policy: Policy | None,
     state_bytes: int | None,
+    *,
     measured: Measured | None = None,
     free: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Lowering:
         builder: CircuitBuilder,
         rules: Mapping[str, Rule],
         leaf: Leaf,
+        *,
         event_times: EventTimes | None = None,
     ) -> None:
         taken = take_out(plan)

@@ -90,11 +90,11 @@ def _output(view: ResolvedView, boundary: int) -> Output:
     return Output(
         (boundary,),
         (),
-        output.handle,
-        output.mode,
-        columns,
-        tuple(columns.index(column) for column in output.key),
-        Written(written.name, written.key_format, written.options, written.patterns),
+        handle=output.handle,
+        mode=output.mode,
+        names=columns,
+        key=tuple(columns.index(column) for column in output.key),
+        written=Written(written.name, written.key_format, written.options, written.patterns),
     )
 
 
@@ -151,7 +151,7 @@ class _Driver:
         output = view.output
         kept = output is None or output.mode != "append"
         key = tuple(columns.index(column) for column in view.key) if kept else ()
-        boundary = self.builder.add(View((node,), types, view.name, columns, kept, key))
+        boundary = self.builder.add(View((node,), types, name=view.name, names=columns, kept=kept, key=key))
         if output:
             self.outputs[output.handle] = view
             self.builder.add(_output(view, boundary))
@@ -185,7 +185,12 @@ class _Driver:
         relations: list[Relation] = []
         for flow in view.flows:
             context = Lowering(
-                flow.tree, Analysed.read(flow.analysed_json), self.builder, RULES, self.leaf, flow.event_times
+                flow.tree,
+                Analysed.read(flow.analysed_json),
+                self.builder,
+                RULES,
+                self.leaf,
+                event_times=flow.event_times,
             )
             try:
                 relations.append(self._flow(context, flow, types))

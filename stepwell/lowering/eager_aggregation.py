@@ -1,4 +1,5 @@
-"""Eager aggregation: sums are computed before a join instead of after it, if nothing else reads the join. The results stay the same.
+"""Eager aggregation: sums are computed before a join instead of after it, if nothing else in the view's definition reads the join. The
+results stay the same.
 
     Aggregate(Map(Join(side, other)))   ->   FinalAggregate(JoinPartials(PartialAggregate(side), other))
 
@@ -14,11 +15,11 @@ that ever came (engine/operators/partials.py). The pass applies if all of these 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from engine.analysis.definitions import Definition
 from engine.analysis.uniqueness import key_of
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit
@@ -27,6 +28,7 @@ from engine.model.node import Column
 from engine.model.rows import Map
 from engine.operators.aggregate_plan import plan_of
 from stepwell.lowering.builder import CircuitBuilder
+from stepwell.lowering.definitions import Placed, rewritten
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,19 @@ class _Chosen:
 
 
 def aggregate_early(circuit: Circuit) -> Circuit:
-    """The circuit, in which every aggregate of this form is split; the same circuit if there is none."""
-    builder = CircuitBuilder()
-    moved: list[int] = []
-    for node in circuit.nodes:
-        early = _early(circuit, node, builder, moved) if isinstance(node, Aggregate) else None
-        if early is None:
-            early = builder.add(replace(node, inputs=tuple(moved[i] for i in node.inputs)))
-        moved.append(early)
-    return builder.circuit()
+    """The circuit, in which every aggregate of this form is split; an equal circuit if there is none."""
+
+    def early(definition: Definition, index: int, builder: CircuitBuilder, placed: Placed) -> int | None:
+        node = circuit.nodes[index]
+        return _early(circuit, node, definition, builder, placed) if isinstance(node, Aggregate) else None
+
+    return rewritten(circuit, early)
 
 
-def _early(circuit: Circuit, node: Aggregate, builder: CircuitBuilder, moved: list[int]) -> int | None:
-    chosen = _join_below(circuit, node)
+def _early(
+    circuit: Circuit, node: Aggregate, definition: Definition, builder: CircuitBuilder, placed: Placed
+) -> int | None:
+    chosen = _join_below(circuit, node, definition)
     if chosen is None or not chosen.join.left_key:
         return None
     width = len(circuit.nodes[chosen.join.inputs[0]].types)
@@ -61,22 +63,22 @@ def _early(circuit: Circuit, node: Aggregate, builder: CircuitBuilder, moved: li
     for left in given or (True, False):
         shape = _Shape(circuit, node, chosen, left)
         if shape.adds_up():
-            return shape.build(builder, moved)
+            return shape.build(builder, placed)
     return None
 
 
-def _join_below(circuit: Circuit, node: Aggregate) -> _Chosen | None:
-    """The join below the aggregate, if only the aggregate reads it, through at most one Map that only selects columns; otherwise None."""
-    readers = Counter(i for reader in circuit.nodes for i in reader.inputs)
+def _join_below(circuit: Circuit, node: Aggregate, definition: Definition) -> _Chosen | None:
+    """The join below the aggregate, if nothing else in the definition reads it, through at most one Map that only selects columns; otherwise
+    None."""
     at = node.inputs[0]
     below, columns = circuit.nodes[at], tuple(range(len(circuit.nodes[at].types)))
-    if isinstance(below, Map) and readers[at] == 1:
+    if isinstance(below, Map) and len(definition.readers[at]) == 1:
         plain = tuple(p.column for p in below.projections if p.column is not None)
         if below.predicate is not None or len(plain) < len(below.projections):
             return None
         at, columns = below.inputs[0], plain
         below = circuit.nodes[at]
-    if not isinstance(below, Join) or below.residual is not None or readers[at] != 1:
+    if not isinstance(below, Join) or below.residual is not None or len(definition.readers[at]) != 1:
         return None
     arguments = tuple(None if call.argument is None else columns[call.argument] for call in node.calls)
     return _Chosen(below, tuple(columns[column] for column in node.group), arguments)
@@ -108,7 +110,7 @@ class _Shape:
         key = key_of(self._circuit, self._side)
         return key is None or not set(key) <= set(self._group)
 
-    def build(self, builder: CircuitBuilder, moved: list[int]) -> int:
+    def build(self, builder: CircuitBuilder, placed: Placed) -> int:
         arguments = [None if a is None else self._places[a][1] for a in self._chosen.arguments]
         named = tuple(dict.fromkeys(a for a in arguments if a is not None))
         below = tuple(replace(c, argument=a) for c, a in zip(self._node.calls, arguments, strict=True))
@@ -119,21 +121,28 @@ class _Shape:
         types = tuple(self._types[column] for column in self._group)
         carries = _carries(self._group, below, self._types)
         sums = (pa.int64(),) * len(carries)
-        partial = builder.add(PartialAggregate((moved[self._side],), types + sums, self._group, below))
+        partial = builder.add(PartialAggregate((placed[self._side],), types + sums, self._group, below))
         join = JoinPartials(
-            (partial, moved[self._other]),
+            (partial, placed[self._other]),
             types + sums + self._circuit.nodes[self._other].types,
-            tuple(self._group.index(column) for column in self._side_key),
-            self._other_key,
-            self._chosen.join.null_safe,
-            carries,
+            left_key=tuple(self._group.index(column) for column in self._side_key),
+            right_key=self._other_key,
+            null_safe=self._chosen.join.null_safe,
+            carries=carries,
         )
         group = tuple(
             self._group.index(column) if mine else len(types + sums) + column
             for mine, column in (self._places[column] for column in self._chosen.group)
         )
         argument_types = tuple(self._types[column] for column in named)
-        final = FinalAggregate((builder.add(join),), self._node.types, group, above, argument_types, len(types))
+        final = FinalAggregate(
+            (builder.add(join),),
+            self._node.types,
+            group=group,
+            calls=above,
+            argument_types=argument_types,
+            first_sum=len(types),
+        )
         return builder.add(final)
 
 

@@ -43,7 +43,7 @@ def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession
 
 
 def mark_leaves(
-    tree: TreeNode, optimised: Any, spark: SparkSession, view: str, location: Location, tables: Mapping[int, str]
+    tree: TreeNode, optimised: Any, spark: SparkSession, tables: Mapping[int, str], *, view: str, location: Location
 ) -> list[str]:
     """Adds a field to each leaf of `tree`: the name `rdd` to a LogicalRDD and to a batch table, and the rows `data` to a LocalRelation.
 

@@ -134,14 +134,14 @@ def source_table(source: SourceSpec) -> SourceTable:
     messages = SourceFormat(
         source.handle,
         schema,
-        source.mode,
-        source.key,
-        source.metadata,
-        source.encoding,
-        source.key_format,
-        source.limits,
-        source.patterns,
-        source.unavailable,
+        mode=source.mode,
+        key=source.key,
+        metadata=source.metadata,
+        encoding=source.encoding,
+        key_format=source.key_format,
+        limits=source.limits,
+        patterns=source.patterns,
+        unavailable=source.unavailable,
     )
     return SourceTable(source.handle, source.topics, messages)
 

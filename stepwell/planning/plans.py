@@ -27,7 +27,7 @@ from stepwell.project.tables import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FlowPlan:
     """The resolved query of one flow.
 
@@ -65,7 +65,7 @@ class ResolvedView:
     location: Location
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolvedProject:
     """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans. `notes` are for
     `dry-run`, by the name of the output; those under the empty name are about none. `tables`: the batch tables among the sources, by handle."""
@@ -83,6 +83,7 @@ def flow_plan(
     analysed: Any,
     optimise: Callable[[], Any],
     spark: SparkSession,
+    *,
     view: str,
     location: Location,
     tables: BatchTables | None = None,
@@ -96,9 +97,18 @@ def flow_plan(
     read_here = TableLeaves() if tables is None else tables.in_plan(analysed, view, location, streaming=streaming)
     optimised = read_here.optimised(analysed, optimise, spark)
     tree = read(optimised)
-    refusals.check_sessions(analysed, analysed_json, optimised, tree, view, location)
-    leaves = mark_leaves(tree, optimised, spark, view, location, read_here.handles)
+    refusals.check_sessions(analysed, analysed_json, optimised, tree, view=view, location=location)
+    leaves = mark_leaves(tree, optimised, spark, read_here.handles, view=view, location=location)
     mark_functions(tree, view, location)
     times = event_times(optimised, tree, str(spark.conf.get(POLICY)))
     text = optimised.toString()
-    return FlowPlan(name, tree, tuple(leaves), optimised.toJSON(), analysed_json, text, location, event_times=times)
+    return FlowPlan(
+        name=name,
+        tree=tree,
+        leaves=tuple(leaves),
+        json=optimised.toJSON(),
+        analysed_json=analysed_json,
+        text=text,
+        location=location,
+        event_times=times,
+    )

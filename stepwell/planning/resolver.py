@@ -118,7 +118,14 @@ class _Resolver:
         tables = {handle: table for handle, table in sorted(self.tables.found.items()) if handle in used}
         sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
         sources += [table.spec for table in tables.values()]
-        resolved = ResolvedProject(self.project, tuple(sources), tuple(self.views), self.spark, self._notes(), tables)
+        resolved = ResolvedProject(
+            project=self.project,
+            sources=tuple(sources),
+            views=tuple(self.views),
+            spark=self.spark,
+            notes=self._notes(),
+            tables=tables,
+        )
         outputs = [view.output for view in self.views if view.output is not None]
         return resolved, self.errors + clashes(self.project.name, sources, outputs)
 
@@ -229,9 +236,9 @@ class _Resolver:
                 query.analysed,
                 query.optimised,
                 self.spark,
-                output.name,
-                flow.location,
-                self.tables,
+                view=output.name,
+                location=flow.location,
+                tables=self.tables,
                 streaming=output.kind != "materialized_view",
             )
             leaves = tuple(self._declared(leaf) for leaf in plan.leaves)

@@ -258,7 +258,11 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
         location = self.location(flow.source_code_location)
         conf = {key: str(value) for key, value in flow.spark_conf.items()}
         check_conf(conf, view=target, location=location)
-        self.flows.append(FlowDefinition(name, target, query, location, conf, notes=conf_notes(conf)))
+        self.flows.append(
+            FlowDefinition(
+                name=name, target=target, query=query, location=location, spark_conf=conf, notes=conf_notes(conf)
+            )
+        )
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         found = read_sql(sql_text, self.relative(file_path), self.spark)

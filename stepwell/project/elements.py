@@ -74,7 +74,7 @@ class PythonQuery:
         return self.function()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FlowDefinition:
     """One query that fills `target`. `spark_conf` applies while the query is analysed. `comment` is what the definition says of itself. `notes`
     are for `dry-run`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar, get_args
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
@@ -68,15 +67,12 @@ class FormatOfSource:
     patterns: Patterns = NO_PATTERNS
 
 
-def source_format(
-    of: Properties, payload: StructType, schema: StructType, mode: Mode, key: tuple[str, ...], root: Path | None
-) -> FormatOfSource:
-    """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file. Raises
-    ProjectError."""
-    name = chosen_format(of, mode, may_have_ids=of.values.get(FORMAT, "").strip().lower() == "json")
-    encoding = PROPERTIES[name].source(of, TableOfSource(payload, schema, mode, key, root))
+def source_format(of: Properties, table: TableOfSource) -> FormatOfSource:
+    """Raises ProjectError."""
+    name = chosen_format(of, table.mode, may_have_ids=of.values.get(FORMAT, "").strip().lower() == "json")
+    encoding = PROPERTIES[name].source(of, table)
     usual = reading_of(encoding).keys_as
-    key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema, key)
+    key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema=table.schema, key=table.key)
     if key_format in _OF_FORMATS and key_format != usual:
         raise of.error(f"{KEY_FORMAT} = {key_format} needs a schema registry", "Choose another format for the keys.")
     return FormatOfSource(name, encoding, key_format, patterns_of(of, reader))
@@ -121,7 +117,7 @@ def _pattern(of: Properties, name: str, kind: Kind, made: Callable[[str, Kind], 
 
 
 def chosen_key_format(
-    of: Properties, formats: tuple[Name, ...], usual: Name, name: str, schema: StructType, key: tuple[str, ...]
+    of: Properties, formats: tuple[Name, ...], usual: Name, name: str, *, schema: StructType, key: tuple[str, ...]
 ) -> Name:
     """The format of keys, which is one of `formats`, and `usual` if nothing is said. `name`: the format of values. Raises ProjectError."""
     given = of.values.get(KEY_FORMAT)

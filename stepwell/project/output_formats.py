@@ -49,7 +49,7 @@ def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str
     made = FORMATS[name].writes.made
     registry = registry_of(of) if isinstance(made, FromRegistry) else None
     usual = FORMATS[name].writes.keys_as
-    key_format = chosen_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema, key)
+    key_format = chosen_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema=schema, key=key)
     return FormatOfOutput(
         name, registry, None if key_format == usual else key_format, tuple(options.items()), patterns_of(of, writer)
     )

@@ -270,7 +270,7 @@ def _not_deterministic(text: str) -> list[str]:
     return sorted({str(node["name"]) for node in functions if not node["udfDeterministic"]})
 
 
-def check_sessions(analysed: Any, text: str, optimised: Any, tree: TreeNode, view: str, location: Location) -> None:
+def check_sessions(analysed: Any, text: str, optimised: Any, tree: TreeNode, *, view: str, location: Location) -> None:
     """Refuses a session window that is not merged. While Spark analyses a query, it replaces session_window(ts, gap) by a struct of each row's
     own start and end. It merges the sessions only in its physical plan, where an Aggregate groups by the column. `tree` is the optimised
     plan, and `text` is the `toJSON` of the analysed one.

@@ -54,7 +54,17 @@ class SqlFile:
     ) -> None:
         check_conf(self.conf, view=target, location=location)
         notes = conf_notes(self.conf)
-        self.flows.append(FlowDefinition(name, target, query, location, dict(self.conf), comment, notes))
+        self.flows.append(
+            FlowDefinition(
+                name=name,
+                target=target,
+                query=query,
+                location=location,
+                spark_conf=dict(self.conf),
+                comment=comment,
+                notes=notes,
+            )
+        )
 
     def query(self, select: Callable[[Any], Any], columns: tuple[str, ...] = ()) -> SqlQuery:
         return SqlQuery(self.statement, select, columns)
@@ -204,16 +214,16 @@ def _temporary_view(plan: Any, file: SqlFile, location: Location) -> None:
             view=name,
             location=location,
         )
-    _add_view(name, plan, _view_query, file, location, [])
+    _add_view(name, plan, _view_query, file, location, notes=[])
 
 
 def _view(plan: Any, file: SqlFile, location: Location) -> None:
     note = "CREATE VIEW makes no view in a catalog: here it is a temporary view, which this pipeline alone can read"
-    _add_view(_name(plan.child()), plan, _query, file, location, [note])
+    _add_view(_name(plan.child()), plan, _query, file, location, notes=[note])
 
 
 def _add_view(
-    name: str, plan: Any, select: Callable[[Any], Any], file: SqlFile, location: Location, notes: list[str]
+    name: str, plan: Any, select: Callable[[Any], Any], file: SqlFile, location: Location, *, notes: list[str]
 ) -> None:
     """A view that is inlined where it is read. OR REPLACE and IF NOT EXISTS change nothing: a definition is no command."""
     _refuse_collation(_option(plan.collation()), name, location)

@@ -42,6 +42,7 @@ from io_kafka.formats.text_limits import TextLimit
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
+from stepwell.project.format_properties import TableOfSource
 from stepwell.project.output_formats import OF_OUTPUTS, FormatOfOutput, output_format
 from stepwell.project.record_columns import record_schema
 from stepwell.project.refusals import COLLATE_TODAY
@@ -105,7 +106,7 @@ class SourceSpec:
     unavailable: str = UNAVAILABLE_VALUE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutputSpec:
     """What an output handle writes. `partitions` is used if the topic is missing and is created; None means the value of
     the setting. The columns in `key` exist in the view. The mode upsert has at least one."""
@@ -165,7 +166,7 @@ def source_spec(
     metadata = reader.metadata(schema, mode, key)
     of_record = {column for column, _ in metadata}
     payload = StructType([column for column in schema.fields if column.name not in of_record])
-    chosen = message_formats.source_format(reader, payload, schema, mode, key, root)
+    chosen = message_formats.source_format(reader, TableOfSource(payload, schema, mode, key, root))
     of_debezium = debezium_properties.debezium_properties(reader, mode, key)
     topic = reader.topic("subscribe")
     on_error = reader.choice("on.error", ON_ERROR, settings.stepwell.on_error)
@@ -214,7 +215,15 @@ def output_spec(output: OutputDefinition, schema: StructType, settings: Settings
         raise reader.error("mode upsert needs a key", "Add 'key' = 'column': what names one row of the view.")
     topic, partitions = reader.topic("topic"), reader.partitions()
     written = output_format(reader, schema, mode, key)
-    return OutputSpec(output.name, topic, mode, key, partitions, output.location, written)
+    return OutputSpec(
+        handle=output.name,
+        topic=topic,
+        mode=mode,
+        key=key,
+        partitions=partitions,
+        location=output.location,
+        written=written,
+    )
 
 
 def kept_key(output: OutputDefinition, schema: StructType, settings: Settings) -> tuple[str, ...]:

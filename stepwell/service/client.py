@@ -130,7 +130,7 @@ class ControlClient:
         body: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
         endpoint = self.endpoint()
-        answer = _request(endpoint, method, path, seconds, names, body)
+        answer = _request(endpoint, method, path, seconds=seconds, names=names, body=body)
         if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
             raise NotRunning(
                 f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
@@ -155,6 +155,7 @@ def _request(
     endpoint: Endpoint,
     method: str,
     path: str,
+    *,
     seconds: float,
     names: Sequence[str],
     body: Mapping[str, Any] | None,

@@ -160,7 +160,14 @@ class ControlServer:
             return JSONResponse({"error": _told(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._settle(
-            RescaleRequest(body.workers, body.mode, policy, body.budget_bytes, body.budget_ms, body.protocol)
+            RescaleRequest(
+                body.workers,
+                body.mode,
+                policy=policy,
+                budget_bytes=body.budget_bytes,
+                budget_ms=body.budget_ms,
+                protocol=body.protocol,
+            )
         )
 
     async def _ask_of_change(self, request: Request) -> Response:

@@ -50,7 +50,7 @@ def test_the_list_has_every_form_that_lowers(spark: SparkSession, name: str) -> 
     ],
 )
 def test_a_few_forms_equal_spark(
-    spark: SparkSession, tmp_path: Path, name: str, queries: tuple[str, ...], scale: float, workers: int
+    spark: SparkSession, tmp_path: Path, *, name: str, queries: tuple[str, ...], scale: float, workers: int
 ) -> None:
     _all_equal(spark, tmp_path, name, queries, Options(scale, loads=1, changes=1, workers=workers, timed=False))
 

@@ -113,6 +113,7 @@ def test_a_refresh_that_was_broken_off_is_finished(
     play: Playground,
     written: Resolved,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     owner: object,
     name: str,
     call: int,

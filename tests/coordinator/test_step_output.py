@@ -34,7 +34,7 @@ SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic
 def expected(read: Mapping[tuple[str, int], int], dead: Mapping[str, str]) -> Expected:
     """Of step 4. `read`: the number of offsets of each partition."""
     ranges = tuple(OffsetRange(topic, partition, 0, length) for (topic, partition), length in read.items())
-    return Expected(4, PLAN, {"out": 2}, ranges, dead, frozenset({0}))
+    return Expected(step=4, plan=PLAN, partitions={"out": 2}, ranges=ranges, dead_letters=dead, counted=frozenset({0}))
 
 
 def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> WorkerOutput:
@@ -74,9 +74,9 @@ def test_the_result_does_not_depend_on_the_order_of_workers() -> None:
 
 def test_error_rows_of_all_workers_are_added() -> None:
     outputs = [output_of(worker, [], SourceReport([Checksum("in", worker, 4, 0xA)])) for worker in (0, 1)]
-    told = [(0, 2, (1 << 64) - 1, "one"), (0, -1, 3, "")]
+    told = [ErrorRows(2, (1 << 64) - 1, "one"), ErrorRows(-1, 3, "")]
     outputs = [
-        replace(output, done=output.done.model_copy(update={"errors": (errors,)}))
+        replace(output, done=output.done.model_copy(update={"errors": {0: errors}}))
         for output, errors in zip(outputs, told, strict=True)
     ]
     found = gather(SPEC, expected({("in", 0): 4, ("in", 1): 4}, {}), outputs).errors
@@ -129,9 +129,12 @@ LIES = {
     "another number of stages": (lie(stages=()), f"it ran 0 stages of {PLAN.stages}"),
     "less than no message": (lie(inputs=(Checksum("in", 0, -4, 0),)), "it has read Checksum"),
     "a checksum that is none": (lie(inputs=(Checksum("in", 0, 4, -1),)), "it has read Checksum"),
-    "error rows that nobody counts": (lie(errors=((1, 1, 1, ""),)), "error rows of node 1, which are not counted"),
-    "a sum of error rows that is none": (lie(errors=((0, 1, -1, ""),)), "error rows of node 0"),
-    "too long a text of an error": (lie(errors=((0, 1, 1, "x" * 5000),)), "error rows of node 0"),
+    "error rows that nobody counts": (
+        lie(errors={1: ErrorRows(1, 1, "")}),
+        "error rows of node 1, which are not counted",
+    ),
+    "a sum of error rows that is none": (lie(errors={0: ErrorRows(1, -1, "")}), "error rows of node 0"),
+    "too long a text of an error": (lie(errors={0: ErrorRows(1, 1, "x" * 5000)}), "error rows of node 0"),
     "input of another step": (
         lie(inputs=(Checksum("in", 7, 4, 0),)),
         "worker 0 has read topic in, partition 7 in step 4",

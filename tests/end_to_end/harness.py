@@ -110,7 +110,9 @@ class Running:
 
     def __init__(self, resolved: Resolved, cluster: Cluster, options: Mapping[str, Any]) -> None:
         self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
-        self.pipeline = Pipeline(resolved.spec, cluster, self.requests, self.board, resolved.table_rows, PLANNERS)
+        self.pipeline = Pipeline(
+            resolved.spec, cluster, self.requests, self.board, table_rows=resolved.table_rows, planners=PLANNERS
+        )
         self.fault: BaseException | None = None
         self.options = options
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -261,7 +263,9 @@ class Playground:
         """Takes what is there, makes a checkpoint; the last status. `cluster`: Spark's tasks, or workers in threads (threads.py)."""
         cluster, board = cluster or self.tasks(resolved), board or StatusBoard(resolved.spec.name)
         try:
-            pipeline = Pipeline(resolved.spec, cluster, requests or Requests(), board, resolved.table_rows, PLANNERS)
+            pipeline = Pipeline(
+                resolved.spec, cluster, requests or Requests(), board, table_rows=resolved.table_rows, planners=PLANNERS
+            )
             pipeline.run(**{"available_now": True, **options})
         finally:
             wait_for_threads(cluster)

@@ -196,7 +196,8 @@ def test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_sam
     def with_other_keys(self: RangeReader, ranges: Sequence[OffsetRange], **options: Any) -> list[RawBatch]:
         """An append table does not look at them."""
         batches = read(self, ranges, **options)
-        return [raw_batch(b.range, pa.array([b"k"] * b.num_rows, pa.binary()), b.values, b.offsets) for b in batches]
+        other = [pa.array([b"k"] * batch.messages.length, pa.binary()) for batch in batches]
+        return [raw_batch(b.range, b.messages._replace(keys=keys)) for b, keys in zip(batches, other, strict=True)]
 
     with monkeypatch.context() as changed:
         changed.setattr(RangeReader, "read", with_other_keys)

@@ -28,7 +28,7 @@ from engine.resident.messages import Joined, Rows, RunStep, StepDone
 from engine.resident.spark_launcher import SparkJob
 from engine.resident.worker import Worker
 from engine.run import tasks
-from engine.run.region import StageResult, StageTask
+from engine.run.region import StageResult, WorkerStep
 from engine.run.tasks import StepTask
 from io_kafka.clients.writer import Fenced
 from io_kafka.step_log.output_progress import DigestMismatch
@@ -100,10 +100,10 @@ class Sleeper:
                 raise
             self._ended(None)
 
-        def watched_stage(task: StageTask, *given: Any) -> StageResult:
-            if inside and task.stage > 0:
-                self._sleep(task.step, task.worker)
-            return run_stage(task, *given)
+        def watched_stage(task: WorkerStep, stage: int, *given: Any) -> StageResult:
+            if inside and stage > 0:
+                self._sleep(task.step.number, task.worker)
+            return run_stage(task, stage, *given)
 
         monkeypatch.setattr(StepTask, "_regions", watched_regions)
         monkeypatch.setattr(tasks, "run_stage", watched_stage)

@@ -1,23 +1,61 @@
-"""The context of an operator that runs alone, whose rows lie where it asks for them; and the placement of a new state."""
+"""The facts that operators and stages need, where a test has a circuit and no run; and the placement of a new state."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import Plan, plan
+from engine.model.circuit import Circuit
 from engine.model.layout import Fixed, Layout
 from engine.model.node import NodeBase
 from engine.model.placement import Placement
 from engine.operators.arrangement import Everyone
-from engine.operators.base import StepContext
+from engine.operators.base import Findings, Refused, StepContext, TimeReport
+from engine.operators.error_rows import ErrorRows
+from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.table import operator_of
+from engine.run.region import WorkerStep
 from engine.state.store import Store
 
 
-def context_of(node: NodeBase, store: Store, step: int = 0, *, append_only: bool = False, **rest: Any) -> StepContext:
-    """For node 0 of a circuit, whose inputs are exchanged as its descriptor says. `rest`: other fields of the context."""
+def context_of(
+    node: NodeBase,
+    store: Store,
+    step: int = 0,
+    *,
+    append_only: bool = False,
+    partitions: Mapping[str, int] | None = None,
+    owns_keyless: bool = True,
+    grown: frozenset[str] = frozenset(),
+    errors: ErrorRows | None = None,
+    report: TimeReport | None = None,
+    refused: list[Refused] | None = None,
+) -> StepContext:
+    """For an operator that runs alone, as node 0 of a circuit, whose inputs are exchanged as its descriptor says. What it finds is added to
+    `report` and `refused`."""
     exchanges = operator_of(node).arrange(node, [None] * len(node.inputs)).exchanges
     places = tuple(None if isinstance(exchange, Everyone) else exchange for exchange in exchanges)
-    return StepContext(store, step, 0, (append_only,) * len(node.inputs), places, **rest)
+    run = RunFacts({0: (append_only,) * len(node.inputs)}, partitions or {}, {})
+    found = Findings(TimeReport() if report is None else report, {}, [] if refused is None else refused)
+    return StepContext(run, StepFacts(step, (places,), owns_keyless, grown), store, 0, found, errors)
+
+
+def contexts_of(
+    circuit: Circuit, store: Store, step: int, *, owns_keyless: bool = True, partitions: Mapping[str, int] | None = None
+) -> Callable[[int], StepContext]:
+    """For the operators of a whole circuit, by node."""
+    run = RunFacts(append_only_inputs(circuit), partitions or {}, {})
+    return partial(StepContext, run, StepFacts(step, plan(circuit).input_places, owns_keyless), store)
+
+
+def worker_step(
+    planned: Plan, step: int, worker: int = 0, *, placement: Placement, partitions: Mapping[str, int] | None = None
+) -> WorkerStep:
+    """A step that withholds nothing."""
+    run = RunFacts(append_only_inputs(planned.circuit), partitions or {}, {})
+    return WorkerStep.of(run, planned, placement, worker, number=step)
 
 
 def placement_of(workers: int) -> Placement:

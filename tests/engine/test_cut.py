@@ -23,7 +23,7 @@ from engine.run.contents import read_views
 from engine.run.cut import PartOfTable, TablePiece, absorb, exported, first_free_numbers, parts_of, piece_of, release
 from engine.run.exchange import ExchangeMessage
 from engine.run.in_process import InProcess
-from engine.run.region import StageTask, run_stage
+from engine.run.region import run_stage
 from engine.run.staging import discard, stage, tables_of
 from engine.state.moves import Piece
 from engine.state.store import DictStore
@@ -32,7 +32,7 @@ from storage.database import Database
 from storage.identity import Identity
 from storage.keys import key_table
 from storage.transaction import CutNumber, Transaction
-from tests.engine.contexts import placement_of
+from tests.engine.contexts import placement_of, worker_step
 from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.engine.test_moves import NARROW_SLOTS, RANGE_SLOTS, cut_at, shuffled
 
@@ -74,8 +74,8 @@ class Workers:
                 results = []
                 for worker in range(WORKERS):
                     store = transactions[worker] if stage else DictStore()
-                    task = StageTask(PLAN, self.placement, self.steps, stage, worker, PARTITIONS, APPEND_ONLY)
-                    results.append(run_stage(task, store, inboxes[worker], self._sources(worker, given)))
+                    task = worker_step(PLAN, self.steps, worker, placement=self.placement, partitions=PARTITIONS)
+                    results.append(run_stage(task, stage, store, inboxes[worker], self._sources(worker, given)))
                 inboxes = [
                     [ExchangeMessage(w, r.rows[to]) for w, r in enumerate(results) if to in r.rows]
                     for to in range(WORKERS)

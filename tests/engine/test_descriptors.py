@@ -18,11 +18,13 @@ from engine.analysis.content import content_below, readable
 from engine.analysis.retraction import append_only_inputs, retraction_origins
 from engine.analysis.stages import plan
 from engine.analysis.uniqueness import unique_keys
+from engine.errors import EngineError
 from engine.model.circuit import Node, Output, View
-from engine.model.event_time import Watermark
+from engine.model.event_time import LatestTime, Watermark
 from engine.model.rows import Distinct, ScalarValue, Source
 from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.distinct import DISTINCT
+from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.keys import hash_keys
 from engine.operators.table import OPERATORS, by_node_type, operator_of
 from engine.rows import zset
@@ -31,6 +33,7 @@ from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, table_prefix
+from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME, PARTITIONS, every_kind, history, rows_everywhere
 from tests.engine.zsets import Rows, plus, to_rows
 
@@ -52,11 +55,12 @@ class Nodes:
         self.step = 0
         self.changes: dict[int, list[Rows]] = {index: [] for index in range(len(CIRCUIT.nodes))}
         self.contents: dict[int, Rows] = {index: Counter() for index in range(len(CIRCUIT.nodes))}
+        self.tables: list[list[pa.Table]] = []
         for given_ in steps:
             self._run(given_)
 
     def context(self, index: int) -> StepContext:
-        return StepContext(self.store, self.step, index, APPEND_ONLY[index], PLACES[index], partitions=PARTITIONS)
+        return contexts_of(CIRCUIT, self.store, self.step, partitions=PARTITIONS)(index)
 
     def _run(self, given_: dict[str, pa.Table]) -> None:
         if self.restarts:
@@ -73,6 +77,7 @@ class Nodes:
             if not isinstance(node, Output):
                 self.changes[index].append(to_rows(made[index]))
                 self.contents[index] = plus(self.contents[index], self.changes[index][-1])
+        self.tables.append(made)
         self.step += 1
 
 
@@ -108,6 +113,60 @@ def test_an_operator_whose_descriptor_says_that_it_retracts_does() -> None:
         if origin == index:
             changes = [change for seed in range(SUITE_SEEDS) for change in nodes_after(seed).changes[index]]
             assert any(weight < 0 for change in changes for weight in change.values()), named(index)
+
+
+TELLS = (ScalarValue, LatestTime, Watermark)
+"""Nodes whose output is no change of a table, so that nothing of it can be taken back."""
+
+GROWING = [
+    index
+    for index, node in enumerate(CIRCUIT.nodes)
+    if node.inputs and all(APPEND_ONLY[index]) and not any(isinstance(CIRCUIT.nodes[i], TELLS) for i in node.inputs)
+]
+
+
+def after_taking_all_back(index: int, seed: int, *, only_grew: bool) -> Any:
+    """What a node puts out when all that its inputs ever inserted is taken back, or the class of the error that it
+    raises. `only_grew`: until then it could rely on inputs that only grow."""
+    node, ran = CIRCUIT.nodes[index], nodes_after(seed)
+    step, store = operator_of(node).step, DictStore()
+    assert step is not None
+    facts = [RunFacts({index: (grows,) * len(node.inputs)}, PARTITIONS, {}) for grows in (only_grew, False)]
+    given_ = [[made[i] for i in node.inputs] for made in ran.tables]
+    back = [zset.negate(zset.add([tables[place] for tables in given_])) for place in range(len(node.inputs))]
+    out = None
+    for number, tables in enumerate([*given_, back]):
+        run = facts[number == len(given_)]
+        try:
+            out = step(node, tables, StepContext(run, StepFacts(number, PLACES, owns_keyless=True), store, index))
+        except (AssertionError, EngineError, pa.ArrowInvalid) as error:
+            return type(error)
+    return to_rows(out) if not isinstance(node, Output) else canonical_rows(out)
+
+
+def canonical_rows(messages: pa.Table) -> list[str]:
+    return sorted(map(repr, messages.to_pylist()))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_operator_that_does_not_rely_on_growth_can_take_rows_back(seed: int) -> None:
+    """As behind a view whose definition was changed. With a wrong descriptor, state would be kept that lacks what a retraction needs."""
+    for index in GROWING:
+        node = CIRCUIT.nodes[index]
+        if not operator_of(node).relies_on_growth(node):
+            kept, fresh = (after_taking_all_back(index, seed, only_grew=grew) for grew in (True, False))
+            assert kept == fresh, named(index)
+
+
+def test_an_operator_that_relies_on_growth_does() -> None:
+    relying = [index for index in GROWING if operator_of(CIRCUIT.nodes[index]).relies_on_growth(CIRCUIT.nodes[index])]
+    differ = {
+        CIRCUIT.nodes[index].kind
+        for index in relying
+        for seed in range(SUITE_SEEDS)
+        if after_taking_all_back(index, seed, only_grew=True) != after_taking_all_back(index, seed, only_grew=False)
+    }
+    assert differ >= {"Aggregate", "Deduplicate", "TopK"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -154,7 +213,7 @@ def test_an_operator_has_output_before_any_input_if_and_only_if_its_descriptor_s
         store = DictStore()
         spoken = []
         for step in range(3):
-            context = StepContext(store, step, index, APPEND_ONLY[index], PLACES[index], partitions=PARTITIONS)
+            context = contexts_of(CIRCUIT, store, step, partitions=PARTITIONS)(index)
             spoken.append(operator.step(node, nothing, context).num_rows > 0)
         later = isinstance(node, EVERY_STEP)
         assert spoken == [operator.outputs_without_input(node), later, later], named(index)
@@ -175,8 +234,8 @@ def on_workers(workers: int, seed: int) -> OnWorkers:
     machine, seen = InProcess(CIRCUIT, workers, PARTITIONS), OnWorkers()
     places, real = machine.plan.places, region._made
 
-    def made(task: region.StageTask, store: Any, index: int, *given_: Any) -> pa.Table:
-        table = real(task, store, index, *given_)
+    def made(task: region.WorkerStep, index: int, *given_: Any) -> pa.Table:
+        table = real(task, index, *given_)
         key = None if isinstance(CIRCUIT.nodes[index], Output) else places[index]
         if key is not None and table.num_rows:
             if set(machine.placement.worker_of(hash_keys(table, key))) != {task.worker}:

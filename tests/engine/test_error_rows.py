@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -81,7 +82,8 @@ class Withheld:
 
     def __init__(self, workers: int) -> None:
         self.run = InProcess(CIRCUIT, workers, dict.fromkeys(HANDLES, 2))
-        self.run.append_only = {index: (False,) * len(node.inputs) for index, node in enumerate(CIRCUIT.nodes)}
+        retracting = {index: (False,) * len(node.inputs) for index, node in enumerate(CIRCUIT.nodes)}
+        self.run.facts = replace(self.run.facts, append_only=retracting)
         self.published: dict[str, Rows] = {handle: Counter() for handle in HANDLES}
         self.counted: frozenset[int] = frozenset()
 
@@ -210,7 +212,8 @@ KEYED = Circuit(
 @given(histories(steps_max=8), st.integers(1, 3))
 def test_keys_with_several_rows_and_subqueries_with_several_rows_are_counted(history: list[Rows], workers: int) -> None:
     run = InProcess(KEYED, workers, {"words": 1, "beside": 1})
-    run.append_only = {index: (False,) * len(node.inputs) for index, node in enumerate(KEYED.nodes)}
+    retracting = {index: (False,) * len(node.inputs) for index, node in enumerate(KEYED.nodes)}
+    run.facts = replace(run.facts, append_only=retracting)
     assert countable(KEYED) == {1, 3, 4}
     withholding, content = withholding_of(KEYED, countable(KEYED), ()), Rows()
     for change in [*history, Rows()]:

@@ -362,35 +362,35 @@ MET = TimedJoin((0, 1, 2), (*TIMED, *TIMED), (0,), (0,), (False,), APART, False,
 SUMS = ClosingAggregate((0, 1), (*TIMED[:2], LONG), (0, 1), (AggregateCall("sum", 2, False, LONG),), 1)
 
 
-def _ran(node: NodeBase, inputs: list[list[Any]], before: int, after: int, store: DictStore, errors: Any) -> pa.Table:
+def _ran(node: NodeBase, inputs: list[list[Any]], marks: tuple[int, int], store: DictStore, errors: Any) -> pa.Table:
     context = context_of(node, store, append_only=True, errors=errors)
     operate = operator_of(node).step
     assert operate is not None
-    return operate(node, [*(table(rows, TIMED) for rows in inputs), told(before, after)], context)
+    return operate(node, [*(table(rows, TIMED) for rows in inputs), told(*marks)], context)
 
 
 def test_a_group_whose_sum_does_not_fit_counts_when_it_closes() -> None:
     store, errors = DictStore(), ErrorRows()
     rows = [("a", 5, HUGE), ("a", 5, HUGE), ("b", 5, 1), ("a", 6, 2)]
-    assert not _ran(SUMS, [rows], 0, 1, store, errors).num_rows and errors.is_nothing
-    made = _ran(SUMS, [[("a", 7, HUGE)]], 1, 6, store, errors)
+    assert not _ran(SUMS, [rows], (0, 1), store, errors).num_rows and errors.is_nothing
+    made = _ran(SUMS, [[("a", 7, HUGE)]], (1, 6), store, errors)
     assert errors.rows == 1 and "does not fit int64" in errors.example
     assert sorted(zip(made.column(0).to_pylist(), made.column(2).to_pylist(), strict=True)) == [("a", 2), ("b", 1)]
-    assert _ran(SUMS, [[]], 6, 9, store, errors).num_rows == 1 and errors.rows == 1, "the group is closed"
+    assert _ran(SUMS, [[]], (6, 9), store, errors).num_rows == 1 and errors.rows == 1, "the group is closed"
     with pytest.raises(DataError, match="does not fit") as raised:
         fresh = DictStore()
-        _ran(SUMS, [rows], 0, 9, fresh, None)
+        _ran(SUMS, [rows], (0, 9), fresh, None)
     assert raised.value.is_of_rows
 
 
 def test_pairs_of_a_join_in_event_time_are_counted() -> None:
     store, errors = DictStore(), ErrorRows()
     assert operator_of(MET).counts_errors(MET)
-    assert not _ran(MET, [[("a", 5, 3)], []], 0, 1, store, errors).num_rows
-    made = _ran(MET, [[("b", 5, 1)], [("a", 5, 3), ("a", 6, 1), ("b", 6, 1)]], 1, 2, store, errors)
+    assert not _ran(MET, [[("a", 5, 3)], []], (0, 1), store, errors).num_rows
+    made = _ran(MET, [[("b", 5, 1)], [("a", 5, 3), ("a", 6, 1), ("b", 6, 1)]], (1, 2), store, errors)
     assert errors.rows == 2 and made.num_rows == 1 and errors.example
     with pytest.raises(DataError):
-        _ran(MET, [[("a", 5, 3)], [("a", 5, 3)]], 0, 1, DictStore(), None)
+        _ran(MET, [[("a", 5, 3)], [("a", 5, 3)]], (0, 1), DictStore(), None)
 
 
 def test_a_join_without_a_condition_can_have_no_error_row_and_withholds_nothing() -> None:

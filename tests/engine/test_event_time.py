@@ -136,7 +136,7 @@ def test_a_watermark_is_the_least_of_its_inputs_and_never_goes_back() -> None:
             operate = operator_of(node).step
             assert operate is not None
             ((mark, count),) = rows_of(operate(node, inputs, context)).items()
-            assert count == 1 and mark[0] == before and context.report.watermarks == {0: mark[1]}
+            assert count == 1 and mark[0] == before and context.found.times.watermarks == {0: mark[1]}
             found.append(before := mark[1])
         assert found == expected
 

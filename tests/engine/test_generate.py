@@ -67,6 +67,7 @@ def test_a_row_is_made_of_each_element(
     cells: st.SearchStrategy[Any],
     made: tuple[pa.DataType, ...],
     kept: tuple[int, ...],
+    *,
     position: bool,
     outer: bool,
 ) -> None:

@@ -132,7 +132,9 @@ def test_a_value_is_that_of_the_row_of_its_own_key() -> None:
     assert to_rows(change) == Counter({(0, "b", ("y",), b"2"): 1})
     context = context_of(NODE, store, 2)
     change = step_last_by_key(NODE, [table_of([Message(1, None, 0, 3), Message(1, LACKING, 0, 4)])], context)
-    assert to_rows(change) == Counter({(1, "a", ("x",), b"1"): -1}) and context.refused == [Refused("table", 0, 4, 1)]
+    assert to_rows(change) == Counter({(1, "a", ("x",), b"1"): -1}) and context.found.refused == [
+        Refused("table", 0, 4, 1)
+    ]
 
 
 def test_a_row_that_is_the_same_after_a_truncation_is_no_change() -> None:

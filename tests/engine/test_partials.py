@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.accumulators.integers import LIMB_MASK
-from engine.analysis.stages import plan
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate
 from engine.model.circuit import Circuit, Node, View
@@ -25,6 +24,7 @@ from engine.operators.partials import WEIGHT_MAX
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.lowering.eager_aggregation import aggregate_early
+from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_rows, to_table
 
 LONG, WIDE = pa.int64(), pa.decimal128(38, 0)
@@ -55,8 +55,7 @@ class Steps:
         self.circuit, self.store, self.step = circuit(value), DictStore(), 0
 
     def context(self, index: int) -> StepContext:
-        inputs = len(self.circuit.nodes[index].inputs)
-        return StepContext(self.store, self.step, index, (False,) * inputs, plan(self.circuit).input_places[index])
+        return contexts_of(self.circuit, self.store, self.step)(index)
 
     def run(self, left: Rows, right: Rows) -> Rows:
         """The change of the view. `made` has the changes of the nodes below it."""

@@ -13,8 +13,10 @@ from engine.errors import DataError
 from engine.operators.base import Refused
 from engine.run.refused import leave_out
 from engine.run.sources import DeadLetter, SourceReport, SourceTable
+from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.formats import SourceFormat
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 
 SCHEMA = pa.schema([("id", pa.int64()), ("body", pa.string()), ("more", pa.binary())])
@@ -40,14 +42,14 @@ class Log:
         (span,) = ranges
         offsets = [offset for offset in range(span.start, span.end) if offset % 5 != 1 and offset not in self._gone]
         values = pa.array([value(span.partition, offset) for offset in offsets], pa.binary())
-        return [
-            raw_batch(span, pa.array([b"k%d" % o for o in offsets], pa.binary()), values, pa.array(offsets, pa.int64()))
-        ]
+        keys = pa.array([b"k%d" % offset for offset in offsets], pa.binary())
+        return [raw_batch(span, Messages.plain(keys, values, pa.array(offsets, pa.int64())))]
 
 
 def left_out(a: OnError, b: OnError, log: Log) -> SourceReport:
     report = SourceReport(skipped={"a": 1}, dead={"a": [DeadLetter(None, b"of stage 0")]})
-    leave_out(REFUSED, TABLES, {"a": a, "b": b}, 3, report, log.read)
+    given = StepInput(step=3, ranges=(), on_error={"a": a, "b": b})
+    leave_out(REFUSED, TABLES, given, report, log.read)
     return report
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -19,9 +18,9 @@ from engine.operators.aggregate_errors import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import StageTask, run_stage
+from engine.run.region import WorkerStep, run_stage
 from engine.state.store import DictStore
-from tests.engine.contexts import placement_of
+from tests.engine.contexts import placement_of, worker_step
 from tests.engine.zsets import TYPES, to_table
 
 CIRCUIT = Circuit(
@@ -36,22 +35,20 @@ PLAN = plan(CIRCUIT)
 OUTPUT_NODE = 3
 
 
-def task(step: int, stage: int) -> StageTask:
-    return StageTask(PLAN, placement_of(1), step, stage, 0, {"seen": 1}, append_only_inputs(CIRCUIT))
+TASK = worker_step(PLAN, 0, placement=placement_of(1), partitions={"seen": 1})
 
 
-def message_of(stage: StageTask, rows: list[tuple[Any, ...]], source: int = 0) -> ExchangeMessage:
+def message_of(task: WorkerStep, rows: list[tuple[Any, ...]], source: int = 0) -> ExchangeMessage:
     """What stage 0 sends to worker 0."""
-    sent = run_stage(stage, DictStore(), (), {0: to_table(rows, TYPES)})
+    sent = run_stage(task, 0, DictStore(), (), {0: to_table(rows, TYPES)})
     return ExchangeMessage(source, sent.rows[0])
 
 
 def test_arrival_order_of_exchange_messages_does_not_matter() -> None:
     messages = [
-        message_of(task(0, 0), rows, source)
-        for source, rows in enumerate([[(1, "a"), (2, "b")], [(3, "c")], [(1, "a")]])
+        message_of(TASK, rows, source) for source, rows in enumerate([[(1, "a"), (2, "b")], [(3, "c")], [(1, "a")]])
     ]
-    results = [run_stage(task(0, 1), DictStore(), order, {}) for order in (messages, messages[::-1])]
+    results = [run_stage(TASK, 1, DictStore(), order, {}) for order in (messages, messages[::-1])]
     assert results[0] == results[1]
     assert results[0].output[OUTPUT_NODE].num_rows == 3
 
@@ -68,22 +65,19 @@ def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival(
     carrying = plan(circuit)
     assert {channel.producer for channel, last in carrying.last_read.items() if last == 2} == {0, 1}
 
-    def stage(number: int) -> StageTask:
-        return StageTask(carrying, placement_of(1), 0, number, 0, {}, append_only_inputs(circuit))
-
-    messages = [message_of(stage(0), [(source, "a")], source) for source in range(3)]
-    results = [run_stage(stage(1), DictStore(), order, {}) for order in (messages, messages[::-1])]
+    task = worker_step(carrying, 0, placement=placement_of(1))
+    messages = [message_of(task, [(source, "a")], source) for source in range(3)]
+    results = [run_stage(task, 1, DictStore(), order, {}) for order in (messages, messages[::-1])]
     assert results[0] == results[1]
     assert {channel.producer for channel in results[0].rows[0]} == {0, 1}
 
 
 def test_errors_name_view_and_step() -> None:
     circuit = Circuit((CIRCUIT.nodes[0], View((0,), TYPES, "seen", ("id", "word"), True, (0,))))
-    stage = StageTask(plan(circuit), placement_of(1), 4, 1, 0, {}, append_only_inputs(circuit))
-    first = StageTask(plan(circuit), placement_of(1), 4, 0, 0, {}, append_only_inputs(circuit))
-    arrived = message_of(first, [(1, "a"), (1, "b")])
+    task = worker_step(plan(circuit), 4, placement=placement_of(1))
+    arrived = message_of(task, [(1, "a"), (1, "b")])
     with pytest.raises(DataError, match="view seen, step 4: 2 rows have the key"):
-        run_stage(stage, DictStore(), [arrived], {})
+        run_stage(task, 1, DictStore(), [arrived], {})
 
 
 @pytest.mark.parametrize("word", ["footstep", "view other, step 9: "])
@@ -95,12 +89,12 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
         Aggregate((0,), (TYPES[1], pa.int64()), (1,), (count,)),
         View((1,), (TYPES[1], pa.int64()), "counts", ("word", "n"), True, derived=True),
     ))  # fmt: skip
-    planned, append_only = plan(circuit), append_only_inputs(circuit)
+    task = worker_step(plan(circuit), 0, placement=placement_of(1))
     never_there = {0: to_table(Counter({(1, word): -1}), TYPES)}
-    sent = run_stage(StageTask(planned, placement_of(1), 0, 0, 0, {}, append_only), DictStore(), (), never_there)
+    sent = run_stage(task, 0, DictStore(), (), never_there)
     arrived = ExchangeMessage(0, sent.rows[0])
     with pytest.raises(NegativeCount) as caught:
-        run_stage(StageTask(planned, placement_of(1), 0, 1, 0, {}, append_only), DictStore(), [arrived], {})
+        run_stage(task, 1, DictStore(), [arrived], {})
     error = from_wire(to_wire(caught.value), 0)
     assert isinstance(error, NegativeCount) and (error.owner, error.step) == ("view counts", 0)
     assert str(error).startswith("view counts, step 0: More rows were retracted from group")
@@ -108,5 +102,5 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
 
 
 def test_output_messages_have_the_declared_types() -> None:
-    result = run_stage(task(0, 1), DictStore(), [message_of(task(0, 0), [(1, "a")])], {})
+    result = run_stage(TASK, 1, DictStore(), [message_of(TASK, [(1, "a")])], {})
     assert result.output[OUTPUT_NODE].schema.types == OUTPUT_MESSAGES.types

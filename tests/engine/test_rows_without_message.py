@@ -127,7 +127,8 @@ class Withheld:
 
     def __init__(self, workers: int) -> None:
         self.run = InProcess(CIRCUIT, workers, dict.fromkeys(HANDLES, 2))
-        self.run.append_only = {index: (False,) * len(node.inputs) for index, node in enumerate(CIRCUIT.nodes)}
+        retracting = {index: (False,) * len(node.inputs) for index, node in enumerate(CIRCUIT.nodes)}
+        self.run.facts = replace(self.run.facts, append_only=retracting)
         self.consumers = Consumers()
         self.withholding = Withholding()
 
@@ -200,15 +201,20 @@ def test_an_output_that_can_say_every_row_is_not_counted() -> None:
 DAYS = Output((0,), (), "out", "changelog", ("day",), (), written("protobuf"))
 
 
-def held(node: Output, rows: Rows, errors: ErrorRows | None, store: DictStore | None = None, **rest: Any) -> pa.Table:
-    withholding = Withholding(held=frozenset({"out"}))
-    context = context_of(node, store or DictStore(), errors=errors, **{"withholding": withholding, **rest})
+def held(
+    node: Output, rows: Rows, errors: ErrorRows | None, store: DictStore | None = None, *, is_released: bool = False
+) -> pa.Table:
+    out = frozenset({"out"})
+    withholding = Withholding(released=out) if is_released else Withholding(held=out)
+    context = context_of(node, store or DictStore(), errors=errors)
+    run = replace(context.run, schema_ids={"out": ProtobufIds(7, None)})
+    context = replace(context, run=run, step=replace(context.step, withholding=withholding))
     return step_output(node, [to_table(rows, (pa.date32(),) if node is DAYS else TYPES)], context)
 
 
 def test_an_example_shows_the_row_although_python_has_no_such_date() -> None:
     errors, rows = ErrorRows(), Rows({(4_000_000,): 1, (5,): 1})
-    assert not held(DAYS, rows, errors, schema_ids={"out": ProtobufIds(7, None)}).num_rows
+    assert not held(DAYS, rows, errors).num_rows
     assert errors.rows == 1
     assert "column day has a DATE that is not in the years 1 to 9999" in errors.example
     assert "{'day': [ [ " in errors.example and errors.example.endswith("or write the column as STRING.")
@@ -228,10 +234,10 @@ def test_a_row_without_a_message_ends_a_step_that_withholds_its_output_for_anoth
 
 def test_what_was_kept_and_never_counted_ends_the_run() -> None:
     """A version of Stepwell that looked at rows only when it wrote them has kept it. To count the rows of a later step would not find it."""
-    store, released = DictStore(), Withholding(released=frozenset({"out"}))
+    store = DictStore()
     held(replace(UPSERT, written=PLAIN), Rows({(1, None): 1}), None, store)
     with pytest.raises(DataError, match="column word is NULL in a row") as raised:
-        held(UPSERT, Rows({(2, "b"): 1}), None, store, withholding=released)
+        held(UPSERT, Rows({(2, "b"): 1}), None, store, is_released=True)
     assert not raised.value.is_of_rows
     with pytest.raises(RowWithoutMessage):
-        held(UPSERT, Rows({(2, None): 1}), None, store, withholding=released)
+        held(UPSERT, Rows({(2, None): 1}), None, store, is_released=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from base.options import Mode
+from base.options import Mode, OnError
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Node, Output, View
@@ -22,10 +22,12 @@ from engine.model.rows import LastByKey, Source
 from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
+from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.extras import TYPES, Extras
 from io_kafka.formats import RecordFormat, SourceFormat
 from io_kafka.formats.records import COLUMNS as COLUMNS_OF_RECORDS
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 from tests.engine.contexts import placement_of
 
@@ -83,6 +85,10 @@ def circuit(mode: Mode, keyed: bool) -> Circuit:
     ))  # fmt: skip
 
 
+def given(step: int, source: str, on_error: OnError) -> StepInput:
+    return StepInput(step=step, ranges=(), on_error={source: on_error})
+
+
 def row(number: int) -> dict[str, Any]:
     inner = {"flag": number % 2 == 0, "text": None}
     return {"id": number, "g": "abc"[number % GROUPS], "n": number, "inner": inner, "list": [number]}
@@ -105,7 +111,8 @@ class Topic:
             span = OffsetRange("in", partition, start, self.ends[partition])
             keys, values = ([message[i] for message in messages] for i in (0, 1))
             offsets = pa.array(range(span.start, span.end), pa.int64())
-            batches.append(raw_batch(span, pa.array(keys, pa.binary()), pa.array(values, pa.binary()), offsets))
+            columns = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), offsets
+            batches.append(raw_batch(span, Messages.plain(*columns)))
         return batches
 
     def _messages(self, partition: int) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -152,7 +159,9 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
         spans = [batch.range for batch in batches]
         mine = [of_worker(spans, placement, worker) for worker in range(workers)]
         read = [
-            read_sources(engine.plan.circuit, tables, [b for b in batches if b.range in own], {"in": "fail"}, step)[0]
+            read_sources(
+                engine.plan.circuit, tables, given(step, "in", "fail"), [b for b in batches if b.range in own]
+            )[0]
             for own in mine
         ]
         assert len({rows[0].schema.to_string(show_field_metadata=False) for rows in read}) == 1
@@ -171,14 +180,14 @@ def test_messages_that_are_decoded_together_give_what_they_give_apart(
 ) -> None:
     """Also which of them are malformed, where they lie, and what the dead-letter topic gets."""
     topic = Topic(mode, keyed, 4)
-    batches = [damaged(batch) for batch in topic.send(range(4)) if batch.partition != 2]
+    batches = [damaged(batch) for batch in topic.send(range(4)) if batch.range.partition != 2]
     tables = {"in": SourceTable("in", ("in",), SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
     nodes, found = circuit(mode, keyed), []
-    for limit in (0, batches[0].nbytes + batches[1].nbytes, 1 << 20):
+    for limit in (0, sum(batch.messages.memory_bytes for batch in batches[:2]), 1 << 20):
         monkeypatch.setattr(sources, "JOINED_BYTES_MAX", limit)
-        rows, report = read_sources(nodes, tables, batches, {"in": "dead-letter"}, 0)
+        rows, report = read_sources(nodes, tables, given(0, "in", "dead-letter"), batches)
         with pytest.raises(DataError) as refused:
-            read_sources(nodes, tables, batches, {"in": "fail"}, 0)
+            read_sources(nodes, tables, given(0, "in", "fail"), batches)
         found.append((rows[0].to_pylist(), report, refused.value.place))
     assert found[0] == found[1] == found[2]
     _, report, place = found[0]
@@ -190,18 +199,18 @@ def test_messages_that_are_decoded_together_give_what_they_give_apart(
 
 def damaged(batch: RawBatch) -> RawBatch:
     """The same range, in which the second message is malformed."""
-    values = batch.values.to_pylist()
-    values[1] = f"no JSON {batch.partition}".encode()
-    return raw_batch(batch.range, batch.keys, pa.array(values, pa.binary()), batch.offsets)
+    values = batch.messages.values.to_pylist()
+    values[1] = f"no JSON {batch.range.partition}".encode()
+    return raw_batch(batch.range, batch.messages._replace(values=pa.array(values, pa.binary())))
 
 
 def test_sources_of_one_topic_get_what_they_name() -> None:
     """Records of two topics, of named partitions of one of them, and rows of the other with a column of the record."""
     extras = pa.array([{"timestamp": n, "timestamp_type": 0} for n in range(2)], TYPES[Extras.TIMESTAMPS])
     values = pa.array([b'{"n": 1}', b"no JSON"], pa.binary())
+    messages = Messages(pa.nulls(2, pa.binary()), values, pa.array([0, 1]), extras)
     batches = [
-        raw_batch(OffsetRange(topic, partition, 0, 2), pa.nulls(2, pa.binary()), values, pa.array([0, 1]), extras)
-        for topic, partition in (("a", 0), ("b", 0), ("b", 1))
+        raw_batch(OffsetRange(topic, partition, 0, 2), messages) for topic, partition in (("a", 0), ("b", 0), ("b", 1))
     ]
     columns = pa.schema([(name, COLUMNS_OF_RECORDS[name]) for name in ("topic", "partition", "offset", "timestamp")])
     whole = pa.schema([("n", pa.int32()), ("place", pa.int64())])
@@ -211,7 +220,7 @@ def test_sources_of_one_topic_get_what_they_name() -> None:
         "rows": SourceTable("rows", ("a",), SourceFormat("rows", whole, metadata=(("place", "offset"),))),
     }
     nodes = [Source((), tuple(table.format.schema.types), handle) for handle, table in tables.items()]
-    rows, report = read_sources(Circuit(tuple(nodes)), tables, batches, {"rows": "skip"}, 0)
+    rows, report = read_sources(Circuit(tuple(nodes)), tables, given(0, "rows", "skip"), batches)
     moments = [datetime.datetime(1970, 1, 1, microsecond=1000 * n, tzinfo=datetime.UTC) for n in range(2)]
     every = [(t, p, n, moments[n], 1) for t, p in (("a", 0), ("b", 0), ("b", 1)) for n in range(2)]
     assert [tuple(row.values()) for row in rows[0].to_pylist()] == every
@@ -223,8 +232,8 @@ def test_sources_of_one_topic_get_what_they_name() -> None:
 def test_a_timestamp_beyond_the_range_stops_the_step() -> None:
     extras = pa.array([{"timestamp": 10**17, "timestamp_type": 0}], TYPES[Extras.TIMESTAMPS])
     nothing = pa.nulls(1, pa.binary())
-    batch = raw_batch(OffsetRange("a", 0, 0, 1), nothing, nothing, pa.array([0]), extras)
+    batch = raw_batch(OffsetRange("a", 0, 0, 1), Messages(nothing, nothing, pa.array([0]), extras))
     columns = pa.schema([("timestamp", COLUMNS_OF_RECORDS["timestamp"])])
     tables = {"a": SourceTable("a", ("a",), RecordFormat("a", columns))}
     with pytest.raises(DataError, match="source a, topic a, partition 0, offset 0, step 3: the record's timestamp is"):
-        read_sources(Circuit((Source((), tuple(columns.types), "a"),)), tables, [batch], {}, 3)
+        read_sources(Circuit((Source((), tuple(columns.types), "a"),)), tables, given(3, "a", "skip"), [batch])

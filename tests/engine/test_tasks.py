@@ -113,10 +113,10 @@ def test_a_fault_in_the_last_stage_has_nobody_to_be_told(setup: TaskSetup, monke
 
     real: Callable[..., Any] = tasks.run_stage
 
-    def failing(task: Any, *rest: Any) -> Any:
-        if task.stage == setup.plan.stages - 1:
+    def failing(task: Any, stage: int, *rest: Any) -> Any:
+        if stage == setup.plan.stages - 1:
             raise DataError("in the last stage")
-        return real(task, *rest)
+        return real(task, stage, *rest)
 
     monkeypatch.setattr(tasks, "run_stage", failing)
     database, peers = opened(setup), Alone()

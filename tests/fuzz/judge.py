@@ -310,9 +310,9 @@ class Judge:
                     self.tally.rows += len(sparks)
                 types = resolved.types[view.name]
                 if view.name in folds and (errors is None or view.name not in errors.withheld[step].held):
-                    _equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types)
+                    _equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types=types)
                 if view.name in story.contents[step]:
-                    _equal(view, step, "a query reads", story.contents[step][view.name], sparks, types)
+                    _equal(view, step, "a query reads", story.contents[step][view.name], sparks, types=types)
 
     def _same_bytes(self, case: Case, first: Story, other: Story, number: int) -> None:
         for step, (one, two) in enumerate(zip(first.messages, other.messages, strict=True)):
@@ -358,7 +358,7 @@ def _numbered(written: Mapping[str, object], name: str) -> Iterator[tuple[int, M
         yield partition, Message(offset, key, value, ())
 
 
-def _equal(view: View, step: int, who: str, ours: list[bytes], sparks: list[str], types: Mapping[str, str]) -> None:
+def _equal(view: View, step: int, who: str, ours: list[bytes], sparks: list[str], *, types: Mapping[str, str]) -> None:
     if view.any_of is not None:
         extra, missing = one_of_each(ours, sparks, types, view.any_of)
     else:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -19,15 +20,18 @@ from engine.analysis.content import content_of
 from engine.model.circuit import Circuit, View
 from engine.model.placement import Placement
 from engine.operators.base import StepContext
+from engine.operators.facts import StepFacts
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, read_sources
+from engine.run.step_input import StepInput
 from engine.state import trace
 from engine.state.store import DictStore
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.extras import TYPES, Extras
 from io_kafka.formats import OutputFormat, encode
 from io_kafka.formats.batches import messages_of
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical
 from tests.engine.test_moves import move_state
@@ -127,7 +131,8 @@ class Machine:
         read = []
         for worker in range(len(self.inner.stores)):
             mine = [batch for batch, reader in zip(batches, readers, strict=True) if reader == worker]
-            read.append(read_sources(self.circuit, self.tables, mine, {}, number)[0])
+            given = StepInput(step=number, ranges=(), on_error={})
+            read.append(read_sources(self.circuit, self.tables, given, mine)[0])
         return {handle: canonical(table) for handle, table in self._ran(number, read).items()}
 
     def _ran(self, number: int, read: Sequence[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
@@ -149,10 +154,12 @@ class Machine:
                 times = [{"timestamp": time_ms(offset), "timestamp_type": 0} for offset in offsets]
                 yield raw_batch(
                     OffsetRange(source.name, partition, start, end),
-                    pa.array(keys, pa.binary()),
-                    pa.array(values, pa.binary()),
-                    pa.array(offsets, pa.int64()),
-                    pa.array(times, TYPES[Extras.TIMESTAMPS]),
+                    Messages(
+                        pa.array(keys, pa.binary()),
+                        pa.array(values, pa.binary()),
+                        pa.array(offsets, pa.int64()),
+                        pa.array(times, TYPES[Extras.TIMESTAMPS]),
+                    ),
                 )
 
     def _of_files(self, source: Source, messages: list[Message]) -> Iterator[bytes]:
@@ -172,12 +179,8 @@ class Machine:
                 continue
             rows: list[bytes] = []
             for worker, store in enumerate(inner.stores):
-                owns = 0 in inner.placement.owned[worker]
-
-                def context_of(at: int, store: DictStore = store, owns: bool = owns) -> StepContext:
-                    places = inner.plan.input_places
-                    return StepContext(store, inner.steps, at, inner.append_only[at], places[at], owns_keyless=owns)
-
+                facts = StepFacts(inner.steps, inner.plan.input_places, 0 in inner.placement.owned[worker])
+                context_of = partial(StepContext, inner.facts, facts, store)
                 rows += json_rows(content_of(self.circuit, index, context_of), node)
             found[node.name] = rows
         return found

@@ -43,7 +43,7 @@ def main(servers: str, topic: str, bytes_max: int) -> None:
         except StepTooLarge as fault:
             spans = [OffsetRange(s.topic, s.partition, s.start, fault.ends.get(s.where, s.end)) for s in spans]
             batches = reader.read(spans, bytes_max=bytes_max, ahead=True)
-        messages += sum(batch.num_rows for batch in batches)
+        messages += sum(batch.messages.length for batch in batches)
         steps += 1
         at.update({span.where: span.end for span in spans})
         del batches

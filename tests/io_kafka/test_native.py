@@ -50,7 +50,7 @@ def source(kind: type[NativeSource] | type[PlainSource], consumer: Consumer) -> 
 def until(found: Consumed, source: Source, messages: int, ends: int) -> Consumed:
     """Takes until there are so many messages, and so many partitions' ends were told."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while sum(len(chunk.offsets) for _, chunk in found.runs) < messages or len(_ends(found)) < ends:
+    while sum(run.length for _, run in found.runs) < messages or len(_ends(found)) < ends:
         assert time.monotonic() < deadline, f"only {found}"
         more = source.take(1_000, 0.1)
         found.runs.extend(more.runs)
@@ -92,12 +92,12 @@ def test_both_sources_give_the_same(settings: KafkaSettings, topic_prefix: str) 
         with source(kind, consumer) as taken_from:
             found = until(Consumed([], []), taken_from, 120, 4)
         by_place: dict[TopicPartition, list[tuple[object, ...]]] = {}
-        for where, chunk in found.runs:
-            rows = zip(*(column.to_pylist() for column in chunk), strict=True)
+        for where, run in found.runs:
+            rows = zip(*(column.to_pylist() for column in run), strict=True)
             by_place.setdefault(where, []).extend(rows)
         seen.append((by_place, _ends(found)))
         # A run that waits keeps its own messages in memory, and no other partition's.
-        assert all(column.nbytes >= 0.9 * column.get_total_buffer_size() for _, c in found.runs for column in c[1:])
+        assert all(column.nbytes >= 0.9 * column.get_total_buffer_size() for _, run in found.runs for column in run[1:])
     assert seen[0] == seen[1]
     by_place, ends = seen[0]
     assert len(by_place) == 4 and set(ends.values()) == {3 * (15 + 1)}
@@ -125,11 +125,11 @@ def test_both_sources_give_the_same_timestamps_and_headers(
         with closing(consumer), closing(kind(consumer, extras)) as taken_from:
             found = until(Consumed([], []), taken_from, 60, 2)
         by_place: dict[TopicPartition, list[Any]] = {}
-        for where, chunk in found.runs:
-            assert chunk.extras.type == TYPES[extras]
-            one, other = chunk.split(chunk.offsets[len(chunk.offsets) // 2].as_py())
-            assert one.nbytes + other.nbytes == chunk.nbytes == chunk.sizes.sum()
-            assert np.concatenate([one.sizes, other.sizes]).tolist() == chunk.sizes.tolist()
+        for where, whole in found.runs:
+            assert whole.extras.type == TYPES[extras]
+            one, other = whole.split(whole.offsets[whole.length // 2].as_py())
+            assert one.content_bytes + other.content_bytes == whole.content_bytes == whole.content_sizes.sum()
+            assert np.concatenate([one.content_sizes, other.content_sizes]).tolist() == whole.content_sizes.tolist()
             by_place.setdefault(where, []).extend(one.extras.to_pylist() + other.extras.to_pylist())
         seen.append(by_place)
     assert seen[0] == seen[1]
@@ -176,12 +176,12 @@ def test_produced_messages_are_consumed_unchanged(settings: KafkaSettings, topic
     columns, reached = native.Columns.of(keys, values), 0
     refusals = 0
     while reached < columns.rows:
-        reached, code, text = native.produce(producer, topic, 1, columns, reached, ("step", b"12"))
+        reached, code, text = native.produce(producer, TopicPartition(topic, 1), columns, reached, ("step", b"12"))
         if code:
             assert code == KafkaError._QUEUE_FULL and "full" in str(text).lower(), (code, text)
             refusals += 1
             producer.flush()
-    assert native.produce(producer, topic, 1, columns, 9, None) == (10, 0, None)
+    assert native.produce(producer, TopicPartition(topic, 1), columns, 9, None) == (10, 0, None)
     producer.commit_transaction()
     assert refusals == 2
     found = []
@@ -209,7 +209,7 @@ def test_columns_that_do_not_fit_are_refused(settings: KafkaSettings) -> None:
         (ends[::-1].copy(), present, octets),
     ):
         with pytest.raises(ValueError, match="of different lengths, or beyond"):
-            native.produce(producer, "t", 0, native.Columns(good.keys, bad), 0, None)
+            native.produce(producer, TopicPartition("t", 0), native.Columns(good.keys, bad), 0, None)
 
 
 @needs_native

@@ -28,6 +28,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
 from io_kafka.extras import TYPES, Extras
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -85,7 +86,7 @@ def await_end(settings: KafkaSettings, topic: str, partition: int, end: int) -> 
 
 def rows(batch: RawBatch) -> list[tuple[int, bytes | None]]:
     batch.check()
-    return list(zip(batch.offsets.to_pylist(), batch.values.to_pylist(), strict=True))
+    return list(zip(batch.messages.offsets.to_pylist(), batch.messages.values.to_pylist(), strict=True))
 
 
 def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
@@ -101,7 +102,7 @@ def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
         for end in range(start, 11):
             (batch,) = reader.read([OffsetRange(topic, 0, start, end)])
             assert rows(batch) == [(at, value) for at, value in expected.items() if start <= at < end]
-            assert (batch.topic, batch.partition, batch.start, batch.end) == (topic, 0, start, end)
+            assert batch.range == OffsetRange(topic, 0, start, end)
 
 
 def test_neighbouring_ranges_follow_each_other(
@@ -129,9 +130,10 @@ def test_keys_values_and_tombstones(
     transactions.producer.commit_transaction()
     await_end(settings, topic, 0, 7)
     (batch,) = reader.read([OffsetRange(topic, 0, 0, 7)])
-    assert batch.keys.to_pylist() == [b"k", b"k", None, b"", None, b"\x00\xff"]
-    assert batch.values.to_pylist() == [b"v", None, b"v", b"", None, b"\x00"]
-    assert (batch.keys.type, batch.values.type, batch.offsets.type) == (pa.binary(), pa.binary(), pa.int64())
+    keys, values, offsets, _ = batch.messages
+    assert keys.to_pylist() == [b"k", b"k", None, b"", None, b"\x00\xff"]
+    assert values.to_pylist() == [b"v", None, b"v", b"", None, b"\x00"]
+    assert (keys.type, values.type, offsets.type) == (pa.binary(), pa.binary(), pa.int64())
 
 
 def test_many_partitions_at_once_more_than_fit_one_call(
@@ -142,12 +144,12 @@ def test_many_partitions_at_once_more_than_fit_one_call(
         transactions.put(topic, [b"%d" % i for i in range(count)], partition=partition)
         await_end(settings, topic, partition, count + 1)
     ranges = [OffsetRange(topic, p, 0, c + 1) for p, c in counts.items()]
-    assert [batch.num_rows for batch in reader.read(ranges)] == list(counts.values())
+    assert [batch.messages.length for batch in reader.read(ranges)] == list(counts.values())
     # Partition 0 runs far ahead while the others are read again; its place is given up, and the rest still comes.
     halves = [OffsetRange(topic, 0, 0, 10), OffsetRange(topic, 2, 0, 12_000)]
     first, second = reader.read(halves)
     assert rows(first) == [(i, b"%d" % i) for i in range(10)]
-    assert second.values.to_pylist() == [b"%d" % i for i in range(12_000)]
+    assert second.messages.values.to_pylist() == [b"%d" % i for i in range(12_000)]
     (rest,) = reader.read([OffsetRange(topic, 0, 10, 25_001)])
     assert rows(rest) == [(i, b"%d" % i) for i in range(10, 25_000)]
 
@@ -160,7 +162,7 @@ def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
         transactions.put(name, [name.encode()] * 300)
         await_end(settings, name, 0, 301)
     for batch in reader.read([OffsetRange(topic, 0, 0, 301), OffsetRange(other, 0, 0, 301)]):
-        assert rows(batch) == [(i, batch.topic.encode()) for i in range(300)]
+        assert rows(batch) == [(i, batch.range.topic.encode()) for i in range(300)]
 
 
 def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
@@ -201,13 +203,13 @@ def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
     span = OffsetRange(topic, 0, 0, 4)
     (first,), (second,) = reader.read([span]), RangeReader(settings).read([span])
     assert first.checksum == second.checksum
-    k, v, o = first.keys, first.values, first.offsets
+    k, v, o, _ = first.messages
     others = [
-        raw_batch(span, k, pa.array([b"a", b"b", None], pa.binary()), o),
-        raw_batch(span, k, pa.array([b"ab", None, b""], pa.binary()), o),
-        raw_batch(span, v, k, o),
-        raw_batch(span, k, v, pa.array([0, 1, 3])),
-        raw_batch(OffsetRange(topic, 0, 0, 5), k, v, o),
+        raw_batch(span, Messages.plain(k, pa.array([b"a", b"b", None], pa.binary()), o)),
+        raw_batch(span, Messages.plain(k, pa.array([b"ab", None, b""], pa.binary()), o)),
+        raw_batch(span, Messages.plain(v, k, o)),
+        raw_batch(span, Messages.plain(k, v, pa.array([0, 1, 3]))),
+        raw_batch(OffsetRange(topic, 0, 0, 5), Messages.plain(k, v, o)),
     ]
     assert len({batch.checksum for batch in [first, *others]}) == 6
     # what is read besides counts too
@@ -221,13 +223,13 @@ def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
     ]
     extras = [pa.array(each, TYPES[Extras.HEADERS]) for each in read]
     extras.append(pa.array(read[0], TYPES[Extras.TIMESTAMPS]))
-    assert len({raw_batch(span, k, v, o, each).checksum for each in extras} | {first.checksum}) == 7
-    for each in (batch := raw_batch(span, k, v, o, pa.concat_arrays(extras[:2])[3:])), first:
+    assert len({raw_batch(span, Messages(k, v, o, each)).checksum for each in extras} | {first.checksum}) == 7
+    for each in (batch := raw_batch(span, Messages(k, v, o, pa.concat_arrays(extras[:2])[3:]))), first:
         each.check()
-    assert batch.checksum == raw_batch(span, k, v, o, extras[1]).checksum
+    assert batch.checksum == raw_batch(span, Messages(k, v, o, extras[1])).checksum
     # a slice, whose buffers begin elsewhere, counts by its content
     longer = pa.array([b"before", b"ab", b"", None], pa.binary())
-    assert raw_batch(span, k, longer[1:], o).checksum == first.checksum
+    assert raw_batch(span, Messages.plain(k, longer[1:], o)).checksum == first.checksum
 
 
 def test_an_open_transaction_stops_a_reader_at_the_last_stable_offset(
@@ -270,7 +272,7 @@ def test_a_topic_created_again_and_shorter_is_an_error(
     transactions.put(topic, [b"old"] * 10)
     await_end(settings, topic, 0, 11)
     reader = RangeReader(settings)
-    assert reader.read([OffsetRange(topic, 0, 0, 5)])[0].num_rows == 5
+    assert reader.read([OffsetRange(topic, 0, 0, 5)])[0].messages.length == 5
     reader.close()
     recreate(settings, topic)
     Transactions(settings).put(topic, [b"new"])
@@ -344,7 +346,7 @@ def test_threads_share_a_consumer_one_at_a_time(
 
     def read(partition: int) -> None:
         counts[partition] = sum(
-            reader.read([OffsetRange(topic, partition, at, at + 500)])[0].num_rows for at in range(0, 2000, 500)
+            reader.read([OffsetRange(topic, partition, at, at + 500)])[0].messages.length for at in range(0, 2000, 500)
         )
 
     threads = [threading.Thread(target=read, args=(partition,)) for partition in range(3)]
@@ -434,7 +436,7 @@ def test_what_is_read_ahead_is_bounded(
     assert pump.rested.wait(60)
     assert place.ahead_bytes < 2_000 + 2 * 10 * 100, "more than one call beyond the bound"
     (rest,) = reader.read([OffsetRange(topic, 0, 1, 501)])
-    assert rest.num_rows == 499
+    assert rest.messages.length == 499
 
 
 def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
@@ -447,7 +449,7 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     monkeypatch.setattr(reader_module, "SURPLUS_MESSAGES_MAX", 5)
     transactions.put(topic, [b"%d" % i for i in range(100)])
     await_end(settings, topic, 0, 101)
-    assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].num_rows == 10
+    assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].messages.length == 10
     assert not reader._positioned().places
     assert rows(reader.read([OffsetRange(topic, 0, 10, 12)])[0]) == [(10, b"10"), (11, b"11")]
 
@@ -456,7 +458,7 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
 
 
 def sizes_of(batches: list[RawBatch]) -> list[list[int]]:
-    return [[len(value or b"") for value in batch.values.to_pylist()] for batch in batches]
+    return [[len(value or b"") for value in batch.messages.values.to_pylist()] for batch in batches]
 
 
 def read_within(
@@ -491,7 +493,7 @@ def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
             ranges, story = whole, []
             while any(span.length for span in ranges):
                 cut, batches = read_within(reader, ranges, 20_000)
-                keys = sum(len(key) for batch in batches for key in batch.keys.to_pylist())
+                keys = sum(len(key) for batch in batches for key in batch.messages.keys.to_pylist())
                 assert keys + sum(map(sum, sizes_of(batches))) <= 20_000
                 story.append([(span.start, span.end) for span in cut])
                 ranges = [OffsetRange(r.topic, r.partition, c.end, r.end) for r, c in zip(ranges, cut, strict=True)]
@@ -540,7 +542,7 @@ def test_a_partition_that_is_large_enough_rests_while_others_are_waited_for(
     monkeypatch.setattr(reader_module._Positioned, "receive", watched)
     ranges = [OffsetRange(topic, 0, 0, 1_001), OffsetRange(topic, 1, 0, 202)]
     cut, batches = read_within(reader, ranges, 10_000)
-    assert [batch.num_rows for batch in batches] == [24, 24]  # 206 bytes each, with their keys
+    assert [batch.messages.length for batch in batches] == [24, 24]  # 206 bytes each, with their keys
     assert [span.end for span in cut] == [24, 125]
     assert most <= 2 * (10_000 + 1_000 + 2 * 10 * 206)
 

@@ -9,6 +9,7 @@ from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.error_breakages import ERRORS
 from tests.sabotage.event_time_breakages import EVENT_TIME
+from tests.sabotage.evolution_breakages import EVOLUTION
 from tests.sabotage.fault_breakages import FAULTS
 from tests.sabotage.format_breakages import FORMATS
 from tests.sabotage.front_end_breakages import FRONT_END
@@ -56,5 +57,6 @@ BREAKAGES: tuple[Breakage, ...] = (
     *RECURSIONS,
     *WINDOWS,
     *EVENT_TIME,
+    *EVOLUTION,
     *COMBINATIONS,
 )

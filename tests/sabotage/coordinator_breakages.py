@@ -230,7 +230,7 @@ COORDINATOR = (
                 STEPPING,
                 "        crew.steps.give(_step_input(self._spec.circuit, record, self._run.bytes_max))\n",
                 "        given = _step_input(self._spec.circuit, record, self._run.bytes_max)\n"
-                "        crew.steps.give(StepInput(given.step, given.ranges, dict(self._spec.on_error), given.grown, given.bytes_max))\n",
+                '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n',
             ),
         ),
         (f"{END_TO_END}/test_bad_input.py::test_dead_letters_are_replayed_where_the_policy_has_changed_since",),

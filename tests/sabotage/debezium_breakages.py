@@ -113,7 +113,13 @@ DEBEZIUM = (
         "a-placeholder-without-a-key-is-a-value",
         "In a changelog without a key a placeholder is a value.",
         "no silence",
-        (Edit("io_kafka/formats/decode.py", "        refuse_images(source, image, present, at, faults, name)\n", ""),),
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                "        refuse_images(source, image, present, at, faults, place=name)\n",
+                "",
+            ),
+        ),
         (f"{TEST_FORMATS}::test_every_spelling_becomes_the_mark_of_its_type",),
     ),
     Breakage(
@@ -140,7 +146,7 @@ DEBEZIUM = (
         "truncations-by-todays-setting",
         "A replay treats truncations as the project says now, not as the division recorded.",
         "2 determinism",
-        (Edit("coordinator/stepping/stepping.py", "withholding, dict(record.truncate)\n", "withholding, {}\n"),),
+        (Edit("coordinator/stepping/stepping.py", "truncate=dict(record.truncate),\n", "truncate={},\n"),),
         (
             f"{TEST_FEEDS}::test_a_truncation_stops_the_pipeline_until_it_is_said_what_it_means",
             f"{TEST_FEEDS}::test_a_truncation_that_was_applied_is_applied_in_a_replay",
@@ -169,8 +175,8 @@ DEBEZIUM = (
         (
             Edit(
                 "engine/run/tasks.py",
-                "                if result.refused:\n",
-                "                if result.refused and stage > self._plan.stages:\n",
+                "                if result.found.refused:\n",
+                "                if result.found.refused and stage > self._stages:\n",
             ),
         ),
         (

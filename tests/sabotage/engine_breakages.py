@@ -218,14 +218,27 @@ ENGINE = (
         tells="WorkerMistake",
     ),
     Breakage(
+        "facts-by-their-position",
+        "What an operator may know is told apart by its place in a long call.",
+        "few hands",
+        (
+            Edit(
+                REGION,
+                "StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted)",
+                "StepContext(task.run, task.step, store, index, found, counted)",
+            ),
+        ),
+        ("tests/test_hands.py::test_an_object_is_made_of_five_positional_values_at_most",),
+    ),
+    Breakage(
         "every-worker-owns-the-empty-key",
         "Every worker takes rows without a key for its own.",
         "7 one owner",
         (
             Edit(
                 REGION,
-                "        task.placement.keyless_worker == task.worker,\n",
-                "        True,\n",
+                "        owns_keyless = placement.keyless_worker == worker\n",
+                "        owns_keyless = True\n",
             ),
         ),
         (f"{TEST_STAGES}::test_any_number_of_workers_gives_the_same_messages",),
@@ -237,8 +250,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    if context.step > 0 or not context.owns_keyless:\n",
-                "    if context.step > 0:\n",
+                "    if context.step.number > 0 or not context.step.owns_keyless:\n",
+                "    if context.step.number > 0:\n",
             ),
         ),
         (f"{TEST_STAGES}::test_constants_are_output_once_with_any_number_of_workers",),
@@ -316,9 +329,9 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "            error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)\n",
+                "            error.located(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
                 "            if 'step' not in error.message:\n"
-                "                error.located(owner=name_of(task.plan.circuit, index), step=task.step, node=index)\n",
+                "                error.located(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
             ),
         ),
         (f"{TEST_REGION}::test_a_value_that_contains_view_or_step_does_not_hide_the_place",),
@@ -650,7 +663,7 @@ ENGINE = (
         (
             Edit(
                 TASKS,
-                "        mine = of_worker(given.ranges, self._placement, self._worker)\n",
+                "        mine = of_worker(given.ranges, task.placement, task.worker)\n",
                 "        mine = [span for span in given.ranges if span.length and of_worker]\n",
             ),
         ),
@@ -706,8 +719,8 @@ ENGINE = (
         (
             Edit(
                 "engine/run/sources.py",
-                "zset.as_schema(_decoded(table, messages, on_error, step, report, truncate), schema)",
-                "_decoded(table, messages, on_error, step, report, truncate)",
+                "zset.as_schema(_decoded(table, records, given, report), schema)",
+                "_decoded(table, records, given, report)",
             ),
         ),
         ("tests/engine/test_sources.py::test_which_partitions_have_rows_does_not_matter",),

@@ -67,8 +67,8 @@ ERRORS = (
         (
             Edit(
                 "coordinator/stepping/step_output.py",
-                "add_all(result.errors, {",
-                "result.errors.update({",
+                "add_all(result.errors, done.errors)",
+                "result.errors.update(done.errors)",
             ),
         ),
         ("tests/coordinator/test_step_output.py::test_error_rows_of_all_workers_are_added",),
@@ -330,7 +330,7 @@ ERRORS = (
         (
             Edit(
                 OUTPUT,
-                "DataError if node.handle in context.withholding.released else RowWithoutMessage",
+                "DataError if node.handle in context.step.withholding.released else RowWithoutMessage",
                 "RowWithoutMessage",
             ),
         ),

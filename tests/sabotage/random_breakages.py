@@ -52,7 +52,7 @@ COMBINATIONS = (
         "condition-of-rows-that-never-met",
         "An anti-join evaluates its condition for a row that leaves and one that comes in the same step.",
         "no silence",
-        (Edit(SEMI_JOIN, "right_trace, context, ~touched_leaves) > 0", "right_trace, context) > 0"),),
+        (Edit(SEMI_JOIN, "right_trace, context, asked=~touched_leaves) > 0", "right_trace, context) > 0"),),
         (f"{TEST_OPERATORS}::test_a_row_that_leaves_never_meets_one_that_comes_in_the_same_step[True]",),
         tells="DIVIDE_BY_ZERO",
     ),

@@ -8,6 +8,19 @@ RECURSION, TEST_RECURSION = "engine/operators/recursion.py", "tests/engine/test_
 
 RECURSIONS = (
     Breakage(
+        "parts-of-a-recursion-share-a-trace",
+        "Two operators in the body of a recursion keep their state in the same traces.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/base.py",
+                "number = slot if self.part is None else self.part.first_slot + slot",
+                "number = slot if self.part is None else min(self.part.first_slot, 1) + slot",
+            ),
+        ),
+        ("tests/engine/test_recursion.py::test_a_step_changes_what_the_levels_change",),
+    ),
+    Breakage(
         "recursion-ends-after-a-round",
         "A change of a table is followed to the next level and not further.",
         "the batch answer",

@@ -81,7 +81,7 @@ TOP_K_BREAKAGES = (
         "rows-that-cannot-come-back-are-kept",
         "Over an input that only inserts, the rows behind the first ones are stored.",
         "9 bounded",
-        (Edit(TOP_K, "if append_only else (group, rows", "if append_only and not node.count else (group, rows"),),
+        (Edit(TOP_K, "if append_only else change)", "if append_only and not node.count else change)"),),
         (f"{TEST_TOP_K}::test_an_append_only_input_leaves_the_first_rows_alone_in_the_state",),
     ),
     Breakage(

@@ -158,6 +158,7 @@ class Broker:
         epoch: int,
         where: Where,
         rows: list[Row],
+        *,
         now: float,
         writer: object = None,
     ) -> int:

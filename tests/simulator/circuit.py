@@ -29,12 +29,13 @@ from engine.expressions.evaluate import ExpressionError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Source
-from engine.operators.base import TABLE_FIRST, TRACES_MAX
+from engine.operators.base import TABLE_FIRST, TRACES_MAX, Findings
 from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, in_order
-from engine.run.region import StageResult, StageTask
+from engine.run.region import StageResult, WorkerStep
 from engine.run.sources import Checksum, SourceReport
+from engine.run.step_input import StepInput
 from engine.state.moves import Piece
 from engine.state.store import Store
 from io_kafka.clients.raw import RawBatch
@@ -99,27 +100,25 @@ def state_value(count: int, total: int) -> bytes:
 def read_sources(
     circuit: Circuit,
     tables: Mapping[str, Any],
+    given: StepInput,
     batches: Sequence[RawBatch],
-    on_error: Mapping[str, str],
-    step: int,
-    truncate: Mapping[str, str],
 ) -> tuple[dict[int, list[Row]], SourceReport]:
     """As engine.run.sources: the rows of the source, and what was read."""
     report, rows = SourceReport(), list[Row]()
     for batch in batches:
-        report.inputs.append(Checksum(batch.topic, batch.partition, batch.num_rows, batch.checksum))
-        rows += [row_of(value) for value in batch.values.to_pylist()]
+        report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))
+        rows += [row_of(value) for value in batch.messages.values.to_pylist()]
     return {0: rows}, report
 
 
 def run_stage(
-    task: StageTask, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, list[Row]]
+    task: WorkerStep, stage: int, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, list[Row]]
 ) -> StageResult:
     """As engine.run.region. The rows of a channel are a list instead of a table."""
-    return _source_stage(task, sources[0]) if task.stage == 0 else _sums_stage(task, store, inbox)
+    return _source_stage(task, sources[0]) if stage == 0 else _sums_stage(task, store, inbox)
 
 
-def _source_stage(task: StageTask, rows: list[Row]) -> StageResult:
+def _source_stage(task: WorkerStep, rows: list[Row]) -> StageResult:
     """Publishes the rows, and gives each to the worker of its key."""
     by_target: dict[int, list[Row]] = defaultdict(list)
     owned = task.placement.owned
@@ -131,10 +130,11 @@ def _source_stage(task: StageTask, rows: list[Row]) -> StageResult:
     return StageResult(
         {target: {channel: by_target[target]} for target in sorted(by_target)},
         {_ROWS_NODE: _table(published)} if published else {},
+        Findings(),
     )
 
 
-def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage]) -> StageResult:
+def _sums_stage(task: WorkerStep, store: Store, inbox: Sequence[ExchangeMessage]) -> StageResult:
     changed: dict[str, tuple[int, int]] = {}
     for message in in_order(inbox):
         for rows in message.channels.values():
@@ -152,30 +152,30 @@ def _sums_stage(task: StageTask, store: Store, inbox: Sequence[ExchangeMessage])
         found = _stored(store, key)
         value = None if found == (0, 0) else json.dumps(found).encode()
         published.append((spread(key, PARTITIONS[SUMS]), key.encode(), value))
-    return StageResult({}, {_SUMS_NODE: _table(published)} if published else {}, errors=errors)
+    return StageResult({}, {_SUMS_NODE: _table(published)} if published else {}, Findings(errors=errors))
 
 
-def _error_rows(task: StageTask, store: Store, changed: Mapping[str, tuple[int, int]]) -> dict[int, ErrorRows]:
+def _error_rows(task: WorkerStep, store: Store, changed: Mapping[str, tuple[int, int]]) -> dict[int, ErrorRows]:
     """What the step changes in the error rows of the aggregate. Raises if it does not count them."""
     if WRONG not in changed:
         return {}
     before, after = _stored(store, WRONG) != (0, 0), changed[WRONG] != (0, 0)
-    if AGGREGATE_NODE not in task.withholding.nodes:
+    if AGGREGATE_NODE not in task.step.withholding.nodes:
         if after:
             error = ExpressionError("DIVIDE_BY_ZERO", "the key that is wrong")
-            raise error.located(owner="view sums", step=task.step, node=AGGREGATE_NODE)
+            raise error.located(owner="view sums", step=task.step.number, node=AGGREGATE_NODE)
         return {}
     change = after - before
     return {AGGREGATE_NODE: ErrorRows(change, change % (1 << 64), "wrong" if after else "")} if change else {}
 
 
-def _due(task: StageTask, store: Store, touched: Set[str]) -> Set[str]:
+def _due(task: WorkerStep, store: Store, touched: Set[str]) -> Set[str]:
     """The keys to publish: none while the output is held, and all that were kept when it is released."""
-    if SUMS in task.withholding.held:
+    if SUMS in task.step.withholding.held:
         for key in touched:
             store.put(record_key(HELD_TABLE, slot(key), key.encode()), b"held")
         return set()
-    if SUMS not in task.withholding.released:
+    if SUMS not in task.step.withholding.released:
         return touched
     kept = list(store.keys(table_prefix(HELD_TABLE)))
     for record in kept:

@@ -57,6 +57,7 @@ class Message:
         key: bytes | None = None,
         value: bytes | None = None,
         headers: tuple[tuple[str, bytes], ...] = (),
+        *,
         error: KafkaError | None = None,
     ) -> None:
         self._topic, self._partition = where or (None, None)
@@ -137,6 +138,7 @@ class Producer:
         key: bytes | None = None,
         partition: int = 0,
         headers: Sequence[tuple[str, bytes]] = (),
+        *,
         on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
         if self._fatal is not None:
@@ -236,7 +238,9 @@ class Producer:
         assert epoch is not None
         plain = [(queued.key, queued.value, queued.headers) for queued in rows]
         try:
-            first = self._ask(lambda: net.broker.produce(self._id, epoch, where, plain, net.now, self._writer))
+            first = self._ask(
+                lambda: net.broker.produce(self._id, epoch, where, plain, now=net.now, writer=self._writer)
+            )
         except KafkaException as error:
             cause = error.args[0]
             if cause.fatal():
@@ -260,7 +264,7 @@ class Producer:
         self._sent = True
 
         def arrive() -> None:
-            net.broker.produce(identifier, epoch, where, rows, net.now, writer)
+            net.broker.produce(identifier, epoch, where, rows, now=net.now, writer=writer)
 
         net.send_late(Request(f"{len(rows)} records for {where[0]}/{where[1]}", arrive))
 

@@ -79,7 +79,7 @@ class Producers:
         name, epoch = self._world.rng.choice(self._open)
         rows: list[Row] = [(None, self._message(), ()) for _ in range(self._world.rng.choice((1, 2)))]
         try:
-            self._world.broker.produce(name, epoch, where, rows, self._world.now)
+            self._world.broker.produce(name, epoch, where, rows, now=self._world.now)
         except Refused:
             self._open.remove((name, epoch))
             return

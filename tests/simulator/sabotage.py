@@ -31,13 +31,14 @@ from coordinator.rescale.phases import Moment, Staffing
 from coordinator.starting import binding, positions, start
 from coordinator.stepping import inputs, stepping
 from engine.model.withholding import NOTHING_WITHHELD
+from engine.operators.base import Findings
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
 from engine.run import cut, staging, tasks
-from engine.run.region import StageResult, StageTask
+from engine.run.region import StageResult, WorkerStep
 from engine.run.tasks import StageTimes
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
@@ -85,9 +86,9 @@ def replay_that_differs() -> Iterator[None]:
 
     with _replays() as replays:
 
-        def stage(task: StageTask, store: Any, inbox: Any) -> StageResult:
+        def stage(task: WorkerStep, store: Any, inbox: Any) -> StageResult:
             result = real(task, store, inbox)
-            return StageResult(result.rows, {}) if task.step in replays else result
+            return StageResult(result.rows, {}, Findings()) if task.step.number in replays else result
 
         with broken(circuit, "_sums_stage", stage):
             yield
@@ -103,8 +104,8 @@ def replay_not_compared() -> Iterator[None]:
 
     with _replays() as replays:
 
-        def stage(task: StageTask, store: Any, inbox: Any) -> StageResult:
-            added = task.step in replays
+        def stage(task: WorkerStep, store: Any, inbox: Any) -> StageResult:
+            added = task.step.number in replays
             with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + added)):
                 return real(task, store, inbox)
 
@@ -344,8 +345,7 @@ def step_run_twice() -> Iterator[None]:
         inbox, _ = self._swap(result)
         with database.transaction() as transaction:
             given = self._given
-            task = self._setup.task(self._plan, self._placement, given, 1, self._worker)
-            self._outcome.add(tasks.run_stage(task, transaction, inbox, {}))
+            self._outcome.add(tasks.run_stage(self._task, 1, transaction, inbox, {}))
             self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
             transaction.set_step(given.step + 1)
 

@@ -28,7 +28,9 @@ def letters(handle: str, topic: str, to: str, line: int = 1) -> SourceSpec:
 
 
 def output(handle: str, topic: str, line: int = 9) -> OutputSpec:
-    return OutputSpec(handle, topic, "append", (), None, Location("b.sql", line))
+    return OutputSpec(
+        handle=handle, topic=topic, mode="append", key=(), partitions=None, location=Location("b.sql", line)
+    )
 
 
 CLASHES: list[tuple[list[SourceSpec], list[OutputSpec], list[str]]] = [

@@ -13,7 +13,9 @@ from base.options import OnError
 from engine.model.rows import Source
 from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
+from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
@@ -70,7 +72,8 @@ def test_the_definitions_in_a_document_are_supported(document: str, spark: Spark
 def _batch(topic: str, start: int, messages: list[Message]) -> RawBatch:
     keys, values = (pa.array([message[part] for message in messages], pa.binary()) for part in (0, 1))
     end = start + len(messages)
-    return raw_batch(OffsetRange(topic, 0, start, end), keys, values, pa.array(range(start, end), pa.int64()))
+    messages = Messages.plain(keys, values, pa.array(range(start, end), pa.int64()))
+    return raw_batch(OffsetRange(topic, 0, start, end), messages)
 
 
 def _written_in(text: str) -> list[list[Message]]:
@@ -92,7 +95,8 @@ def test_the_worked_example_has_the_messages_that_the_engine_gives(spark: SparkS
         batches = [_batch(topic, positions[topic], messages) for topic, messages in step.items()]
         for topic, messages in step.items():
             positions[topic] += len(messages)
-        rows, _ = read_sources(spec.circuit, tables, batches, on_error, number)
+        step_input = StepInput(step=number, ranges=(), on_error=on_error)
+        rows, _ = read_sources(spec.circuit, tables, step_input, batches)
         handles = {node.handle: rows[i] for i, node in enumerate(spec.circuit.nodes) if isinstance(node, Source)}
         found = engine.step(handles)["orders_by_country"].sort_by("key")
         given.append(list(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -70,7 +71,10 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
         ("compacted", "changelog"),
         ("new", "append"),
     )
-    outputs = [OutputSpec("v", topic_prefix + name, mode, (), None, HERE) for name, mode in cases]  # type: ignore[arg-type]
+    outputs = [
+        OutputSpec(handle="v", topic=topic_prefix + name, mode=cast(Mode, mode), key=(), partitions=None, location=HERE)
+        for name, mode in cases
+    ]
     assert [check.level for check in output_checks(topics, outputs)] == ["WARN", "OK", "OK", "FAIL", "OK"]
     assert log_check(topics, topic_prefix).level == "OK"  # not there yet
     topics.ensure(f"stepwell.{topic_prefix}.steps", 1, {"retention.ms": "1000"})

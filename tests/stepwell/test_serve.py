@@ -65,7 +65,8 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
     }.items():
         monkeypatch.setattr(serve, name, stand_in)
     spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings)
-    given: Any = (project, spark, None, SimpleNamespace(), None, None, None, RunOptions())
+    service: Any = SimpleNamespace(server=None, signals=SimpleNamespace(), requests=None, board=None, turn=None)
+    given: Any = (project, spark, RunOptions(), service)
     with pytest.raises((Begun, InsecureCluster)) as raised:
         serve._serve(*given)
     assert isinstance(raised.value, Begun if setting == "true" else InsecureCluster)

@@ -160,7 +160,9 @@ def test_all_atomic_types_structs_and_arrays_are_columns(spark: SparkSession) ->
 def test_a_source_needs_using_kafka_and_takes_no_flow(spark: SparkSession) -> None:
     with pytest.raises(ProjectError, match="needs USING kafka"):
         source(spark, {"subscribe": "x"}, provider=None)
-    flow = FlowDefinition("f", "T", PythonQuery(lambda: spark.range(1)), Location("transformations/b.sql", 9))
+    flow = FlowDefinition(
+        name="f", target="T", query=PythonQuery(lambda: spark.range(1)), location=Location("transformations/b.sql", 9)
+    )
     with pytest.raises(ProjectError, match=r"a source takes no flow: flow f \(transformations/b.sql:9\)"):
         source(spark, {"subscribe": "x"}, flows=(flow,))
 

@@ -291,6 +291,7 @@ def status_with_a_flipped_bit(
     path: Path,
     right: Mapping[VersionId, Mapping[bytes, bytes]],
     place: int,
+    *,
     bit: int,
     back: bool,
     faults: type[Exception] | UnionType,
@@ -337,7 +338,7 @@ def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bo
     named = loud = 0
     for _ in range(flips):
         place, bit, back = r.randrange(size), r.randrange(8), r.random() < 0.5
-        status = status_with_a_flipped_bit(path, right, place, bit, back, errors.StorageError)
+        status = status_with_a_flipped_bit(path, right, place, bit=bit, back=back, faults=errors.StorageError)
         named += status == NAMED
         loud += status in LOUD
     assert loud <= 0.02 * flips
@@ -353,7 +354,7 @@ def test_a_page_that_miscounts_its_free_space_is_reported(shared_memory: Path) -
     named = 0
     for page in range(2, (path / "committed" / "data.mdb").stat().st_size // PAGE_BYTES):
         place = page * PAGE_BYTES + UPPER_BOUND_HIGH
-        named += status_with_a_flipped_bit(path, right, place, 3, True, damage) == NAMED
+        named += status_with_a_flipped_bit(path, right, place, bit=3, back=True, faults=damage) == NAMED
     assert named > 0
 
 

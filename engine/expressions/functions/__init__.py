@@ -71,6 +71,17 @@ _BY_NAME = {function.name: function for function in FUNCTIONS}
 _NAMED = re.compile(r"\bspark_\w+")
 
 
+REVISIONS: Mapping[str, int] = {}
+"""By name, the number of times that the results of a function have changed. State that was computed with other results is then not kept
+(engine/analysis/identity.py). A function that is missing here has never changed."""
+
+
+def revisions_in(sql: str) -> dict[str, int]:
+    """The revisions of the functions that the SQL names, as far as they have changed."""
+    named = {*_NAMED.findall(sql), *(signature.function for _, signature in functions_named(sql))}
+    return {name: REVISIONS[name] for name in sorted(named & REVISIONS.keys())}
+
+
 def register(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -> None:
     """Makes the functions known that the SQL names, unless they are in `known`, to which they are added. To make all of them known takes some
     20 ms, and a pipeline uses few."""

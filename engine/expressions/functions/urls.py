@@ -54,9 +54,17 @@ def _parsed(text: str) -> _Url:
     if any(refused):
         raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
     if opaque:
-        return _Url(protocol, None, None, None, None, None, ref)  # as mailto:
+        return _Url(protocol, None, userinfo=None, host=None, path=None, query=None, ref=ref)  # as mailto:
     host = server[2] if server and _is_host(server[2]) and int(server[3] or 0) <= PORT_MAX else None
-    return _Url(protocol, authority or None, server[1] if server and host else None, host, path, query, ref)
+    return _Url(
+        protocol,
+        authority or None,
+        userinfo=server[1] if server and host else None,
+        host=host,
+        path=path,
+        query=query,
+        ref=ref,
+    )
 
 
 def _is_ipv6(bracketed: str) -> bool:

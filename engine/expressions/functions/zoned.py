@@ -39,7 +39,9 @@ def _fitting(us: int) -> int:
     return us
 
 
-def _made(year: int, month: int, day: int, hour: int, minute: int, second_us: int) -> int:
+def _made(*fields: int) -> int:
+    """The time of year, month, day, hour, minute, and second in microseconds."""
+    year, month, day, hour, minute, second_us = fields
     whole, part = divmod(second_us, SECOND_US)
     minute_more = whole == MINUTE_S and part == 0  # Spark, as PostgreSQL, takes the second 60 for the next minute
     if whole == MINUTE_S and part:

@@ -10,7 +10,7 @@ from engine.resident import faults
 from engine.resident.crew.workers import Workers
 from engine.resident.frames import Buffer
 from engine.resident.messages import Failed, Pause, Resume, RunStep, StepAbandoned, StepDone
-from engine.run.tasks import StepInput
+from engine.run.step_input import StepInput
 from io_kafka.errors import StepTooLarge
 
 

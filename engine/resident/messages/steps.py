@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base.options import OnError, Truncate
+from engine.operators.base import TimeReport
+from engine.operators.error_rows import ErrorRows
 from engine.resident.messages.message import Answer, Order, PeerMessage
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
@@ -11,8 +13,7 @@ from io_kafka.offsets import OffsetRange
 
 class StepDone(Answer):
     """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
-    each stage in order. `late`: the late rows that each node has left out. `watermarks`: those after the step in microseconds, by node.
-    `errors`: (node, rows, checksum, example), what changed in the error rows of nodes (see ErrorRows)."""
+    each stage in order. `times`, `errors`: see Findings."""
 
     step: int
     output: tuple[int, ...]
@@ -21,9 +22,8 @@ class StepDone(Answer):
     skipped: dict[str, int]
     read_ms: float
     stages: tuple[StageTimes, ...]
-    late: tuple[tuple[int, int], ...] = ()
-    watermarks: tuple[tuple[int, int], ...] = ()
-    errors: tuple[tuple[int, int, int, str], ...] = ()
+    times: TimeReport
+    errors: dict[int, ErrorRows]
 
 
 class StepAbandoned(Answer):
@@ -33,7 +33,7 @@ class StepAbandoned(Answer):
 
 
 class RunStep(Order[StepDone | StepAbandoned]):
-    """See engine/run/tasks.py, StepInput. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
+    """See engine/run/step_input.py. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
     is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has. `counted`: the nodes whose
     error rows are counted, and `released` the outputs that were held until the step before."""
 

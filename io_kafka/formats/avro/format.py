@@ -54,6 +54,7 @@ AVRO = Format(
     name="avro",
     moments_are_texts=False,
     is_json=False,
+    columns_by_name=True,
     reads=(
         Reading(
             encoding=Avro,

@@ -132,7 +132,12 @@ def _type(plain: Any, namespace: str, names: dict[str, Type]) -> Type:
     connect = plain.get("connect.name")
     parameters = plain.get("connect.parameters")
     return Primitive(
-        kind, logical, connect if isinstance(connect, str) else None, precision, scale, scale_of(parameters)
+        kind,
+        logical,
+        connect=connect if isinstance(connect, str) else None,
+        precision=precision,
+        scale=scale,
+        connect_scale=scale_of(parameters),
     )
 
 

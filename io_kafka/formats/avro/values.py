@@ -180,7 +180,7 @@ def _decimals(writer: Primitive | Fixed, kind: pa.DataType, column: str) -> Read
             cursor.fault(rows[wrong], f"column {column}: a decimal of no byte, or of more than 38 digits")
             good = good & ~wrong
         wide[~good] = 0
-        return at_scale(cursor, rows, wide, writer.scale, kind, column)
+        return at_scale(cursor, rows, wide, scale=writer.scale, kind=kind, column=column)
 
     return read
 
@@ -199,7 +199,9 @@ def low_bytes(data: UInt8s, starts: Int64s, lengths: Int64s) -> tuple[UInt8s, np
     return wide, padded
 
 
-def at_scale(cursor: Cursor, rows: Int64s, wide: UInt8s, scale: int, kind: pa.Decimal128Type, column: str) -> pa.Array:
+def at_scale(
+    cursor: Cursor, rows: Int64s, wide: UInt8s, *, scale: int, kind: pa.Decimal128Type, column: str
+) -> pa.Array:
     own = pa.Array.from_buffers(
         pa.decimal128(38, scale), len(wide), [None, pa.py_buffer(np.ascontiguousarray(wide).tobytes())]
     )

@@ -62,6 +62,7 @@ PROTOBUF = Format(
     name="protobuf",
     moments_are_texts=False,
     is_json=False,
+    columns_by_name=True,
     reads=(
         Reading(
             encoding=Protobuf,

@@ -44,7 +44,7 @@ def decimals_of(cursor: Cursor, rows: Int64s, parts: list[pa.Array], kind: pa.De
     own = np.where(wrong, 0, scales)
     for scale in np.unique(own).tolist():
         mine = np.flatnonzero(own == scale)
-        found.append(at_scale(cursor, rows[mine], wide[mine], scale, kind, place))
+        found.append(at_scale(cursor, rows[mine], wide[mine], scale=scale, kind=kind, column=place))
         places.append(mine)
     if not found:
         return pa.nulls(0, kind)

@@ -20,6 +20,7 @@ that order (`ordered_rows.py`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -70,8 +71,8 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
         )
     only = next(iter(calls.values())) if len(calls) == 1 else None
     if only is not None and only.function == "count" and only.distinct and only.rows:
-        return _count_distinct_rows(context, child, grouping, calls, results, closing)
-    return _aggregate(context, child, grouping, calls, results, closing)
+        return _count_distinct_rows(context, _Grouped(child, grouping, calls, results, closing))
+    return _aggregate(context, _Grouped(child, grouping, calls, results, closing))
 
 
 def grouped(
@@ -85,7 +86,7 @@ def grouped(
     rows, as SortOrders over them."""
     trees = [output.tree for output in results]
     calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), order)
-    return _aggregate(context, child, grouping, calls, results)
+    return _aggregate(context, _Grouped(child, grouping, calls, results, None))
 
 
 def read_call(context: Lowering, rows: Relation, tree: TreeNode) -> Call:
@@ -94,15 +95,21 @@ def read_call(context: Lowering, rows: Relation, tree: TreeNode) -> Call:
     return call
 
 
-def _aggregate(
-    context: Lowering,
-    child: Relation,
-    grouping: Sequence[TreeNode],
-    calls: dict[Hashable, Call],
-    results: Sequence[Output],
-    closing: Closing | None = None,
-) -> Relation:
-    keys = _keys(context, child, grouping)
+@dataclass(frozen=True, eq=False)
+class _Grouped:
+    """What an aggregate has: the rows, the trees of the group, the calls by their trees, and the results over both. `closing`: how
+    its groups are closed, above a withWatermark."""
+
+    child: Relation
+    grouping: Sequence[TreeNode]
+    calls: dict[Hashable, Call]
+    results: Sequence[Output]
+    closing: Closing | None
+
+
+def _aggregate(context: Lowering, of: _Grouped) -> Relation:
+    child, calls, closing = of.child, of.calls, of.closing
+    keys = _keys(context, child, of.grouping)
     positions = {canonical(key.tree): position for position, key in reversed(list(enumerate(keys)))}
     arguments: list[Output] = []
 
@@ -132,7 +139,7 @@ def _aggregate(
         relation = context.add(_node(below.node, types_out, group, tuple(made), closing), identifiers)
     else:
         relation = context.add(Distinct((below.node,), types), below.columns)
-    return _results(context, relation, grouping, calls, places, results)
+    return _results(context, relation, of, places)
 
 
 def _node(
@@ -152,23 +159,19 @@ def _distinct(below: int, types: Types, closing: Closing | None) -> Distinct | C
 
 def _made(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
     if isinstance(FUNCTIONS[call.function], Values):
-        return ValuesCall(call.function, position, call.distinct, type_, call.field, call.parameters)
+        return ValuesCall(
+            call.function, position, distinct=call.distinct, type=type_, field=call.field, parameters=call.parameters
+        )
     signed = call.function in ("min", "max") and pa.types.is_floating(type_)
     return AggregateCall(call.function, position, call.distinct, type_, signed_zeros=signed)
 
 
-def _count_distinct_rows(
-    context: Lowering,
-    child: Relation,
-    grouping: Sequence[TreeNode],
-    calls: dict[Hashable, Call],
-    results: Sequence[Output],
-    closing: Closing | None,
-) -> Relation:
+def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
     """count(DISTINCT a, b): counts the distinct rows of keys and arguments in which no argument is null. In other rows all arguments become
     null, so that a group which has only such rows is there. Without keys there is a row in any case."""
-    first = next(iter(calls.values()))
-    keys = _keys(context, child, grouping)
+    child, closing = of.child, of.closing
+    first = next(iter(of.calls.values()))
+    keys = _keys(context, child, of.grouping)
     assert first.condition is not None
 
     def type_of(tree: TreeNode) -> Any:
@@ -185,7 +188,7 @@ def _count_distinct_rows(
     count = AggregateCall("count", len(keys) if keys else None, False, result_type(first, None))
     node = _node(distinct.node, (*types[: len(keys)], count.type), tuple(range(len(keys))), (count,), closing)
     relation = context.add(node, [*(key.id for key in keys), context.fresh()])
-    return _results(context, relation, grouping, calls, [0], results)
+    return _results(context, relation, of, [0])
 
 
 def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
@@ -201,20 +204,15 @@ def _type_of(context: Lowering, child: Relation, tree: TreeNode) -> pa.DataType:
     return context.type_of(over_node.outputs[0].tree, over_node)
 
 
-def _results(
-    context: Lowering,
-    relation: Relation,
-    grouping: Sequence[TreeNode],
-    calls: dict[Hashable, Call],
-    places: Sequence[int],
-    results: Sequence[Output],
-) -> Relation:
+def _results(context: Lowering, relation: Relation, of: _Grouped, places: Sequence[int]) -> Relation:
     """The result expressions over the columns of the Aggregate node, which are the keys and then the calls. `places`: which of the latter are
-    the results of `calls`."""
+    the results of the group's calls."""
     columns = [output.tree for output in relation.outputs]
-    known: dict[Hashable, TreeNode] = {canonical(tree): column for tree, column in zip(grouping, columns, strict=False)}
-    for (tree, call), place in zip(calls.items(), places, strict=True):
-        column = columns[len(grouping) + place]
+    known: dict[Hashable, TreeNode] = {
+        canonical(tree): column for tree, column in zip(of.grouping, columns, strict=False)
+    }
+    for (tree, call), place in zip(of.calls.items(), places, strict=True):
+        column = columns[len(of.grouping) + place]
         known[tree] = column if call.part is None else _field(column, call.part)
 
     def replace(tree: TreeNode) -> TreeNode | None:
@@ -223,7 +221,7 @@ def _results(
             return None
         return known.get(canonical(tree))
 
-    return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in results))
+    return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in of.results))
 
 
 def _field(struct: TreeNode, number: int) -> TreeNode:

@@ -55,7 +55,14 @@ def read_calls(
             raise _refusal(function, analysed)
         arguments = tuple(beside.get(_row(part), {}).values())
         calls[key] = reader(
-            Written(_same(function, arguments), bool(part["isDistinct"]), condition, type_of, arguments, order)
+            Written(
+                _same(function, arguments),
+                bool(part["isDistinct"]),
+                filter=condition,
+                type_of=type_of,
+                beside=arguments,
+                order=order,
+            )
         )
     return calls
 

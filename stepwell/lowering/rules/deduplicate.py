@@ -87,7 +87,12 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
         )
     positions = tuple(dict.fromkeys(settled.position(key) for key in keys))
     made = TimedDeduplicate(
-        (settled.node, watermark), types, positions, settled.position(time), lifetime, 0 if within else None
+        (settled.node, watermark),
+        types,
+        key=positions,
+        time=settled.position(time),
+        lifetime_us=lifetime,
+        null_time_us=0 if within else None,
     )
     return context.add(made, settled.columns)
 
@@ -102,7 +107,9 @@ def by_key(context: Lowering, child: Relation, keys: Sequence[int], order: Seque
         sorts = tuple(sort_key(context, place, item, types[place]) for place, item in zip(places, order, strict=True))
         partition = tuple(dict.fromkeys(settled.position(key) for key in keys))
         note_ties(context, settled.node, partition, sorts, ("a subquery below dropDuplicates",))
-        return context.add(TopK((settled.node,), types, partition, sorts, 0, 1), settled.columns)
+        return context.add(
+            TopK((settled.node,), types, partition=partition, order=sorts, offset=0, count=1), settled.columns
+        )
     if set(keys) >= set(settled.columns):
         return context.add(Distinct((settled.node,), types), settled.columns)
     positions = tuple(settled.position(key) for key in keys)

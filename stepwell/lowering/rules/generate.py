@@ -58,7 +58,15 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     fields = fields or pa.types.is_map(list_)
     kept_types = (context.builder.types(below.node)[place] for place in kept_columns)
     types = (*kept_types, *Generate.made(list_, position=position, fields=fields))
-    generate = Generate((below.node,), types, kept_columns, collection, position, fields, bool(node["outer"]))
+    generate = Generate(
+        (below.node,),
+        types,
+        kept=kept_columns,
+        collection=collection,
+        position=position,
+        fields=fields,
+        outer=bool(node["outer"]),
+    )
     return context.add(generate, [*(output.id for output in kept), *(identifier for identifier, _ in made)])
 
 

@@ -44,7 +44,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if any(_reads_values(context, equality.or_unknown()) for equality in condition.not_in):
         condition = condition if kind == "LeftAnti" and condition.is_only_a_not_in else condition.without_not_in()
     right, condition, added = _with_values(context, right, condition)
-    relation = _by_type(context, node, kind, left, right, condition)
+    relation = _by_type(context, node, left, right, condition)
     outputs = tuple(output for output in relation.outputs if output.id not in added)
     return Relation(relation.node, relation.columns, outputs, relation.predicates)
 
@@ -78,9 +78,8 @@ def _reads_values(context: Lowering, tree: TreeNode) -> bool:
     return not references(tree).isdisjoint(context.values)
 
 
-def _by_type(
-    context: Lowering, node: TreeNode, kind: str, left: Relation, right: Relation, condition: Condition
-) -> Relation:
+def _by_type(context: Lowering, node: TreeNode, left: Relation, right: Relation, condition: Condition) -> Relation:
+    kind = join_type(node)
     match kind:
         case "LeftSemi":
             return semi(context, left, right, condition, anti=False)
@@ -110,7 +109,12 @@ def inner(context: Lowering, left: Relation, right: Relation, condition: Conditi
     builder = context.builder
     types = builder.types(sides.left.node) + builder.types(sides.right.node)
     node = Join(
-        (sides.left.node, sides.right.node), types, sides.left_key, sides.right_key, sides.null_safe, sides.residual
+        (sides.left.node, sides.right.node),
+        types,
+        left_key=sides.left_key,
+        right_key=sides.right_key,
+        null_safe=sides.null_safe,
+        residual=sides.residual,
     )
     columns = sides.left.columns + sides.right.columns
     outputs = sides.left.outputs + sides.right.outputs
@@ -125,9 +129,15 @@ def outer(context: Lowering, left: Relation, right: Relation, condition: Conditi
     sides = settled_sides(context, left, right, condition.equalities, residual)
     types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
     node = OuterJoin(
-        (sides.left.node, sides.right.node), types, kind == "FullOuter", sides.left_key, sides.right_key, sides.null_safe,
-        sides.residual, kind == "LeftSingle",
-    )  # fmt: skip
+        (sides.left.node, sides.right.node),
+        types,
+        full=kind == "FullOuter",
+        left_key=sides.left_key,
+        right_key=sides.right_key,
+        null_safe=sides.null_safe,
+        residual=sides.residual,
+        single=kind == "LeftSingle",
+    )
     columns = sides.left.columns + sides.right.columns
     return Relation(context.builder.add(node), columns, sides.left.outputs + sides.right.outputs)
 
@@ -162,8 +172,8 @@ def semi(context: Lowering, left: Relation, right: Relation, condition: Conditio
     sides = settled_sides(context, left, right, equalities, residual)
     types = context.builder.types(sides.left.node)
     node = SemiJoin(
-        (sides.left.node, sides.right.node), types, anti, sides.left_key, sides.right_key, sides.null_safe,
-        sides.residual, null_aware,
+        (sides.left.node, sides.right.node), types, anti=anti, left_key=sides.left_key, right_key=sides.right_key, null_safe=sides.null_safe,
+        residual=sides.residual, null_aware=null_aware,
     )  # fmt: skip
     return Relation(context.builder.add(node), sides.left.columns, sides.left.outputs)
 

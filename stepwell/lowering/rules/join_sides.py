@@ -15,7 +15,7 @@ from stepwell.lowering.trees import conjunction, literal
 _NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet on one worker"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sides:
     """Both inputs, settled, and the positions of the key's columns in each of them."""
 
@@ -38,4 +38,6 @@ def settled_sides(
     null_safe = tuple(equality.null_safe for equality in equalities)
     rest = conjunction(tuple(residual))
     expression = None if rest is None else context.emit_over((left, right), rest)
-    return Sides(left, right, left_key, right_key, null_safe, expression)
+    return Sides(
+        left=left, right=right, left_key=left_key, right_key=right_key, null_safe=null_safe, residual=expression
+    )

@@ -54,7 +54,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     keys = () if order is None else order.keys
     sorts = tuple(SortKey(settled.position(key.id), key.ascending, key.nulls_first) for key in keys)
     _refuse_types_without_order(context, sorts, settled)
-    index = context.builder.add(TopK((settled.node,), types, (), sorts, offset, count))
+    index = context.builder.add(TopK((settled.node,), types, partition=(), order=sorts, offset=offset, count=count))
     return Relation(index, settled.columns, settled.outputs, (), carried(context, settled))
 
 

@@ -100,5 +100,10 @@ def _call(column: int, function: TreeNode) -> PythonCall:
     _, keywords = arguments_of(function)
     form = GROUP_FORMS[function["evalType"]]
     return PythonCall(
-        (function["function"],), form, (column,), keywords, arrow_type(function["dataType"]), function["settings"]
+        (function["function"],),
+        form,
+        arguments=(column,),
+        keywords=keywords,
+        type=arrow_type(function["dataType"]),
+        settings=function["settings"],
     )

@@ -48,7 +48,7 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
     times = times_of_sides(context, node)
     outer = _OUTER[kind]
     places = [
-        _places(context, relation, time, condition.equalities, key, side)
+        _places(relation, time, condition.equalities, key, side)
         for side, (relation, time, key) in enumerate(
             zip((sides.left, sides.right), times, (sides.left_key, sides.right_key), strict=True)
         )
@@ -67,15 +67,25 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
         )
     types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
     made = TimedJoin(
-        (sides.left.node, sides.right.node, watermark), types, sides.left_key, sides.right_key, sides.null_safe, sides.residual,
-        *outer, left_time, right_time, left_expiry, right_expiry,
-    )  # fmt: skip
+        (sides.left.node, sides.right.node, watermark),
+        types,
+        left_key=sides.left_key,
+        right_key=sides.right_key,
+        null_safe=sides.null_safe,
+        residual=sides.residual,
+        left_outer=outer[0],
+        right_outer=outer[1],
+        left_time=left_time,
+        right_time=right_time,
+        left_expiry=left_expiry,
+        right_expiry=right_expiry,
+    )
     columns = sides.left.columns + sides.right.columns
     return Relation(context.builder.add(made), columns, sides.left.outputs + sides.right.outputs)
 
 
 def _places(
-    context: Lowering, rows: Relation, time: SideTime, equalities: Sequence[Equality], key: Sequence[int], side: int
+    rows: Relation, time: SideTime, equalities: Sequence[Equality], key: Sequence[int], side: int
 ) -> tuple[int | None, Expiry | None]:
     """The columns of the event time and of the expiry of one side."""
     by_id = {output.id: place for place, output in enumerate(rows.outputs)}

@@ -97,7 +97,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     visible = [output.id for output in rows.outputs]
     most = _most(context, functions) if orders.inherited and not orders.own else None
     if most is not None:
-        rows = first_rows(context, rows, partition, orders.inherited, most, _reader(context, node, "row_number"))
+        reader = _reader(context, node, "row_number")
+        rows = first_rows(context, rows, partition, orders.inherited, most, reader=reader)
         is_one = most == 1
     if is_one:
         ones = tuple(Output(function.id, literal("1", "integer")) for function in functions)
@@ -111,7 +112,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if joined:
         rows = _joined_back(context, rows, partition, joined, orders.both)
     if others:
-        rows = _windowed(context, rows, partition, orders, others, partial(_reader, context, node))
+        rows = _windowed(context, rows, partition, orders, others, reader=partial(_reader, context, node))
     by_id = {output.id: output for output in rows.outputs}
     wanted = [*visible, *(function.id for function in functions)]
     outputs = tuple(by_id[identifier] for identifier in wanted)
@@ -181,6 +182,7 @@ def _windowed(
     partition: Sequence[TreeNode],
     orders: Orders,
     functions: Sequence[_Function],
+    *,
     reader: Callable[[WindowFunction], str],
 ) -> Relation:
     columns = _Columns(context, rows)
@@ -201,12 +203,14 @@ def _windowed(
         context.note(ARBITRARY_NOTE)
     note_ties(context, below.node, tuple(at[key] for key in keys), (*sort_keys, *tie_keys), names)
     types_out = (*types, *(call.type for call in calls))
-    made = Window((below.node,), types_out, tuple(at[key] for key in keys), sort_keys, calls, tie_keys)
+    made = Window(
+        (below.node,), types_out, partition=tuple(at[key] for key in keys), order=sort_keys, calls=calls, ties=tie_keys
+    )
     relation = context.add(made, [*below.columns, *(function.id for function in functions)])
     return Relation(relation.node, relation.columns, relation.outputs)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Read:
     """A call whose columns have numbers, before they have positions (`_Columns`). `aggregate`: the call of an aggregate function."""
 
@@ -248,16 +252,30 @@ class _Columns:
             return self._read_aggregate(function)
         if tree.kind in _RANKS:
             offset = _whole_number(tree.children[0]) if tree.kind == "NTile" else 0
-            return _Read(_RANKS[tree.kind], None, function.frame, offset)
+            return _Read(function=_RANKS[tree.kind], argument=None, frame=function.frame, offset=offset)
         if tree.kind in ("Lag", "Lead"):
             value, offset_tree, default = tree.children
             offset = _whole_number(offset_tree) * (-1 if tree.kind == "Lag" else 1)
             default_column = None if default.kind == "Literal" and default["value"] is None else self.add(default)
-            return _Read("lead", self.add(value), function.frame, offset, default_column, tree["ignoreNulls"])
+            return _Read(
+                function="lead",
+                argument=self.add(value),
+                frame=function.frame,
+                offset=offset,
+                default=default_column,
+                ignore_nulls=tree["ignoreNulls"],
+            )
         if inner.kind in _VALUES:
             offset = _whole_number(inner.children[1]) if inner.kind == "NthValue" else 0
             number = self.add(inner.children[0])
-            return _Read(_VALUES[inner.kind], number, function.frame, offset, None, inner["ignoreNulls"])
+            return _Read(
+                function=_VALUES[inner.kind],
+                argument=number,
+                frame=function.frame,
+                offset=offset,
+                default=None,
+                ignore_nulls=inner["ignoreNulls"],
+            )
         raise UnsupportedPlan(
             "Window",
             f"the function {inner.kind} is not supported over a window",
@@ -276,7 +294,7 @@ class _Columns:
             )
         argument = call.argument(lambda tree: catalyst_type(self._context.type_of(tree, self._rows)))
         number = None if argument is None else self.add(argument)
-        return _Read(total, number, function.frame, aggregate=call)
+        return _Read(function=total, argument=number, frame=function.frame, aggregate=call)
 
 
 def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: tuple[SortKey, ...]) -> WindowCall:
@@ -287,7 +305,16 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
         frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
     type_ = _type(read, None if argument is None else types[argument])
     signed = read.function in ("min", "max") and pa.types.is_floating(type_)
-    return WindowCall(read.function, argument, frame, type_, read.offset, default, read.ignore_nulls, signed)
+    return WindowCall(
+        read.function,
+        argument,
+        frame=frame,
+        type=type_,
+        offset=read.offset,
+        default=default,
+        ignore_nulls=read.ignore_nulls,
+        signed_zeros=signed,
+    )
 
 
 def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:

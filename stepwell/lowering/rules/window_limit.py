@@ -32,24 +32,34 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     partition, function, limit = partition_of(context, rows, node), node["rankLikeFunction"].kind, node["limit"]
     assert type(limit) is int, "Spark makes no limit below 1, so the number is none of a child"
     if function == "RowNumber":
-        made = first_rows(context, rows, partition, orders.both, limit, "row_number OVER (...)")
+        made = first_rows(context, rows, partition, orders.both, limit, reader="row_number OVER (...)")
         return orders.result(made)
     below, at, sort_keys = _with_keys(context, rows, partition, orders.own)
     found = _first_keys(context, below, at, sort_keys, limit, distinct=function == "DenseRank")
     everything = tuple(range(len(at)))
     types = context.builder.types(below.node)
-    kept = SemiJoin((below.node, found), types, False, at, everything, (True,) * len(at))
+    kept = SemiJoin(
+        (below.node, found), types, anti=False, left_key=at, right_key=everything, null_safe=(True,) * len(at)
+    )
     return orders.result(Relation(context.builder.add(kept), below.columns, below.outputs))
 
 
 def first_rows(
-    context: Lowering, rows: Relation, partition: Sequence[TreeNode], order: Sequence[TreeNode], limit: int, reader: str
+    context: Lowering,
+    rows: Relation,
+    partition: Sequence[TreeNode],
+    order: Sequence[TreeNode],
+    limit: int,
+    *,
+    reader: str,
 ) -> Relation:
     """The first `limit` rows of each partition in this order. `reader`: what the rows are for, as `dry-run` calls it."""
     below, at, sort_keys = _with_keys(context, rows, partition, order)
     keys = at[: len(partition)]
     note_ties(context, below.node, keys, sort_keys, (reader,))
-    first = TopK((below.node,), context.builder.types(below.node), keys, sort_keys, 0, limit)
+    first = TopK(
+        (below.node,), context.builder.types(below.node), partition=keys, order=sort_keys, offset=0, count=limit
+    )
     return Relation(context.builder.add(first), below.columns, below.outputs)
 
 
@@ -76,4 +86,4 @@ def _first_keys(
         keys = context.builder.add(Distinct((keys,), types))
     first = len(at) - len(order)
     moved = tuple(SortKey(first + i, key.ascending, key.nulls_first) for i, key in enumerate(order))
-    return context.builder.add(TopK((keys,), types, tuple(range(first)), moved, 0, limit))
+    return context.builder.add(TopK((keys,), types, partition=tuple(range(first)), order=moved, offset=0, count=limit))

@@ -17,6 +17,7 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
 from engine.model.placement import Placement
 from engine.model.rows import Source
+from engine.operators.facts import RunFacts
 from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
@@ -24,10 +25,12 @@ from engine.resident.liveness import Limits
 from engine.resident.sockets import SocketTransport
 from engine.run.exchange import from_buffer
 from engine.run.sources import SourceTable
-from engine.run.tasks import StepInput, TaskSetup
+from engine.run.step_input import StepInput
+from engine.run.tasks import TaskSetup
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat
+from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StatePlace
@@ -70,7 +73,8 @@ class Log:
     def _batch(self, span: OffsetRange) -> RawBatch:
         values = self.partitions[span.partition][span.start : span.end]
         keys = pa.nulls(len(values), pa.binary())
-        return raw_batch(span, keys, pa.array(values, pa.binary()), pa.array(range(span.start, span.end), pa.int64()))
+        offsets = pa.array(range(span.start, span.end), pa.int64())
+        return raw_batch(span, Messages.plain(keys, pa.array(values, pa.binary()), offsets))
 
 
 @dataclass
@@ -138,9 +142,8 @@ def setup_of(folder: Path, workers: int) -> TaskSetup:
         plan=plan(CIRCUIT),
         kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
         tables={"words": SourceTable("words", ("words",), SourceFormat("words", schema, "append", ()))},
-        partitions={"seen": 2, "counts": 2},
         place=StatePlace("p", folder, None, False),
-        append_only=append_only_inputs(CIRCUIT),
+        facts=RunFacts(append_only_inputs(CIRCUIT), {"seen": 2, "counts": 2}, {}),
     )
     for worker in range(workers):
         if not folder_of(setup, worker).exists():
@@ -194,7 +197,7 @@ def impatient(made: Crew, *, silence_s: float = 60.0, progress_s: float = 60.0) 
 
 def step_of(step: int, spans: Mapping[int, tuple[int, int]], bytes_max: int | None = None) -> StepInput:
     ranges = tuple(OffsetRange("words", partition, *span) for partition, span in sorted(spans.items()))
-    return StepInput(step, ranges, {"words": "fail"}, frozenset(), bytes_max)
+    return StepInput(step=step, ranges=ranges, on_error={"words": "fail"}, bytes_max=bytes_max)
 
 
 def messages_of(outputs: Sequence[WorkerOutput]) -> dict[str, list[tuple[object, ...]]]:

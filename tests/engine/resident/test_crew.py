@@ -154,8 +154,8 @@ def test_a_step_that_is_too_large_for_one_worker_can_be_given_again(tmp_path: Pa
     class Bounded(Log):
         def read(self, ranges: Any, *, ahead: bool = False, bytes_max: int | None = None) -> Any:
             batches = super().read(ranges)
-            if bytes_max is not None and any(batch.num_rows > 1 for batch in batches):
-                raise StepTooLarge(bytes_max, {batch.range.where: batch.start + 1 for batch in batches})
+            if bytes_max is not None and any(batch.messages.length > 1 for batch in batches):
+                raise StepTooLarge(bytes_max, {batch.range.where: batch.range.start + 1 for batch in batches})
             return batches
 
     log = Bounded(PARTITIONS)

@@ -13,6 +13,8 @@ from base.slots import NO_SLOTS, SlotSet
 from base.term import Term
 from base.version import VersionId
 from engine.model.placement import Placement
+from engine.operators.base import TimeReport
+from engine.operators.error_rows import ErrorRows
 from engine.resident import messages
 from engine.resident.frames import (
     BODY_BYTES_MAX,
@@ -110,6 +112,8 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         skipped={"a": 1},
         read_ms=0.5,
         stages=(StageTimes(1.0, 2.0, 3.0),),
+        times=TimeReport({3: 1}, {5: 2**50}),
+        errors={4: ErrorRows(-2, 2**64 - 1, "a text")},
     ),
     messages.StepAbandoned(step=7),
     messages.Failed(doing="fold", fault=messages.WireFault(known=True, name="DataError", fields={"a": [1, None]})),

@@ -28,7 +28,14 @@ class Line:
         )
         control: Any = self
         beat = Beat(step=0, stage=0, cpu_ms=0, bytes_moved=0, waiting=True)
-        self.pulse = WorkerPulse(control, Term(1, 0), lambda: beat, SILENCE_S, self._end, outside)
+        self.pulse = WorkerPulse(
+            control=control,
+            term=Term(1, 0),
+            beat=lambda: beat,
+            silence_s=SILENCE_S,
+            end_process=self._end,
+            outside=outside,
+        )
 
     def send_sign(self, frame: Any) -> None:
         self.sent.append(self.now)

@@ -39,12 +39,12 @@ def auto_cdc(m: Maker) -> Made:
         any_of = scd_type == 1 and m.maybe(0.5)
         columns = [c for c in known if c in keys or c == first or ((any_of or c in ordered) and m.maybe(0.6))]
         sequence = [first] if any_of else [first, *(c for c in columns if c not in keys and c != first)]
-    return _flow(m, source, columns, keys, sequence, scd_type, any_of, unique)
+    return _flow(m, source, columns, keys, sequence, scd_type=scd_type, any_of=any_of, unique=unique)
 
 
 def _flow(
     m: Maker, source: object, columns: Sequence[Column], keys: Sequence[Column], sequence: Sequence[Column],
-    scd_type: int, any_of: bool, unique: bool,
+    *, scd_type: int, any_of: bool, unique: bool,
 ) -> Made:  # fmt: skip
     names = {c.sql: m.name("c") for c in columns}
     own = [Column(names[c.sql], c.type, c.summable) for c in columns]

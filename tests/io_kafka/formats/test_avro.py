@@ -16,10 +16,11 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, decode, encode
+from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, encode
 from io_kafka.formats.avro.declare import key_schema, value_schema
 from io_kafka.formats.encodings import AvroIds, KeyFormat, PlainAvro
 from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry
 
 LIST = pa.list_(pa.field("element", pa.int64()))
@@ -38,6 +39,7 @@ def decoded(
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None = None,
     mode: Mode = "append",
+    *,
     key: tuple[str, ...] = (),
     key_format: KeyFormat = "avro",
     reader: Any = None,
@@ -270,19 +272,21 @@ def test_keys_of_each_format(registry: SchemaRegistry, key_format: KeyFormat, ki
     if kind == "bare":
         keys = [a.framed(registry.add("t-key", '"long"'), datum) for datum in (b"\x06", b"\x08", b"\x0a")]
     values = a.written(registry, a.record(("id", "long"), ("s", "string")), [{"id": 3, "s": "a"}, {"id": 9, "s": "b"}])
-    found = decoded(registry, KEYED, [*values, None, values[0]], [*keys, None], "upsert", ("id",), key_format)
+    found = decoded(
+        registry, KEYED, [*values, None, values[0]], [*keys, None], "upsert", key=("id",), key_format=key_format
+    )
     assert rows(found) == [(3, "a", False, 3, 100), (5, None, True, 3, 102), (3, "a", False, 3, 103)]
     assert reasons(found) == ["column id: 4 in the message's key, 9 in its value"]
 
 
 def test_keys_that_are_wrong_or_not_read(registry: SchemaRegistry) -> None:
     (value,) = a.written(registry, a.record(("id", "long"), ("s", "string")), [{"id": 3, "s": "a"}])
-    short = decoded(registry, KEYED, [value], [b"123"], "upsert", ("id",), "long")
+    short = decoded(registry, KEYED, [value], [b"123"], "upsert", key=("id",), key_format="long")
     assert reasons(short) == ["key: it has 3 bytes, and a number 8"]
-    unread = decoded(registry, KEYED, [value, None], [b"123", b"4"], "upsert", ("id",), "none")
+    unread = decoded(registry, KEYED, [value, None], [b"123", b"4"], "upsert", key=("id",), key_format="none")
     assert rows(unread) == [(3, "a", False, 3, 100)] and reasons(unread) == ["a deletion that names no key"]
     texts = pa.schema([("s", pa.string()), ("id", pa.int64())])
-    as_text = decoded(registry, texts, [None, None], [b'{"s": 1}', b"\xff"], "upsert", ("s",), "string")
+    as_text = decoded(registry, texts, [None, None], [b'{"s": 1}', b"\xff"], "upsert", key=("s",), key_format="string")
     assert rows(as_text) == [('{"s": 1}', None, True, 3, 100)] and reasons(as_text) == ["key: a text that is not UTF-8"]
 
 
@@ -411,13 +415,13 @@ def test_a_key_may_have_a_null_but_not_lack_a_column(registry: SchemaRegistry) -
         [{"id": None, "n": 1}, {"id": 2, "n": 1}, {"id": 2, "n": 1}],
     )
     schema = pa.schema([pa.field("id", pa.int32()), pa.field("n", pa.int32())])
-    found = decoded(registry, schema, [*values, None], [*keys, *other, keys[0]], "upsert", ("id", "n"))
+    found = decoded(registry, schema, [*values, None], [*keys, *other, keys[0]], "upsert", key=("id", "n"))
     assert [row[:3] for row in rows(found)] == [(None, 1, False), (2, 1, False), (None, 1, True)]
     assert len(reasons(found)) == 1 and "column id is missing" in reasons(found)[0]
     required = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("n", pa.int32())])
     assert (
         "null, but declared NOT NULL"
-        in reasons(decoded(registry, required, values[:1], keys[:1], "upsert", ("id", "n")))[0]
+        in reasons(decoded(registry, required, values[:1], keys[:1], "upsert", key=("id", "n")))[0]
     )
 
 

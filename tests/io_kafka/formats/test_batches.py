@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from io_kafka.formats import Records
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, NotRows, TableFormat, messages_of, rows_in
+from io_kafka.messages import Messages, TopicMessages
 
 SCHEMA = pa.schema(
     {
@@ -34,16 +34,11 @@ ROWS = [
 ]
 
 
-def records(messages: list[bytes | None]) -> Records:
+def records(messages: list[bytes | None]) -> TopicMessages:
     count = len(messages)
-    return Records(
-        "t",
-        pa.nulls(count, pa.binary()),
-        pa.array(messages, pa.binary()),
-        pa.array([3] * count, pa.int32()),
-        pa.array(range(10, 10 + count), pa.int64()),
-        pa.nulls(count),
-    )
+    values, offsets = pa.array(messages, pa.binary()), pa.array(range(10, 10 + count), pa.int64())
+    partitions = pa.array([3] * count, pa.int32())
+    return TopicMessages("t", partitions, Messages.plain(pa.nulls(count, pa.binary()), values, offsets))
 
 
 def test_rows_come_back_in_order_with_every_type() -> None:

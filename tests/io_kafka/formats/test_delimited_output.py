@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from io_kafka.formats import OutputFormat, SourceFormat, decode, encode
+from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.avro.declare import key_schema as avro_key_schema
 from io_kafka.formats.encodings import AvroIds, Csv, KeyFormat, OutputEncoding, ProtobufIds, Text
 from io_kafka.formats.spec import Unwritable
+from tests.io_kafka.formats.decoding import decode
 
 OPTIONS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 PIECES = ["a", '"', "\\", ",", "\n", "\r", " ", "\t", "é", "\0", "\u3000", "'", "#", ";", "N", "::"]

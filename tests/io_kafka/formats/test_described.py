@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, SourceFormat, decode
+from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.encodings import DescribedProtobuf
 from io_kafka.formats.protobuf.described import reader_of
 from tests.io_kafka.formats import protobuf_messages as p
 from tests.io_kafka.formats import test_protobuf as with_registry
+from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import schema_registry
 
 SCHEMA, COLUMNS = with_registry.SCHEMA, with_registry.COLUMNS

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
-from io_kafka.formats import OutputFormat, SourceFormat, decode, encode
+from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.render import fragment
 from stepwell.inspection.interval_rows import frame_of
+from tests.io_kafka.formats.decoding import decode
 
 US = pa.timestamp("us", "UTC")
 NTZ = pa.timestamp("us")

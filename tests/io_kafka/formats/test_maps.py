@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 
 from engine.rows import zset
-from io_kafka.formats import SourceFormat, decode, render
+from io_kafka.formats import SourceFormat, render
 from io_kafka.formats.parse import parse
 from io_kafka.formats.spec import FormatError, check_type
 from io_kafka.formats.text_limits import ELEMENT, TextLimit
+from tests.io_kafka.formats.decoding import decode
 
 KIND = pa.map_(pa.string(), pa.struct([pa.field("d", pa.int32())]))
 SCHEMA = pa.schema([("m", KIND), ("a", pa.int32())])

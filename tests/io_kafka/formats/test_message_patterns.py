@@ -13,13 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from base.text.patterns import Patterns
-from io_kafka.formats import Decoded, OutputFormat, SourceFormat, decode, encode
+from io_kafka.formats import Decoded, OutputFormat, SourceFormat, encode
 from io_kafka.formats.encodings import Csv
 from io_kafka.formats.exact import RowReader
 from io_kafka.formats.parse import parse, parse_slowly
 from io_kafka.formats.usual import why_not
 from tests.base.text.test_patterns import MOMENTS
 from tests.io_kafka.formats import connect_table as t
+from tests.io_kafka.formats.decoding import decode
 
 DDL = "d DATE, t TIMESTAMP, n TIMESTAMP_NTZ, s STRUCT<d: DATE, t: TIMESTAMP>, l ARRAY<TIMESTAMP>, m MAP<STRING, STRUCT<n: TIMESTAMP_NTZ>>"
 T, N = pa.timestamp("us", "UTC"), pa.timestamp("us")

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, SourceFormat, decode
+from io_kafka.formats import Decoded, SourceFormat
 from tests.io_kafka.formats import protobuf_messages as p
+from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry
 
 SCHEMA = """

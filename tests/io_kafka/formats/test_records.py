@@ -9,15 +9,17 @@ import pyarrow as pa
 import pytest
 
 from io_kafka.extras import TYPES, Extras, header_sizes
-from io_kafka.formats import SourceFormat, decode
-from io_kafka.formats.records import COLUMNS, RecordFormat, Records, TimestampBeyondRange, extras_of, rows_of
+from io_kafka.formats import SourceFormat
+from io_kafka.formats.records import COLUMNS, RecordFormat, TimestampBeyondRange, extras_of, rows_of
+from io_kafka.messages import Messages, TopicMessages
+from tests.io_kafka.formats.decoding import decode
 
 MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 678000, tzinfo=datetime.UTC)
 BEFORE_1970 = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=datetime.UTC)
 EVERYTHING = RecordFormat("h", pa.schema(list(COLUMNS.items())))
 
 
-def records(headers: list[Any], milliseconds: list[int], kinds: list[int]) -> Records:
+def records(headers: list[Any], milliseconds: list[int], kinds: list[int]) -> TopicMessages:
     count = len(milliseconds)
     extras = pa.array(
         [
@@ -29,7 +31,7 @@ def records(headers: list[Any], milliseconds: list[int], kinds: list[int]) -> Re
     keys = pa.array([b"k", None, b""][:count], pa.binary())
     values = pa.array([None, b"\x00\xff", b""][:count], pa.binary())
     offsets = pa.array([5, 7, 8][:count], pa.int64())
-    return Records("t", keys, values, pa.array([0, 0, 1][:count], pa.int32()), offsets, extras)
+    return TopicMessages("t", pa.array([0, 0, 1][:count], pa.int32()), Messages(keys, values, offsets, extras))
 
 
 HEADERS = [
@@ -52,12 +54,14 @@ def test_every_column() -> None:
 
 def test_no_messages_and_slices() -> None:
     whole = records(HEADERS, [1, 2, 3], [0, 0, 0])
-    assert rows_of(EVERYTHING, Records("t", *(part.slice(0, 0) for part in whole[1:]))).num_rows == 0
-    last = Records("t", *(part.slice(1) for part in whole[1:]))
+    topic, partitions, messages = whole
+    nothing = TopicMessages(topic, partitions.slice(0, 0), messages.part(0, 0))
+    assert rows_of(EVERYTHING, nothing).num_rows == 0
+    last = TopicMessages(topic, partitions.slice(1), messages.part(1, messages.length))
     assert rows_of(EVERYTHING, last).equals(rows_of(EVERYTHING, whole).slice(1))
-    sizes = header_sizes(whole.extras)
+    sizes = header_sizes(messages.extras)
     assert sizes is not None and sizes.tolist() == [3, 0, 3]
-    sliced = header_sizes(whole.extras.slice(2))
+    sliced = header_sizes(messages.extras.slice(2))
     assert sliced is not None and sliced.tolist() == [3]
 
 
@@ -80,18 +84,17 @@ def test_columns_of_the_record_beside_those_of_the_value() -> None:
     keys = pa.array([b"1", b"2", b"3", b"1"], pa.binary())
     values = pa.array([b'{"id":1,"x":"a","p":99}', b"no JSON", None, b'{"id":1}'], pa.binary())
     places, offsets = pa.array([0, 0, 1, 1], pa.int32()), pa.array([10, 11, 12, 13], pa.int64())
-    metadata = {"partition": places, "offset": offsets}
-    append = decode(SourceFormat("h", schema, metadata=of_record), keys, values, places, offsets, metadata)
+    append = decode(SourceFormat("h", schema, metadata=of_record), keys, values, places, offsets)
     assert [tuple(row.values()) for row in append.rows.to_pylist()] == [(0, 1, 10, "a", 1), (1, 1, 13, None, 1)]
     assert [rejected.offset for rejected in append.rejected] == [11, 12]
-    upsert = decode(SourceFormat("h", schema, "upsert", ("id",), of_record), keys, values, places, offsets, metadata)
+    upsert = decode(SourceFormat("h", schema, "upsert", ("id",), of_record), keys, values, places, offsets)
     assert [tuple(row.values())[:5] for row in upsert.rows.to_pylist()] == [
         (0, 1, 10, "a", False), (1, 3, 12, None, True), (1, 1, 13, None, False)
     ]  # fmt: skip
     changes = pa.array(
         [b'{"after":{"id":1,"x":"a"},"op":"c"}', b'{"before":{"id":2},"op":"d"}', None, b"{}"], pa.binary()
     )
-    found = decode(SourceFormat("h", schema, "changelog", ("id",), of_record), keys, changes, places, offsets, metadata)
+    found = decode(SourceFormat("h", schema, "changelog", ("id",), of_record), keys, changes, places, offsets)
     assert [tuple(row.values())[:5] for row in found.rows.to_pylist()] == [
         (0, 1, 10, "a", False), (0, 2, 11, None, True), (1, 3, 12, None, True)
     ]  # fmt: skip

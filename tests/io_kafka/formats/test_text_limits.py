@@ -11,8 +11,9 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from base.text.type_names import ELEMENT
-from io_kafka.formats import SourceFormat, decode
+from io_kafka.formats import SourceFormat
 from io_kafka.formats.text_limits import TextLimit
+from tests.io_kafka.formats.decoding import decode
 
 TEXTS = [
     "", "a", "ab", "abc", "abcd", "   ", "    ", "     a", "ab ", "abc ", "abc   ", "abcd  ", "abc\t", "abc\u00a0", " a", "é😀ü", "😀😀😀😀",

@@ -11,10 +11,13 @@ import pyarrow as pa
 import pytest
 
 from base.options import UNAVAILABLE_VALUE, Truncate
-from io_kafka.formats import Decoded, SourceFormat, decode
+from io_kafka.formats import Decoded, SourceFormat
+from io_kafka.formats import decode as decode_records
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.formats.unavailable import Placeholder, placeholder_of
+from io_kafka.messages import Messages, TopicMessages
 from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry
 
 P = UNAVAILABLE_VALUE
@@ -167,14 +170,13 @@ def test_a_key_has_no_placeholder() -> None:
 
 
 def test_columns_of_the_record_are_no_values_of_the_database() -> None:
-    schema = pa.schema([("id", pa.int64()), ("v", pa.string()), ("k", pa.binary())])
-    source = SourceFormat("h", schema, "upsert", ("id",), metadata=(("k", "key"),))
-    values = pa.array([b'{"id":1,"v":"x"}'], pa.binary())
-    metadata = {"key": pa.array([P.encode()], pa.binary())}
-    got = decode(
-        source, pa.array([b"1"], pa.binary()), values, pa.array([0], pa.int32()), pa.array([0], pa.int64()), metadata
-    )
-    assert rows(got)[0][:3] == (1, "x", P.encode())
+    """Here the topic has the name of the placeholder."""
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string()), ("topic", pa.string())])
+    source = SourceFormat("h", schema, "upsert", ("id",), metadata=(("topic", "topic"),))
+    keys, values = pa.array([b"1"], pa.binary()), pa.array([b'{"id":1,"v":"x"}'], pa.binary())
+    messages = Messages.plain(keys, values, pa.array([0], pa.int64()))
+    got = decode_records(source, TopicMessages(P, pa.array([0], pa.int32()), messages))
+    assert rows(got)[0][:3] == (1, "x", P)
 
 
 def wrapped(payload: Any, *fields: tuple[str, str]) -> dict[str, Any]:

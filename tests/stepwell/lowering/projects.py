@@ -28,7 +28,7 @@ TABLES = {
 
 
 def output(handle: str, mode: Mode, key: tuple[str, ...] = ()) -> OutputSpec:
-    return OutputSpec(handle, handle, mode, key, None, Location(FILE, 1))
+    return OutputSpec(handle=handle, topic=handle, mode=mode, key=key, partitions=None, location=Location(FILE, 1))
 
 
 class Workbench:
@@ -88,12 +88,21 @@ class Workbench:
         self._show(name, schema)
         return self
 
+    def again(self, view: ResolvedView) -> Workbench:
+        """A view that another project with the same tables has planned."""
+        self.views.append(view)
+        self._show(view.name, view.schema)
+        return self
+
     def project(self) -> ResolvedProject:
-        return ResolvedProject(cast(Any, None), tuple(self.sources), tuple(self.views), self.spark)
+        return ResolvedProject(
+            project=cast(Any, None), sources=tuple(self.sources), views=tuple(self.views), spark=self.spark
+        )
 
     def _flow(self, name: str, frame: DataFrame, place: Location) -> FlowPlan:
         execution = frame._jdf.queryExecution()
-        return flow_plan(name, execution.analyzed(), execution.optimizedPlan, self.spark, name, place)
+        analysed, optimise = execution.analyzed(), execution.optimizedPlan
+        return flow_plan(name, analysed, optimise, self.spark, view=name, location=place)
 
     def _show(self, name: str, schema: StructType) -> None:
         boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)

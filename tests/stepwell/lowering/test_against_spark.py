@@ -17,19 +17,17 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from engine.analysis.content import content_of
-from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
 from engine.model.aggregates import FinalAggregate
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.joins import OuterJoin, SemiJoin
 from engine.model.rows import LastByKey, Source
-from engine.operators.base import StepContext
 from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
 from stepwell.project.text_types import fitted
+from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import Rows, plus, to_table
 from tests.stepwell.lowering import python_functions
@@ -814,16 +812,11 @@ NAN = float("nan")
 
 def _asked_for(circuit: Circuit, stores: Sequence[DictStore]) -> Rows:
     """The content of the one view, as a query reads it after the last step from the state of every worker."""
-    grow = append_only_inputs(circuit)
     view = next(index for index, node in enumerate(circuit.nodes) if isinstance(node, View))
-    places = plan(circuit).input_places
     whole: Rows = Counter()
     for number, store in enumerate(stores):
-
-        def context(index: int, store: DictStore = store, first: bool = number == 0) -> StepContext:
-            return StepContext(store, STEPS, index, grow[index], places[index], owns_keyless=first)
-
-        whole = plus(whole, _rows(content_of(circuit, view, context)))
+        contexts = contexts_of(circuit, store, STEPS, owns_keyless=number == 0)
+        whole = plus(whole, _rows(content_of(circuit, view, contexts)))
     return whole
 
 
@@ -843,17 +836,16 @@ def _with_workers(circuit: Circuit, workers: int, histories: dict[str, list[Rows
 
 def steps_of(circuit: Circuit, store: DictStore, histories: dict[str, list[Rows]]) -> Iterator[Rows]:
     """The change of the one view at every step, node after node, on one worker."""
-    grow, places = append_only_inputs(circuit), plan(circuit).input_places
     for step in range(STEPS):
+        contexts = contexts_of(circuit, store, step)
         changes: list[pa.Table] = []
         for index, node in enumerate(circuit.nodes):
             if isinstance(node, Source):
                 changes.append(to_table(histories[node.handle][step], node.types))
                 continue
-            context = StepContext(store, step, index, grow[index], places[index])
             operate = operator_of(node).step
             assert operate is not None
-            changes.append(operate(node, [changes[i] for i in node.inputs], context))
+            changes.append(operate(node, [changes[i] for i in node.inputs], contexts(index)))
             assert changes[-1].schema.types == zset.schema_of(node.types).types, (index, node)
             if isinstance(node, View):
                 yield _rows(changes[-1])

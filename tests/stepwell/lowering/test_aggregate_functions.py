@@ -20,8 +20,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.analysis.content import content_of
-from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
 from engine.model.aggregates import Aggregate
 from engine.model.circuit import Circuit, View
 from engine.model.rows import Source
@@ -31,6 +29,7 @@ from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
 from stepwell.lowering.rules.aggregate_functions import READERS
+from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_table
 from tests.stepwell.lowering.projects import Workbench
 
@@ -332,8 +331,7 @@ def _row(chance: random.Random, number: int) -> tuple[Any, ...]:
 
 
 def _contexts(circuit: Circuit, store: DictStore, step: int) -> Callable[[int], StepContext]:
-    grow, places = append_only_inputs(circuit), plan(circuit).input_places
-    return lambda index: StepContext(store, step, index, grow[index], places[index])
+    return contexts_of(circuit, store, step)
 
 
 def _step(circuit: Circuit, store: DictStore, step: int, change: Rows) -> Rows:

@@ -16,19 +16,18 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
 from engine.model.circuit import Circuit, View
 from engine.model.event_time import ClosingAggregate, TimedJoin, Watermark
 from engine.model.joins import Join
 from engine.model.rows import Source
-from engine.operators.base import StepContext, TimeReport
+from engine.operators.base import TimeReport
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
 from stepwell.planning.resolver import resolve
 from stepwell.project.flow_conf import in_force
+from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import to_table
 from tests.stepwell.folder import project
@@ -125,14 +124,15 @@ def _row(chance: random.Random, now: datetime) -> tuple[Any, ...]:
 
 def run(circuit: Circuit, steps: Sequence[dict[str, Rows]], report: TimeReport | None = None) -> Iterator[Counter[str]]:
     """What the one view puts out in each step, node after node, on one worker."""
-    grow, places, store = append_only_inputs(circuit), plan(circuit).input_places, DictStore()
+    store = DictStore()
     for number, rows in enumerate(steps):
         made: list[pa.Table] = []
         for index, node in enumerate(circuit.nodes):
             if isinstance(node, Source):
                 made.append(to_table(rows[node.handle], node.types))
                 continue
-            context = StepContext(store, number, index, grow[index], places[index], report=report or TimeReport())
+            context = contexts_of(circuit, store, number)(index)
+            context.found.times = report or TimeReport()
             operate = operator_of(node).step
             assert operate is not None
             made.append(operate(node, [made[i] for i in node.inputs], context))

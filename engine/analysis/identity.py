@@ -1,0 +1,222 @@
+"""The identity of nodes: which nodes of a changed project are those of the previous one, so that their state is kept.
+
+    identity = hash(kind; revisions of its operator and of the functions that its SQL names;
+                    its fields, but those of `_LEFT_OUT`; for each input its identity and columns;
+                    with state also: whether each input only grows, and by which columns it lies)
+
+Two nodes with one identity compute the same rows from the same sources, and their traces hold the same records. Equal
+texts of queries are neither needed nor enough: the identity is that of the circuit.
+
+A **leaf** is where identities begin again for those that read it: a source, the table of a keyed source, and a view.
+What is below a leaf does not count, so that a changed view leaves its readers as they are. Readers name the columns
+of a leaf by name and type and not by position. So a column that is added to a source, or to a view, changes nothing
+of those that do not read it.
+
+A Map that only selects columns is seen through, because Spark puts one over a leaf as soon as nobody reads one of the
+leaf's columns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import xxhash
+
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan
+from engine.expressions.functions import revisions_in
+from engine.model.circuit import Circuit, Node, Output, View, plain_fields
+from engine.model.node import Expression, NodeBase
+from engine.model.rows import LastByKey, Map, ScalarMap, Source
+from engine.operators.table import operator_of
+
+_IN_SQL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\bc([0-9]+)\b")
+"""A text, a quoted name, or a column."""
+
+_LEFT_OUT: Mapping[type[NodeBase], Mapping[str, str]] = {
+    Source: {
+        "handle": "a source is known by its leaf",
+        "padded": "the leaf's columns have it",
+        "unavailable": "so has its encoding",
+    },
+    LastByKey: {"handle": "as of its source", "unavailable": "as of its source"},
+    View: {"name": "a view can be renamed", "names": "its columns too: whoever reads them names them"},
+    Output: {"handle": "an output is known by its topic"},
+    ScalarMap: {"rows": "columns are named, so it does not matter how many of them nobody reads"},
+}
+"""Fields that say nothing of the rows, with the reason. `inputs` are indices, which differ from project to project."""
+
+
+@dataclass(frozen=True)
+class SourceLeaf:
+    """A source, as those that read it know it. `text`: all that decides which rows it has and how their values are
+    read, without the columns that may be NULL. `columns`: the name of each with its declared type, in order."""
+
+    text: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A circuit, and what it does not say of its ends. `sources`: by handle. `topics`: of the outputs, by handle."""
+
+    circuit: Circuit
+    sources: Mapping[str, SourceLeaf]
+    topics: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Identities:
+    """`nodes`: the identity of each node. `views`: the identity of each view's definition, by the name by which readers
+    know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed."""
+
+    nodes: tuple[str, ...]
+    views: Mapping[str, str]
+    leaves: Mapping[str, str]
+
+
+def identities(project: Named, previous: Identities | None = None) -> Identities:
+    """The identities of a project's nodes. `previous`: those of the project that it changes. A view is paired with the
+    previous one of its name, otherwise with a previous one of equal definition that is gone: it was renamed."""
+    return _Identifying(project, previous).all()
+
+
+def kept(previous: Identities, now: Identities) -> dict[int, int]:
+    """The nodes that both projects have: from the index now to the previous one. Of nodes with one identity, such as the
+    tables of two sources that read one topic, each is paired once, in order."""
+    waiting: defaultdict[str, list[int]] = defaultdict(list)
+    for index, identity in enumerate(previous.nodes):
+        waiting[identity].append(index)
+    return {index: waiting[identity].pop(0) for index, identity in enumerate(now.nodes) if waiting.get(identity)}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a node gives to its readers. `columns`: how they name its columns."""
+
+    identity: str
+    columns: tuple[str, ...]
+
+
+class _Identifying:
+    def __init__(self, project: Named, previous: Identities | None) -> None:
+        self._project, self._nodes = project, project.circuit.nodes
+        self._previous: Mapping[str, str] = {} if previous is None else previous.views
+        self._names = {node.name for node in self._nodes if isinstance(node, View)}
+        self._grows = append_only_inputs(project.circuit)
+        self._lies = plan(project.circuit).input_places
+        self._rows: list[_Rows] = []
+        self._found: list[str] = []
+        self._leaves: dict[str, str] = {}
+        self._views: dict[str, str] = {}
+
+    def all(self) -> Identities:
+        for index, node in enumerate(self._nodes):
+            inputs = [self._rows[i] for i in node.inputs]
+            identity = self._identity(index, node, inputs)
+            if isinstance(node, View):  # two views of one definition are two nodes, each with its own content
+                name = self._paired(node, identity)
+                self._leaves[node.name], self._views[name] = name, identity
+                identity = _hashed([identity, name])
+            self._found.append(identity)
+            self._rows.append(self._as_read(index, node, inputs))
+        return Identities(tuple(self._found), self._views, self._leaves)
+
+    def _identity(self, index: int, node: Node, inputs: Sequence[_Rows]) -> str:
+        named: Node = node
+        if isinstance(node, Map | ScalarMap):
+            named = _with_columns(node, _read_by_expressions(node, inputs))
+            read: list[Any] = [rows.identity for rows in inputs]
+        else:
+            read = [[rows.identity, rows.columns] for rows in inputs]
+        return _hashed(
+            {
+                "fields": {
+                    name: value
+                    for name, value in plain_fields(named).items()
+                    if name not in ("inputs", *_LEFT_OUT.get(type(node), ()))
+                },
+                "operator": operator_of(node).revision,
+                "functions": [revisions for text in _texts(plain_fields(node)) if (revisions := revisions_in(text))],
+                "leaf": self._leaf_text(node),
+                "inputs": read,
+                "state": self._on_what_state_depends(index, node),
+            }
+        )
+
+    def _leaf_text(self, node: Node) -> Any:
+        """What a node at an end of the circuit is, beside its fields."""
+        if isinstance(node, Source | LastByKey):
+            leaf = self._project.sources[node.handle]
+            return [leaf.text, leaf.columns]
+        return self._project.topics[node.handle] if isinstance(node, Output) else None
+
+    def _on_what_state_depends(self, index: int, node: Node) -> Any:
+        grows = self._grows[index]
+        return [grows, self._lies[index]] if operator_of(node).keeps(node, all(grows)) else None
+
+    def _as_read(self, index: int, node: Node, inputs: Sequence[_Rows]) -> _Rows:
+        own = self._found[index]
+        if isinstance(node, Source | LastByKey):
+            leaf = self._project.sources[node.handle]
+            more = tuple(f"{node.kind} {place}" for place in range(len(leaf.columns), len(node.types)))
+            return _Rows(_hashed([node.kind, leaf.text]), (*leaf.columns, *more))
+        if isinstance(node, View):
+            name = self._leaves[node.name]
+            columns = tuple(f"{name} {kind}" for name, kind in zip(node.names, node.types, strict=True))
+            return _Rows(_hashed(["View", name]), columns)
+        if isinstance(node, Map) and (selected := _selected(node)) is not None:
+            (rows,) = inputs
+            return _Rows(rows.identity, tuple(rows.columns[column] for column in selected))
+        return _Rows(own, tuple(f"c{place}" for place in range(len(node.types))))
+
+    def _paired(self, view: View, definition: str) -> str:
+        """The name by which readers know the view."""
+        if view.name in self._previous:
+            return view.name
+        gone = (name for name in sorted(self._previous) if name not in self._names and name not in self._views)
+        return next((name for name in gone if self._previous[name] == definition), view.name)
+
+
+def _selected(node: Map) -> tuple[int, ...] | None:
+    """The columns of the input that the output has, if the node does nothing but select them; otherwise None."""
+    columns = tuple(p.column for p in node.projections if p.column is not None)
+    return columns if node.predicate is None and len(columns) == len(node.projections) else None
+
+
+def _read_by_expressions(node: Map | ScalarMap, inputs: Sequence[_Rows]) -> tuple[str, ...]:
+    """The columns of the rows, and then those of each value, of which the last says whether it is the value of after the step."""
+    rows, *values = inputs
+    return (*rows.columns, *(f"{value.identity} {column}" for value in values for column in value.columns[:-1]))
+
+
+def _with_columns(node: Map | ScalarMap, columns: tuple[str, ...]) -> Map | ScalarMap:
+    """The node with the names of columns in its expressions, in place of where they are."""
+
+    def named(expression: Expression) -> Expression:
+        def name_of(found: re.Match[str]) -> str:
+            return found[0] if found[1] is None else f"<{columns[int(found[1])]}>"
+
+        return Expression(_IN_SQL.sub(name_of, expression.sql), expression.type)
+
+    predicate = None if node.predicate is None else named(node.predicate)
+    return replace(node, predicate=predicate, projections=tuple(map(named, node.projections)))
+
+
+def _texts(plain: Any) -> Iterator[str]:
+    if isinstance(plain, dict):
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for part in plain:
+            yield from _texts(part)
+    elif isinstance(plain, str):
+        yield plain
+
+
+def _hashed(value: Any) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())

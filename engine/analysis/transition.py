@@ -1,0 +1,135 @@
+"""From one project to the next: which nodes keep their state, and which are rebuilt.
+
+A node of the new project is **kept** if the previous one has a node of its identity (identity.py), and otherwise **young**.
+A view is *changed* if it is young and the previous project has it, and *new* if the previous project lacks it. Readers of a
+changed view are kept: they get the difference between its new and its old content. One kind of node cannot be kept there.
+If it relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
+it all that is above it in its view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.analysis.definitions import definition_of, is_end
+from engine.analysis.identity import Identities, Named, identities, kept
+from engine.analysis.retraction import append_only_inputs
+from engine.model.circuit import Circuit, Node, View
+from engine.operators.table import operator_of
+
+
+@dataclass(frozen=True)
+class Transition:
+    """`was`, `ids`: the identities of the previous nodes and of those now. `kept`: the previous index of each kept node, by its
+    index now. `disturbed`: the nodes whose rows change with the switch itself, because they are a changed view or depend on one."""
+
+    previous: Named
+    now: Named
+    was: Identities
+    ids: Identities
+    kept: Mapping[int, int]
+    disturbed: frozenset[int]
+
+    def young(self, index: int) -> bool:
+        return index not in self.kept
+
+    def view(self, name: str) -> int:
+        return next(i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, View) and node.name == name)
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The views that are in both projects and whose content is rebuilt."""
+        return tuple(
+            name
+            for name in self._views_now()
+            if self.ids.leaves[name] in self.was.views and self.young(self.view(name))
+        )
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        return tuple(name for name in self._views_now() if self.ids.leaves[name] not in self.was.views)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        known = set(self.ids.leaves.values())
+        return tuple(name for name in sorted(self.was.views) if name not in known)
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """The previous name of each view that has another one now."""
+        return {name: leaf for name, leaf in self.ids.leaves.items() if name != leaf and leaf in self.was.views}
+
+    def lowest_young(self, name: str) -> tuple[int, ...]:
+        """Where the definition of a view begins to differ: its young nodes that read none of its young nodes."""
+        nodes = self.now.circuit.nodes
+        return tuple(
+            index
+            for index in definition_of(self.now.circuit, self.view(name)).nodes
+            if self.young(index) and all(is_end(nodes[i]) or not self.young(i) for i in nodes[index].inputs)
+        )
+
+    def changed_below(self, name: str) -> tuple[str, ...]:
+        """The changed views that a view reads, directly or by way of others."""
+        found: set[str] = set()
+        waiting = [self.view(name)]
+        while waiting:
+            for below in definition_of(self.now.circuit, waiting.pop()).ends:
+                node = self.now.circuit.nodes[below]
+                if isinstance(node, View):
+                    found |= {node.name} & set(self.changed)
+                    waiting.append(below)
+        return tuple(sorted(found))
+
+    def share_kept(self) -> tuple[int, int]:
+        """How many of the previous project's nodes with state are kept, and how many it has."""
+        with_state = set(nodes_with_state(self.previous.circuit))
+        return len(with_state & set(self.kept.values())), len(with_state)
+
+    def _views_now(self) -> Iterator[str]:
+        return (node.name for node in self.now.circuit.nodes if isinstance(node, View))
+
+    def check(self) -> None:
+        """Asserts what makes kept state right: within a definition kept nodes read kept nodes alone, and nothing that is kept
+        relies on growth behind a change."""
+        nodes, grows = self.now.circuit.nodes, append_only_inputs(self.now.circuit)
+        for index in self.kept:
+            node = nodes[index]
+            assert all(is_end(nodes[i]) or not self.young(i) for i in node.inputs), (
+                f"node {index} is kept over a young one"
+            )
+            assert not relies_on_growth(node, grows[index], self.disturbed), f"node {index} relies on growth"
+        assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
+
+
+def transition(previous: Named, now: Named) -> Transition:
+    """What leads from the one project to the other."""
+    was = identities(previous)
+    ids = identities(now, was)
+    pairs = kept(was, ids)
+    disturbed: set[int] = set()
+    found: dict[int, int] = {}
+    nodes, grows = now.circuit.nodes, append_only_inputs(now.circuit)
+    for index, node in enumerate(nodes):
+        behind = not disturbed.isdisjoint(node.inputs)
+        below_kept = all(is_end(nodes[i]) or i in found for i in node.inputs)
+        if index in pairs and below_kept and not relies_on_growth(node, grows[index], disturbed):
+            found[index] = pairs[index]
+        is_changed = isinstance(node, View) and index not in found and ids.leaves[node.name] in was.views
+        if behind or is_changed:
+            disturbed.add(index)
+    made = Transition(previous, now, was, ids, found, frozenset(disturbed))
+    made.check()
+    return made
+
+
+def relies_on_growth(node: Node, grows: Sequence[bool], disturbed: Collection[int]) -> bool:
+    """Whether a disturbed input of the node only grows, and the node relies on that. `grows`: which inputs only grow."""
+    is_reached = any(only and below in disturbed for only, below in zip(grows, node.inputs, strict=True))
+    return is_reached and operator_of(node).relies_on_growth(node)
+
+
+def nodes_with_state(circuit: Circuit) -> tuple[int, ...]:
+    grows = append_only_inputs(circuit)
+    keeps = ((index, operator_of(node).keeps(node, all(grows[index]))) for index, node in enumerate(circuit.nodes))
+    return tuple(index for index, text in keeps if text)

@@ -1,0 +1,48 @@
+"""What operators may know beside their inputs and their state.
+
+There is one `RunFacts` in a run and one `StepFacts` in each step of a worker. All contexts of operators refer to them, so nothing in them is
+copied from node to node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.model.withholding import NOTHING_WITHHELD, Withholding
+from engine.operators.arrangement import Key
+from io_kafka.formats.encodings import SchemaIds
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is true in every step of a run. `append_only[node][i]`: no change of the node's input i can ever have a negative weight.
+    `partitions`: the number of partitions of every output topic, by handle. `schema_ids`: the ids of the schemas of the outputs that are written
+    as Avro or Protobuf, by handle."""
+
+    append_only: Mapping[int, tuple[bool, ...]]
+    partitions: Mapping[str, int]
+    schema_ids: Mapping[str, SchemaIds]
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What is true in one step on one worker. `places[node][i]`: the columns of the node's input i by whose hash its rows lie on this worker;
+    None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the sources
+    whose topic has more partitions than when the state began, as the step's division recorded them."""
+
+    number: int
+    places: Sequence[tuple[Key | None, ...]]
+    owns_keyless: bool
+    grown: frozenset[str] = frozenset()
+    withholding: Withholding = NOTHING_WITHHELD
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What an operator within a Recursion has in place of what the facts say of its node. `first_slot`: the number of the node's traces before
+    those of this operator."""
+
+    append_only: tuple[bool, ...]
+    places: tuple[Key | None, ...]
+    first_slot: int

@@ -1,0 +1,165 @@
+"""Circuits and sources as JSON that any later version can read back: the parts of a plan document.
+
+`circuit_of(circuit_text(c)) == c`, functions in Python included, and the same for sources. Parsing is typed and
+strict. A member that no field has is refused, because a newer version wrote it. A field with a default may be missing,
+because an older version did not know it.
+
+The JSON form in `engine/model/circuit.py` is another one. It says what a state belongs to, leaves out what changes no
+row, and cannot be read back. No password is in a document: the address of a registry is written without it.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from functools import cache, partial
+from math import isfinite
+from typing import Any, TypeVar, get_type_hints
+
+import pyarrow as pa
+from cattrs import Converter
+from cattrs.errors import BaseValidationError
+from cattrs.gen import make_dict_unstructure_fn, override
+from cattrs.strategies import configure_tagged_union, include_subclasses
+
+from base import arrow_names
+from engine.model.aggregates import AggregateCall
+from engine.model.circuit import Circuit, Node
+from engine.run.sources import SourceTable
+from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.encodings import (
+    Avro,
+    Csv,
+    DescribedProtobuf,
+    Encoding,
+    JsonWithRegistry,
+    PlainAvro,
+    Protobuf,
+    Text,
+)
+from io_kafka.formats.text_limits import TextLimit
+from io_kafka.offsets import TopicPartition
+from io_kafka.registry.address import RegistryAddress
+
+T = TypeVar("T")
+
+TAG = "kind"
+"""The member that names the class of a value of a union."""
+
+_FORMATS: Any = SourceFormat | RecordFormat | TableFormat
+_GIVEN_ENCODINGS: Any = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | JsonWithRegistry
+
+
+class BadDocument(ValueError):
+    """A text is not the form of a value that this version of Stepwell knows. It says why."""
+
+
+def circuit_text(circuit: Circuit) -> str:
+    """Equal circuits have equal texts, apart from pickles of functions, of which equal ones can differ."""
+    return _text(_converter().unstructure(circuit, Circuit))
+
+
+def circuit_of(text: str) -> Circuit:
+    """Raises BadDocument."""
+    circuit = _parsed(text, Circuit, dict)
+    try:
+        circuit.check()
+    except AssertionError as error:
+        raise BadDocument(f"the nodes do not fit each other: {error}") from error
+    return circuit
+
+
+def sources_text(sources: tuple[SourceTable, ...]) -> str:
+    return _text(_converter().unstructure(sources, tuple[SourceTable, ...]))
+
+
+def sources_of(text: str) -> tuple[SourceTable, ...]:
+    """Raises BadDocument."""
+    return _parsed(text, tuple[SourceTable, ...], list)
+
+
+def _text(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"))
+
+
+def _parsed(text: str, kind: type[T], form: type) -> T:
+    """`form`: what JSON must have at the top."""
+    try:
+        plain = json.loads(text)
+        if not isinstance(plain, form):
+            raise BadDocument(f"the text is not a JSON {'object' if form is dict else 'array'}")
+        return _converter().structure(plain, kind)
+    except BaseValidationError as error:
+        raise BadDocument("; ".join(_reasons(error))) from error
+    except json.JSONDecodeError as error:
+        raise BadDocument(str(error)) from error
+
+
+def _reasons(error: BaseException) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return [reason for part in error.exceptions for reason in _reasons(part)]
+    return [f"{type(error).__name__}: {error}"]
+
+
+@cache
+def _converter() -> Converter:
+    made = Converter(forbid_extra_keys=True, unstruct_collection_overrides={frozenset: sorted})
+    _as(made, pa.DataType, arrow_names.to_plain, arrow_names.of_plain)
+    _as(made, pa.Schema, arrow_names.schema_to_plain, arrow_names.schema_of_plain)
+    _as(made, bytes, lambda value: b64encode(value).decode(), lambda plain: b64decode(plain, validate=True))
+    for scalar in (str | float | bytes, int | float | None):
+        _as(made, scalar, _scalar_to_plain, _scalar_of_plain)
+    for named_tuple in (TextLimit, TopicPartition):
+        _as_list(made, named_tuple)
+    made.register_unstructure_hook(
+        RegistryAddress, make_dict_unstructure_fn(RegistryAddress, made, auth=override(omit=True))
+    )
+    tagged = partial(configure_tagged_union, tag_generator=lambda each: each.__name__, tag_name=TAG)
+    include_subclasses(AggregateCall, made, union_strategy=tagged)
+    tagged(_GIVEN_ENCODINGS, made)
+    _as(
+        made,
+        Encoding,
+        lambda value: None if value is None else made.unstructure(value, _GIVEN_ENCODINGS),
+        lambda plain: None if plain is None else made.structure(plain, _GIVEN_ENCODINGS),
+    )
+    for union in (_FORMATS, Node):
+        tagged(union, made)
+    return made
+
+
+def _as(made: Converter, kind: Any, to_plain: Callable[[Any], Any], of_plain: Callable[[Any], Any]) -> None:
+    """`kind`: a class, or a union, of which each value is written and read by these functions."""
+    made.register_unstructure_hook(kind, to_plain)
+    made.register_structure_hook(kind, lambda plain, _: of_plain(plain))
+
+
+def _as_list(made: Converter, named_tuple: Any) -> None:
+    """Names of types that are texts, as in our modules, are not resolved by cattrs for named tuples."""
+    kinds = list(get_type_hints(named_tuple).values())
+    _as(
+        made,
+        named_tuple,
+        lambda value: [made.unstructure(part, kind) for part, kind in zip(value, kinds, strict=True)],
+        lambda plain: named_tuple(*(made.structure(part, kind) for part, kind in zip(plain, kinds, strict=True))),
+    )
+
+
+def _scalar_to_plain(value: str | float | bytes | None) -> Any:
+    """Bytes, and doubles that JSON lacks, are objects."""
+    if isinstance(value, bytes):
+        return {"bytes": b64encode(value).decode()}
+    return {"float": repr(value)} if isinstance(value, float) and not isfinite(value) else value
+
+
+def _scalar_of_plain(plain: Any) -> Any:
+    match plain:
+        case {"bytes": str(text)}:
+            return b64decode(text, validate=True)
+        case {"float": str(text)}:
+            return float(text)
+        case str() | int() | float() | None:
+            return plain
+        case _:
+            raise ValueError(f"{plain!r} is no constant")

@@ -1,0 +1,119 @@
+"""Identities of nodes: what they depend on beside the query, which tests/stepwell/test_transition.py edits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from engine.analysis import identity
+from engine.analysis.identity import Named, SourceLeaf, identities, kept
+from engine.expressions import functions
+from engine.model.circuit import Circuit, Node, View
+from engine.model.node import Expression
+from engine.model.python_call import PythonCall, PythonFunction
+from engine.model.rows import Distinct, Map, PythonMap, Source
+from engine.operators.descriptor import Operator
+from engine.operators.table import operator_of
+
+TEXTS = (pa.string(),)
+LEAF = SourceLeaf("topic a", ("name STRING",))
+
+
+def upper(sql: str = "spark_upper(c0)") -> Map:
+    return Map((0,), TEXTS, None, (Expression(sql, pa.string()),))
+
+
+def project(below: Node, *views: str) -> Named:
+    """A source, a node, its distinct rows, and views of these."""
+    nodes: list[Node] = [Source((), TEXTS, "in"), below, Distinct((1,), below.types)]
+    nodes += [
+        View((2,), below.types, name, ("name", "more")[: len(below.types)], kept=True) for name in views or ("v",)
+    ]
+    return Named(Circuit(tuple(nodes)), {"in": LEAF}, {})
+
+
+def kept_nodes(before: Named, after: Named) -> list[int]:
+    was = identities(before)
+    return sorted(kept(was, identities(after, was)))
+
+
+def test_a_function_with_other_results_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = identities(project(upper()))
+    other = identities(project(upper("spark_lower(c0)")))
+    monkeypatch.setattr(functions, "REVISIONS", {"spark_upper": 1})
+    assert sorted(kept(was, identities(project(upper()), was))) == [0]
+    assert sorted(kept(other, identities(project(upper("spark_lower(c0)")), other))) == [0, 1, 2, 3]
+
+
+def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    quoted = project(upper("concat('c0 ''c7', c0)"))
+    assert kept_nodes(quoted, project(upper("concat('c0 ''c8', c0)"))) == [0]
+    assert kept_nodes(quoted, quoted) == [0, 1, 2, 3]
+
+
+def test_an_operator_with_other_results_is_another_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = identities(project(upper()))
+
+    def corrected(node: Node) -> Operator[Node]:
+        found = operator_of(node)
+        return replace(found, revision=2) if isinstance(node, Distinct) else found
+
+    monkeypatch.setattr(identity, "operator_of", corrected)
+    assert sorted(kept(was, identities(project(upper()), was))) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        (lambda f: replace(f, name="g", place="other.py:9", pickled=b"2"), [0, 1, 2, 3]),
+        (lambda f: replace(f, digest="other"), [0]),
+    ],
+)
+def test_a_function_in_python_is_known_by_its_digest(
+    changed: Callable[[PythonFunction], PythonFunction], same: list[int]
+) -> None:
+    function = PythonFunction("digest", "f", "views.py:3", b"1")
+
+    def calling(called: PythonFunction) -> Named:
+        call = PythonCall((called,), "row", (0,), (), pa.string(), ())
+        return project(PythonMap((0,), (*TEXTS, *TEXTS), (call,)))
+
+    assert kept_nodes(calling(function), calling(changed(function))) == same
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "views"),
+    [
+        (("a",), ("b",), {"b": "a"}),
+        (("a",), ("a", "b"), {"a": "a", "b": "b"}),
+        (("a", "b"), ("b", "c"), {"b": "b", "c": "a"}),
+        (("a", "b"), ("c", "d"), {"c": "a", "d": "b"}),
+    ],
+)
+def test_views_are_paired_by_name_and_then_by_definition(
+    before: tuple[str, ...], after: tuple[str, ...], views: dict[str, str]
+) -> None:
+    """All have one definition, and each has content of its own: no two views now are paired with one."""
+    was = identities(project(upper(), *before))
+    now = identities(project(upper(), *after), was)
+    assert now.leaves == views
+    pairs = kept(was, now)
+    assert len(set(pairs.values())) == len(pairs) == 3 + len(set(views.values()) & set(before))
+
+
+def test_a_view_of_another_definition_is_not_taken_for_a_renamed_one() -> None:
+    was = identities(project(upper(), "a"))
+    assert identities(project(upper("spark_lower(c0)"), "b"), was).leaves == {"b": "b"}
+
+
+def test_two_sources_of_one_topic_have_one_state_each() -> None:
+    nodes: list[Node] = []
+    for handle in ("x", "y"):
+        at = len(nodes)
+        nodes += [Source((), TEXTS, handle), Distinct((at,), TEXTS), View((at + 1,), TEXTS, handle, ("n",), kept=True)]
+    twice = Named(Circuit(tuple(nodes)), {"x": LEAF, "y": LEAF}, {})
+    was = identities(twice)
+    assert kept(was, identities(twice, was)) == {index: index for index in range(6)}
