@@ -118,7 +118,7 @@ def transition(previous: Named, now: Named) -> Transition:
         is_changed = isinstance(node, View) and index not in found and ids.leaves[node.name] in was.views
         if behind or is_changed:
             disturbed.add(index)
-    made = Transition(previous, now, was, ids, found, frozenset(disturbed))
+    made = Transition(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
     made.check()
     return made
 
