@@ -13,6 +13,9 @@ OutputFormatName = Literal["json", "avro", "protobuf", "csv", "text"]
 OutputKeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int"]
 """How the key of a message is written: as a source with the same `key.format` reads it."""
 
+WITHOUT_NULL: frozenset[OutputKeyFormat] = frozenset({"string", "long", "int"})
+"""The formats of Kafka's own serializers, whose keys have no form for a NULL."""
+
 OnError = Literal["fail", "skip", "dead-letter"]
 """What is done with a malformed message of a source."""
 

@@ -169,13 +169,13 @@ class Stepping:
         raise DividedAgain(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
     def _tell_views_in_error(self) -> None:
-        """Shows the views that have no answer, and logs those that are new or have an answer again."""
+        """Shows what is in error, and logs what is new or in error no more."""
         now = shown(self._spec.circuit, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
         for view in sorted(now.keys() - before.keys()):
-            _log.warning("a view has no answer, so its output is withheld", view=view, error=now[view])
+            _log.warning("rows are in error, so what depends on them is withheld", view=view, error=now[view])
         for view in sorted(before.keys() - now.keys()):
-            _log.info("a view has an answer again", view=view)
+            _log.info("no row is in error any more", view=view)
 
     def _move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over more input, if a view has an error over the rows up to its end: Spark has no answer there either, and

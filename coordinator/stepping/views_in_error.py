@@ -7,6 +7,8 @@
     ...
     no error rows are left        ----> the next division releases the last outputs
 
+An output is a node too: its format may have no message for a row, although the view has an answer. Then this output alone is held.
+
 All of this is decided from the step log, without I/O. Why a view in error does not stop the others: docs/decisions/0085.
 """
 
@@ -17,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from engine.analysis.column_names import input_names, with_names
 from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
 from engine.errors import DataError
-from engine.model.circuit import Circuit
+from engine.model.circuit import Circuit, Output, View
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.run.region import name_of
@@ -103,14 +105,17 @@ Sources = Mapping[str, Sequence[str]]
 
 
 def shown(circuit: Circuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
-    """The views that have no answer, with the error of one row, for people."""
+    """The views that have no answer, and the outputs with rows that have no message, with the error of one row, for people."""
     found: dict[str, str] = {}
     for each in errors:
-        for view in views_behind(circuit, [each.node]):
-            found.setdefault(
-                view, f"{name_of(circuit, each.node)}, step {each.since}: {_example(circuit, each, sources)}"
-            )
+        name = name_of(circuit, each.node)
+        for behind in [name] if _is_output(circuit, each) else views_behind(circuit, [each.node]):
+            found.setdefault(behind, f"{name}, step {each.since}: {_example(circuit, each, sources)}")
     return dict(sorted(found.items()))
+
+
+def _is_output(circuit: Circuit, errors: NodeErrors) -> bool:
+    return isinstance(circuit.nodes[errors.node], Output)
 
 
 def _example(circuit: Circuit, errors: NodeErrors, sources: Sources) -> str:
@@ -119,17 +124,21 @@ def _example(circuit: Circuit, errors: NodeErrors, sources: Sources) -> str:
 
 
 def check_answers(circuit: Circuit, log: StepLogState, sources: Sources) -> None:
-    """Raises ViewsInError if a view has no answer after the last step. It is located at the first of them."""
+    """Raises ViewsInError if a view has no answer, or an output no message for a row, after the last step. It is located at the first."""
     if not log.errors:
         return
-    views = views_behind(circuit, log.nodes_in_error)
     outputs = outputs_behind(circuit, log.nodes_in_error)
-    first, *others = log.errors
+    first, *later = log.errors
     texts = [_example(circuit, first, sources)]
     texts += [
-        f"Also {name_of(circuit, each.node)}, step {each.since}: {_example(circuit, each, sources)}" for each in others
+        f"Also {name_of(circuit, each.node)}, step {each.since}: {_example(circuit, each, sources)}" for each in later
     ]
-    texts.append(f"Without an answer, in Spark too: {', '.join(sorted(views))}.")
+    # A view of which two rows have one key has an answer in Spark.
+    here_alone = {node for node in log.nodes_in_error if isinstance(circuit.nodes[node], View)}
+    in_spark_too = views_behind(circuit, log.nodes_in_error - here_alone)
+    others = views_behind(circuit, here_alone) - in_spark_too
+    texts += [f"Without an answer, in Spark too: {', '.join(sorted(in_spark_too))}."] if in_spark_too else []
+    texts += [f"Without an answer here: {', '.join(sorted(others))}."] if others else []
     raise ViewsInError(
         " ".join(texts),
         "All other views are up to date. Correct or delete these rows and run again, or guard against them in the view (CASE, nullif, "

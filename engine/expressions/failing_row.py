@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from engine.expressions.functions.function import shown
+from engine.expressions.functions.function import shown_cell
 from engine.model.node import Expression
 
 SQL_CHARACTERS_SHOWN_MAX = 300  # of an expression in an error: a long one is known by its beginning
@@ -75,13 +75,6 @@ def described(fault: FailingRow) -> str:
     sql = fault.expression.sql
     sql = sql if len(sql) <= SQL_CHARACTERS_SHOWN_MAX else f"{sql[:SQL_CHARACTERS_SHOWN_MAX]}..."
     read = sorted({int(number) for number in _COLUMN.findall(fault.expression.sql)} & set(range(fault.row.num_columns)))
-    values = [f"c{column} = {_cell(fault.row.column(column))}" for column in read[:COLUMNS_SHOWN_MAX]]
+    values = [f"c{column} = {shown_cell(fault.row.column(column))}" for column in read[:COLUMNS_SHOWN_MAX]]
     values += ["..."] if len(read) > COLUMNS_SHOWN_MAX else []
     return f"expression {sql}" + (f" with {', '.join(values)}" if values else "")
-
-
-def _cell(column: pa.ChunkedArray) -> str:
-    try:
-        return shown(column[0].as_py())
-    except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
-        return " ".join(column.to_string().split())

@@ -1,7 +1,8 @@
 """Which errors a step counts instead of ending, and which outputs it withholds.
 
 A view is **in error** if a node that it depends on has error rows, so it has no answer. The output of such a view is **withheld**: its
-changes are kept in the state, where they are **held**. When no error rows are left it is **released**: the next step writes what was kept.
+changes are kept in the state, where they are **held**. So are those of an output whose format has no message for a row of its view. When no
+error rows are left it is **released**: the next step writes what was kept.
 """
 
 from __future__ import annotations

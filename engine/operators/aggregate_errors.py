@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import DataError
+from engine.expressions.functions.function import shown_cell
 from engine.operators.aggregate_totals import Keys
 
 
@@ -34,4 +35,5 @@ def negative_count(keys: Keys, group: int) -> NegativeCount:
 
 
 def text_of_group(keys: Keys, group: int) -> str:
-    return repr(tuple(column[group].as_py() for column in keys.columns.columns))
+    cells = [shown_cell(column, group) for column in keys.columns.columns]
+    return f"({', '.join(cells)}{',' * (len(cells) == 1)})"

@@ -23,6 +23,7 @@ import pyarrow as pa
 from base.arrays import Bools, Int64s
 from base.text.columns import nulls_of
 from engine.errors import DataError
+from engine.expressions.functions.function import shown_row
 from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
@@ -155,7 +156,7 @@ def _check_partitions(node: LastByKey, keys: pa.Table, groups: zset.Indices, par
     in_two = np.flatnonzero(low != high)
     if len(in_two):
         at = int(in_two[0])
-        key = {f"column {c}": keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
+        key = shown_row([f"column {c}" for c in node.key], keys.columns[: len(node.key)], at)
         raise DataError(
             f"Key {key} has messages in partitions {low[at]} and {high[at]}, so their order is not known.",
             "Let the producer partition by the key.",

@@ -12,22 +12,29 @@ changes of one message key. Otherwise the messages would depend on the number of
 
 While a view is in error (error_rows.py), the division of a step withholds its output. The changes are kept in a trace, as one Z-set, and the
 step that releases the output writes them as its own change. A withheld output has state, so its rows are exchanged if they lie anywhere.
+
+A row for which the format has no message is an error row of the output itself, although its view has an answer. It was never written, so it is
+among the changes that are kept, and its retraction takes it back there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.errors import DataError
+from engine.expressions.functions.function import shown_row
 from engine.model.circuit import Output
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import left_out
 from engine.operators.keys import net_rows_by_key
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -41,14 +48,36 @@ WITHHELD = 0
 OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
 
+class RowWithoutMessage(DataError):
+    """The format of an output has no message for a row."""
+
+    is_of_rows = True
+
+
 def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    types = [field.type for field in inputs[0].schema][:-1]
-    delta = _due(node, inputs[0], types, context)
+    form = _form(node, inputs[0], context)
+    delta = _due(node, inputs[0], form, context)
+    rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
+    if rows.num_rows == 0:
+        return OUTPUT_MESSAGES.empty_table()
+    try:
+        encoded = encode(form, rows)
+    except Unwritable as fault:
+        # What was kept was looked at while it was kept. If it still has such a row, to count the rows of this step would not end the error.
+        kind = DataError if node.handle in context.step.withholding.released else RowWithoutMessage
+        raise kind(f"{fault.message}.", fault.what_to_do) from None
+    key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
+    partitions = partitions_of(key, value, context.run.partitions[node.handle])
+    return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
+
+
+def _form(node: Output, delta: pa.Table, context: StepContext) -> OutputFormat:
+    types = [field.type for field in delta.schema][:-1]
     schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
     key = tuple(node.names[c] for c in node.key)
     written = node.written
     encoding = written.encoding(lambda: context.run.schema_ids[node.handle])
-    form = OutputFormat(
+    return OutputFormat(
         node.handle,
         schema,
         mode=node.mode,
@@ -57,32 +86,66 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
         key_format=written.key_format,
         patterns=written.patterns,
     )
-    rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
-    if rows.num_rows == 0:
-        return OUTPUT_MESSAGES.empty_table()
-    try:
-        encoded = encode(form, rows)
-    except Unwritable as fault:
-        raise DataError(f"{fault.message}.", fault.what_to_do) from None
-    key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
-    partitions = partitions_of(key, value, context.run.partitions[node.handle])
-    return pa.Table.from_arrays([partitions, key, value], schema=OUTPUT_MESSAGES)
 
 
-def _due(node: Output, delta: pa.Table, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext) -> pa.Table:
     """The change to write: nothing while the output is held, and all that was kept when it is released."""
     if node.handle not in context.step.withholding.outputs:
         return delta
+    types = form.schema.types
     everything = range(len(types))
     trace, key = context.trace(WITHHELD, types, everything), context.key(0, everything)
+    change = zset.consolidate(delta)
+    if change.num_rows and not node.written.says_every_row:
+        _look_for_rows_without_message(node, change, form, context)
     if node.handle in context.step.withholding.held:
-        change = zset.consolidate(delta)
         trace.append(as_rows(change), key.hashes(change))
         return zset.empty(types)
     kept = zset.consolidate(as_zset(trace.scan()))
     taken = zset.negate(kept)
     trace.append(as_rows(taken), key.hashes(taken))
-    return zset.add([kept, delta])
+    return zset.add([kept, change])
+
+
+def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputFormat, context: StepContext) -> None:
+    """Counts them if the step does. Otherwise raises RowWithoutMessage for one that comes: nobody would see it later among what is kept."""
+    if context.errors is None:
+        came = change.filter(pa.array(zset.weights_of(change) > 0))
+        if came.num_rows:
+            _check_messages(node, form, came)
+        return
+
+    def attempt(rows: pa.Table) -> pa.Table | None:
+        try:
+            encode(form, _inserted(node, rows))
+        except Unwritable:
+            return None
+        return rows
+
+    left_out(context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types)
+
+
+def _check_messages(node: Output, form: OutputFormat, rows: pa.Table) -> None:
+    """Raises RowWithoutMessage. It shows the row if there is one alone."""
+    try:
+        encode(form, _inserted(node, rows))
+    except Unwritable as fault:
+        row = f": {shown_row(node.names, rows.columns[:-1], 0)}" if rows.num_rows == 1 else ""
+        raise RowWithoutMessage(f"{fault.message}{row}. {fault.what_to_do}") from None
+
+
+def _inserted(node: Output, rows: pa.Table) -> pa.Table:
+    """What is written of these rows if each of them is new. Their retractions say less of them."""
+    match node.mode:
+        case "append":
+            return rows
+        case "upsert":
+            return rows.append_column("deleted", pa.array(np.zeros(rows.num_rows, dtype=bool)))
+        case "changelog":
+            every = np.arange(rows.num_rows)
+            return _images(_structs(rows), np.full(rows.num_rows, -1), every)
+        case _:
+            assert_never(node.mode)
 
 
 def _appended(node: Output, change: pa.Table) -> pa.Table:
@@ -177,7 +240,7 @@ OUTPUT = Operator(
     unique_key=lambda node, inputs: None,
     content=NoContent(),
     outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
+    counts_errors=lambda node: not node.written.says_every_row,
     needs_append_only=False,
     relies_on_growth=lambda node: node.mode == "append",
     traces_in_recursion=None,

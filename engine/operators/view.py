@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.errors import DataError
+from engine.expressions.functions.function import shown_row
 from engine.model.circuit import View
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_key
@@ -35,7 +36,7 @@ class SeveralRows(DataError):
     @classmethod
     def of(cls, node: View, keys: pa.Table, rows: Int64s, at: int) -> SeveralRows:
         """`keys`: some keys. `rows`: how many rows each has. `at`: the one to name."""
-        values = {node.names[c]: keys.column(n)[at].as_py() for n, c in enumerate(node.key)}
+        values = shown_row([node.names[c] for c in node.key], keys.columns, at)
         return cls(
             f"{rows[at]} rows have the key {values}, but an upsert topic can hold only one row per key.",
             "Declare a 'key' that is different for each row of the view, or write the view with 'mode' = 'changelog' or 'append'.",

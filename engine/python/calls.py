@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import engine
-from engine.expressions.functions.function import shown
+from engine.expressions.functions.function import shown_cell
 from engine.model.python_call import OF_GROUPS, PythonCall
 from engine.python import pickled_results, spark_worker
 from engine.python.errors import FunctionError, FunctionUnusable, WrongResult
@@ -194,16 +194,9 @@ _ROOM = Path(engine.__file__).parent
 
 def _shown(call: PythonCall, row: pa.Table) -> str:
     if call.form in OF_GROUPS:
-        return f"the group {_cell(row.column(0))}"
+        return f"the group {shown_cell(row.column(0))}"
     positional = len(call.arguments) - len(call.keywords)
     names: Sequence[str] = [*[""] * positional, *(f"{name}=" for name in call.keywords)]
-    cells: Iterator[str] = (f"{name}{_cell(column)}" for name, column in zip(names, row.columns, strict=False))
+    cells: Iterator[str] = (f"{name}{shown_cell(column)}" for name, column in zip(names, row.columns, strict=False))
     found = list(islice(cells, ARGUMENTS_SHOWN_MAX))
     return f"the arguments ({', '.join(found)}{', ...' if len(names) > len(found) else ''})"
-
-
-def _cell(column: pa.ChunkedArray) -> str:
-    try:
-        return shown(column[0].as_py())
-    except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
-        return " ".join(column.to_string().split())

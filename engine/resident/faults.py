@@ -19,6 +19,7 @@ from engine.errors import TaskLost
 from engine.expressions.evaluate import ExpressionError
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_values import ListTooLong
+from engine.operators.output import RowWithoutMessage
 from engine.operators.recursion import LevelLimit, RowLimit
 from engine.operators.scalar import TooManyRows
 from engine.operators.view import SeveralRows
@@ -48,6 +49,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         RowLimit,
         RangeExceeded,
         SeveralRows,
+        RowWithoutMessage,
         FormatError,
         of_kafka.BadOption,
         of_kafka.BrokerUnreachable,

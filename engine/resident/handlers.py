@@ -7,7 +7,8 @@ The result says how the order is answered:
 
     its answer                 at once
     Job[its answer]            by what the job returns; it runs in a thread of its own. Only orders that derive from Beside have it
-    None                       by the method itself, then or later; or not at all, if the message is a Notice
+    Later                      by the method itself, then or later
+    None                       not at all: the message is a Notice
 
 Guarantees: each message of the coordinator has one method, and its result fits the class of the order. `Handlers.check`, which worker.py calls
 when it is imported, raises AssertionError otherwise.
@@ -16,6 +17,7 @@ when it is imported, raises AssertionError otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from engine.resident.frames import Buffer
@@ -23,6 +25,13 @@ from engine.resident.messages import A, Answer, Beside, Message, Notice, Order
 
 Job: TypeAlias = Callable[[], tuple[A, tuple[Buffer, ...]]]
 """What an order that is carried out beside the steps does: it returns the answer and the buffers of its frame."""
+
+
+class Later(Enum):
+    """The result of a method that answers by itself. It has to be said, because a method that forgets to answer returns None."""
+
+    LATER = "later"
+
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -54,8 +63,13 @@ class Handlers:
 def _check(method: str, order: type[Message], result: Any) -> None:
     """Raises AssertionError if the result of the method does not fit the order."""
     if result is type(None):
+        assert not issubclass(order, Order), (
+            f"{method} gives no answer to {order.__name__}; Later says that it answers by itself"
+        )
         return
     assert issubclass(order, Order), f"{method} answers {order.__name__}, which has no answer"
+    if result is Later:
+        return
     is_job = get_origin(result) is not None and not _is_answer(get_args(result) or (result,))
     if is_job:
         assert issubclass(order, Beside), f"{method}: {order.__name__} is not carried out beside the steps"

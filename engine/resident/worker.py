@@ -27,7 +27,7 @@ from engine.resident import faults
 from engine.resident.copies import SlotCopier
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer, Frame
-from engine.resident.handlers import Handlers, Job
+from engine.resident.handlers import Handlers, Job, Later
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
     Answer,
@@ -225,7 +225,7 @@ class Worker:
         else:
             if isinstance(reply, Answer):
                 self._answer(reply)
-            elif reply is not None:
+            elif reply is not None and reply is not Later.LATER:
                 self._outside.start_thread(order.kind, lambda: self._run_beside(order.kind, reply))
 
     def _run_beside(self, kind: str, job: Job[Answer]) -> None:
@@ -307,9 +307,10 @@ class Worker:
         return Left()
 
     @carries_out
-    def _stop(self, order: Stop) -> None:
+    def _stop(self, order: Stop) -> Later:
         self.life.stop(order.step)
         self._answer_if_stopped()
+        return Later.LATER
 
     def _answer_if_stopped(self) -> None:
         if self.life.state is State.STOPPED:
@@ -318,7 +319,7 @@ class Worker:
     # Steps
 
     @carries_out
-    def _step(self, order: RunStep) -> None:
+    def _step(self, order: RunStep) -> Later:
         if self._setup.plan.stages == 1 and order.step == self.life.step - 1:
             # A circuit of one stage waits for no peer. So this worker may have finished a step that was too large for another one, and is to be
             # run again.
@@ -347,10 +348,11 @@ class Worker:
             outcome = task.run(self._reader, self._open_database)
         except StepAbandoned:
             self._answer(Abandoned(step=order.step))
-            return
+            return Later.LATER
         self.life.end_step()
         self._answer(*step_done(order.step, outcome))
         self._answer_if_stopped()
+        return Later.LATER
 
     @carries_out
     def _pause(self, order: Pause) -> Paused:
@@ -414,8 +416,9 @@ class Worker:
         return weigh
 
     @carries_out
-    def _copy(self, order: Copy) -> None:
+    def _copy(self, order: Copy) -> Later:
         self._copier.copy(order, self._open_database)
+        return Later.LATER
 
     @carries_out
     def _unstage(self, order: Unstage) -> Unstaged:

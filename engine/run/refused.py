@@ -1,7 +1,8 @@
 """Messages that only the state shows to be malformed: the policy of their source decides about them as about all malformed messages.
 
 They are found by the worker that owns their key, which has their columns and not their bytes. So for a dead letter it reads them again. That is
-the same on every worker and in every replay, because Kafka never changes a message.
+the same on every worker and in every replay, because Kafka never changes a message. It may remove one from a compacted topic. If it does so
+between the two reads, the letter has neither key nor value. A replay then stops, because its input is another one.
 """
 
 from __future__ import annotations

@@ -71,6 +71,9 @@ DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 """Of the dead letters of a source, as a worker sends them to the coordinator."""
 
 
+LOST = "The topic was compacted before the message was read again for this letter."
+
+
 class DeadLetter(NamedTuple):
     """A message for a dead-letter topic. `key` is that of the malformed message. `value` is JSON: the original value, its place, the
     reason."""
@@ -204,18 +207,22 @@ def reject(
 
 
 def letters(table: SourceTable, records: TopicMessages, rejected: Sequence[Rejected]) -> list[DeadLetter]:
-    """The dead letters of malformed messages, which are among `records`."""
+    """The dead letters of malformed messages. One that is not among `records` was compacted away since it was read: its letter says so, and has
+    neither key nor value."""
     is_binary = isinstance(table.format, SourceFormat) and table.format.encoding is not None
     places = zip(records.partitions.to_pylist(), records.messages.offsets.to_pylist(), strict=True)
     positions = {place: i for i, place in enumerate(places)}
     found: list[DeadLetter] = []
     for partition, offset, reason in rejected:
-        at = positions[partition, offset]
-        key, value = records.messages.keys[at].as_py(), records.messages.values[at].as_py()
-        place = {"topic": records.topic, "partition": partition, "offset": offset}
-        shown = {"value": None if value is None else value.decode("utf-8", "backslashreplace")}
-        if is_binary and value is not None:  # text would not tell what the bytes were
-            shown = {"valueBase64": base64.b64encode(value).decode()}
-        content = json.dumps({**place, "reason": reason, **shown}, ensure_ascii=False)
-        found.append(DeadLetter(key, content.encode()))
+        place = {"topic": records.topic, "partition": partition, "offset": offset, "reason": reason}
+        at = positions.get((partition, offset))
+        key = None if at is None else records.messages.keys[at].as_py()
+        shown = {"lost": LOST} if at is None else _value_shown(records.messages.values[at].as_py(), is_binary)
+        found.append(DeadLetter(key, json.dumps({**place, **shown}, ensure_ascii=False).encode()))
     return found
+
+
+def _value_shown(value: bytes | None, is_binary: bool) -> dict[str, str | None]:
+    if is_binary and value is not None:  # text would not tell what the bytes were
+        return {"valueBase64": base64.b64encode(value).decode()}
+    return {"value": None if value is None else value.decode("utf-8", "backslashreplace")}

@@ -86,15 +86,21 @@ class Fenced(KafkaFault):
         )
 
 
+LARGER = (
+    "Raise `max.message.bytes` of the topic, and `kafka.message.max.bytes` if you have set it, and run again: the run goes on with this step. "
+    "The limit can be lowered again when the step is written."
+)
+
+
 class WriteRefused(KafkaFault):
     """The broker refuses a message of a transaction, and would refuse it again."""
 
-    def __init__(self, what: str, where: TopicPartition | None, reason: str) -> None:
+    def __init__(self, what: str, where: TopicPartition | None, cause: KafkaError) -> None:
         self.where = where
         place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
         super().__init__(
-            f"{what}{place}: Kafka refuses to write it: {reason}. Nothing of it was written.",
-            "Correct the topic, its limits (`max.message.bytes`) or the permissions, and run again.",
+            f"{what}{place}: Kafka refuses to write it: {cause.str()}. Nothing of it was written.",
+            LARGER if cause.code() in _TOO_LARGE else "Correct the topic or the permissions, and run again.",
         )
 
 
@@ -386,7 +392,7 @@ class FencedLog:
             if isinstance(error, KafkaException) and _code(error) in _FENCED:
                 raise Fenced(self._id, self._state.epoch, None) from error
             if isinstance(error, KafkaException) and _code(error) in _REFUSED:
-                raise WriteRefused(what, None, str(error.args[0])) from error
+                raise WriteRefused(what, None, error.args[0]) from error
             raise OutcomeUnknown(what, self._limits.recovery_seconds_max, str(error)) from error
 
     def _give_up_if_refused(self, what: str, transaction: OpenTransaction, error: KafkaException) -> None:
@@ -396,7 +402,7 @@ class FencedLog:
         with suppress(KafkaException):
             transaction.producer.abort_transaction(self._limits.abort_seconds_max)
         self._discard()
-        raise WriteRefused(what, transaction.where, cause.str()) from error
+        raise WriteRefused(what, transaction.where, cause) from error
 
     def _give_up_if_fenced_again(self, error: KafkaException) -> None:
         """Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without
@@ -455,9 +461,10 @@ _AWAY = (BrokerUnreachable, NoLeader, ReadDeadline)
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
+_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+
 _REFUSED = {
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
+    *_TOO_LARGE,
     KafkaError.INVALID_RECORD,
     KafkaError.INVALID_TRANSACTION_TIMEOUT,
     KafkaError.POLICY_VIOLATION,

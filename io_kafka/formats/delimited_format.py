@@ -72,6 +72,7 @@ CSV = Format(
         changes=None,
         keys=written_keys,
         keys_as="json",
+        says_every_row=False,
     ),
 )
 
@@ -97,5 +98,6 @@ TEXT = Format(
         changes=None,
         keys=written_keys,
         keys_as="json",
+        says_every_row=False,
     ),
 )

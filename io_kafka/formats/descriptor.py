@@ -77,7 +77,7 @@ class Writing(Generic[E]):
 
     `values`: the columns as values; not written are the rows that the last argument says, if it is there. `changes`: the images before and after
     of each change, and its op; None if the format has no changelog. `keys`: the key columns in the format `keys_as`, which keys
-    have if nothing else is said."""
+    have if nothing else is said. `says_every_row`: whether every row has a message. If not, these functions raise Unwritable for the others."""
 
     encoding: type[E]
     made: FromOptions[E] | FromRegistry[E]
@@ -85,6 +85,7 @@ class Writing(Generic[E]):
     changes: Callable[[E, OutputFormat, Sequence[pa.StructArray], Ops], pa.Array] | None
     keys: Callable[[E, OutputFormat, list[pa.Array]], pa.Array]
     keys_as: OutputKeyFormat
+    says_every_row: bool
 
 
 @dataclass(frozen=True)

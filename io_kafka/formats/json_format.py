@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.text.patterns import Patterns
-from io_kafka.formats.connect.read import parse_wrapped
+from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.connect.registered import explained, parse_registered
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.descriptor import Format, FromOptions, Ops, Reading, Writing
@@ -47,11 +47,12 @@ def _values_with_ids(
     encoding: JsonWithRegistry, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part
 ) -> Parsed:
     others = partial(_plain_or_wrapped, source=source, schema=schema, part=part)
-    return parse_registered(values, schema, encoding, part, others)
+    return parse_registered(values, encoding, Wanted(schema, part, source.patterns), others)
 
 
 def _plain_or_wrapped(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
-    return parse_wrapped(values, schema, part, partial(_plain_values, source=source, schema=schema, part=part))
+    plain = partial(_plain_values, source=source, schema=schema, part=part)
+    return parse_wrapped(values, Wanted(schema, part, source.patterns), plain)
 
 
 def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
@@ -65,7 +66,7 @@ def _keys(encoding: None, keys: pa.Array, schema: pa.Schema, patterns: Patterns)
 
 def _keys_with_ids(encoding: JsonWithRegistry, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
     others = partial(json_keys, schema=schema, patterns=patterns)
-    return parse_registered(keys, schema, encoding, Part.KEY, others)
+    return parse_registered(keys, encoding, Wanted(schema, Part.KEY, patterns), others)
 
 
 def _without_options(options: Mapping[str, str]) -> None:
@@ -112,5 +113,6 @@ JSON = Format(
         changes=_changes,
         keys=written_keys,
         keys_as="json",
+        says_every_row=True,
     ),
 )

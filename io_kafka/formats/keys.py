@@ -20,7 +20,7 @@ from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.agreement import written_texts
-from io_kafka.formats.connect.read import parse_wrapped
+from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, read_members, reader
@@ -52,7 +52,7 @@ def json_keys(keys: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERN
     def plain(given: pa.Array) -> Parsed:
         return parse_all(_as_objects(schema, given), schema, KeyReader(schema, patterns), patterns)
 
-    return parse_wrapped(keys, schema, Part.KEY, plain)
+    return parse_wrapped(keys, Wanted(schema, Part.KEY, patterns), plain)
 
 
 def in_either_form(schema: pa.Schema, patterns: Patterns, read: Callable[[Patterns], Keys]) -> Keys:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from base.options import OutputFormatName, OutputKeyFormat
+from base.options import WITHOUT_NULL, OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.descriptor import FromOptions
 from io_kafka.formats.encodings import OutputEncoding, SchemaIds
@@ -49,6 +49,11 @@ class Written:
         given = dict(self.options)
         encoding: OutputEncoding = made.encoding({each.name: given.get(each.name, each.usual) for each in made.options})
         return encoding
+
+    @property
+    def says_every_row(self) -> bool:
+        """Whether every row has a message. One that has none raises Unwritable."""
+        return FORMATS[self.format].writes.says_every_row and self.key_format not in WITHOUT_NULL
 
     @property
     def shown(self) -> str:

@@ -132,7 +132,7 @@ def status_table(status: dict[str, Any]) -> Table:
         rows["watermark"] = ", ".join(f"{view} {_moment(at)}" for view, at in sorted(status["watermarks"].items()))
         rows["late"] = ", ".join(f"{view} {count:,}" for view, count in status["late"].items()) or "none"
     for view, text in sorted(status["in_error"].items()):
-        rows[f"no answer: {view}"] = escape(text)
+        rows[f"in error: {view}"] = escape(text)
     if (change := status["layout"].get("change")) is not None:
         rows["change"] = ChangeBar(change)
     if status["layout_fault"] is not None:

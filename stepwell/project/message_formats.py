@@ -61,7 +61,7 @@ Name = TypeVar("Name", bound=str)
 class FormatOfSource:
     """`name`: for users."""
 
-    name: str = "json"
+    name: OutputFormatName = "json"
     encoding: Encoding = None
     key_format: KeyFormat = "json"
     patterns: Patterns = NO_PATTERNS

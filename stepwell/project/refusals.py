@@ -18,7 +18,8 @@ from stepwell.errors import Location, ProjectError, UnsupportedError, raise_all
 
 EXPECTATIONS_TODAY = (
     "Write the expectation as a WHERE condition of the view, and a second view with the opposite condition "
-    "if the rows that fail it are of interest. To stop at such a row, write CASE WHEN condition THEN x ELSE raise_error('...') END."
+    "if the rows that fail it are of interest. CASE WHEN condition THEN x ELSE raise_error('...') END leaves the view without an answer "
+    "while there is such a row."
 )
 
 
@@ -206,7 +207,8 @@ _USER_CODE_TODAY = (
 _WINDOW_TODAY = "Group by the columns of PARTITION BY in a view of its own, and join the rows with it."
 _SAMPLES = {"Sample": "TABLESAMPLE or sample()"}
 _SESSION_TODAY = (
-    "Group by session_window(ts, gap) and plain columns in a view of its own, and compute the rest in a view over it."
+    "Group by session_window(ts, gap) and plain columns in a view of its own, and compute the rest in a view over it: size(x) of "
+    "collect_set(a) AS x for a count(DISTINCT a), and a join by ts >= start AND ts < end for the session of each row."
 )
 
 

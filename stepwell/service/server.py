@@ -220,7 +220,7 @@ def metrics(board: StatusBoard) -> bytes:
         gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
         for key, value in shown[name].items():
             gauge.labels(key).set(value)
-    in_error = Gauge("stepwell_in_error", "1 for a view that has no answer", ["view"], registry=registry)
+    in_error = Gauge("stepwell_in_error", "1 for a view or an output that is in error", ["view"], registry=registry)
     for view in shown["in_error"]:
         in_error.labels(view).set(1)
     lag = Gauge("stepwell_watermark_lag_s", "seconds from the watermark until now", ["view"], registry=registry)

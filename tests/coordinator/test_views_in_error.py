@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from base.text.patterns import NO_PATTERNS
 from coordinator.stepping.views_in_error import (
     ViewsInError,
     can_count,
@@ -19,7 +20,9 @@ from coordinator.stepping.views_in_error import (
 )
 from engine.errors import DataError
 from engine.expressions.evaluate import ExpressionError
+from engine.model.circuit import Circuit, Output
 from engine.operators.error_rows import ErrorRows
+from io_kafka.formats.written import Written
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
 from io_kafka.step_log.state import StepLogState
 from tests.engine.test_error_rows import CIRCUIT, MAP
@@ -50,7 +53,7 @@ def test_which_errors_a_step_can_count() -> None:
     assert can_count(CIRCUIT, log, record, fault())
     assert not can_count(CIRCUIT, log, record, fault(place="topic t, partition 0, offset 3")), "a malformed message"
     assert not can_count(CIRCUIT, log, record, fault(node=None))
-    assert not can_count(CIRCUIT, log, record, fault(node=3)), "an output cannot leave rows out"
+    assert not can_count(CIRCUIT, log, record, fault(node=3)), "an output in JSON has a message for every row"
     assert not can_count(CIRCUIT, log, record.counting(0, (MAP,), frozenset()), fault()), "it was to be counted"
     assert not can_count(CIRCUIT, log, division(0, 0, 10), fault()), "a step that is written is as it was"
     other = DataError("two rows have one key.")
@@ -112,6 +115,30 @@ def test_people_see_each_view_and_where_the_error_is() -> None:
     text = str(raised.value)
     assert text.startswith("view tens, step 1: It raises. (3 rows have an error.) Also view counts, step 2: It raises.")
     assert "Without an answer, in Spark too: counts, tens." in text and "what changes in counts, tens is kept" in text
+
+
+def test_people_see_an_output_that_has_no_message_for_a_row_and_its_view_has_an_answer() -> None:
+    node = Output((2,), (), "tens", "upsert", ("word", "ten"), (0,), Written("text", None, (), NO_PATTERNS))
+    circuit = Circuit((*CIRCUIT.nodes[:3], node))
+    log = log_of((3,), errors(3))
+    assert shown(circuit, log.errors, {}) == {"output tens": "output tens, step 1: It raises."}
+    assert views_before(circuit, log, 2) == frozenset(), "it can be queried"
+    assert can_count(circuit, folded(*STORY), division(1, 10, 12), fault(node=3))
+    assert goes_on(circuit, log_of((MAP, 3)), is_drained=True) == ((), ("tens",))
+    with pytest.raises(ViewsInError) as raised:
+        check_answers(circuit, log, {})
+    assert str(raised.value).startswith(
+        "output tens, step 1: It raises. All other views are up to date. Correct or delete"
+    )
+    assert "Until then what changes in tens is kept" in str(raised.value)
+
+
+def test_a_view_of_which_two_rows_have_one_key_has_an_answer_in_spark() -> None:
+    with pytest.raises(
+        ViewsInError, match=r"It raises\. Without an answer here: tens, counts\.|here: counts, tens\."
+    ) as raised:
+        check_answers(CIRCUIT, log_of((2,), errors(2)), {})
+    assert "in Spark too" not in str(raised.value)
 
 
 def test_a_record_of_a_division_says_what_is_counted() -> None:

@@ -1,12 +1,18 @@
-"""A table with a watermark over real topics: what a replay after a restart puts out is what was written, and late rows are counted."""
+"""Tables with a watermark over real topics: what a replay after a restart puts out is what was written, late rows are counted, and the tables
+without rows in error have Spark's batch answer over all that is closed.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
-from tests.end_to_end.harness import Playground, Value
+from engine.operators.table import operator_of
+from tests.end_to_end.harness import Playground, Resolved, Value, renamed
+from tests.end_to_end.test_views_in_error import answered, run, written_alike
+from tests.engine.every_kind import OF_EVENT_TIME, every_kind
 
 FILES = {
     "visits.sql": """
@@ -52,3 +58,125 @@ def test_a_replay_closes_the_same_groups_in_the_same_steps(play: Playground) -> 
 def _send(play: Playground, rows: list[tuple[str, int]]) -> None:
     for partition in (0, 1):
         play.send("in", [_row(*row) for row in rows[partition::2]], partition=partition)
+
+
+ERRING = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+
+def read(name):
+    # The condition reads ts, so that Spark leaves it above the watermark, which the rows of `clock` move.
+    return spark.readStream.table(name).withWatermark("ts", "2 minutes").where("k <> 'clock' OR ts IS NULL")
+
+
+def output(name):
+    return {"topic": f"@{name}", "mode": "append"}
+
+
+def total():
+    return F.expr("sum(n * 4000000000000000000)").alias("total")
+
+
+def pairs(kind):
+    near = "a.k = b.k AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 1 MINUTE AND 12 DIV (a.n - b.n) > -100"
+    joined = read("events").alias("a").join(read("others").alias("b"), F.expr(near), kind)
+    return joined.selectExpr("a.k AS k", "a.n AS n", "b.n AS other", "a.ts AS ts", "b.ts AS near")
+
+
+@@dp.table(table_properties=output("sums"))
+def sums():
+    return read("events").groupBy(F.window("ts", "1 minute"), "k").agg(total()).selectExpr("window.start AS start", "k", "total")
+
+
+@@dp.table(table_properties=output("sliding"))
+def sliding():
+    return read("others").groupBy(F.window("ts", "2 minutes", "1 minute")).agg(total()).selectExpr("window.start AS start", "total")
+
+
+@@dp.table(table_properties=output("sessions"))
+def sessions():
+    made = read("events").groupBy(F.session_window("ts", "30 seconds"), "k").agg(total())
+    return made.selectExpr("session_window.start AS start", "session_window.end AS end", "k", "total")
+
+
+@@dp.table(table_properties=output("met"))
+def met():
+    return pairs("inner")
+
+
+@@dp.table(table_properties=output("kept"))
+def kept():
+    return pairs("left")
+
+
+@@dp.table(table_properties=output("all_pairs"))
+def all_pairs():
+    return pairs("full")
+
+
+@@dp.table(table_properties=output("counts"))
+def counts():
+    return read("events").groupBy(F.window("ts", "1 minute"), "k").agg(F.count("*").alias("n")).selectExpr("window.start AS start", "k", "n")
+
+
+@@dp.table(table_properties=output("firsts"))
+def firsts():
+    return read("others").dropDuplicates(["k", "ts"]).select("k", "ts")
+"""
+SOURCES = """
+CREATE STREAMING TABLE events (k STRING, n BIGINT, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@events');
+CREATE STREAMING TABLE others (k STRING, n BIGINT, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@others');
+"""
+Event = tuple[str, int, int]
+"""Key, number and seconds of the round."""
+GOOD: list[list[Event]] = [
+    [("a", 1, 0), ("b", 0, 5), ("a", 1, 20), ("c", 2, 70), ("a", -1, 95), ("b", 2, 100)],
+    [("a", 0, 30), ("b", 1, 40), ("b", -1, 61), ("c", 0, 90), ("d", -1, 99)],
+]
+"""Those of `events`, and those of `others`. No pair that is near has equal numbers, and every sum fits."""
+BAD: list[tuple[int, list[Event], set[str]]] = [
+    (0, [], set()),
+    (0, [("a", 2, 21)], {"sums", "sessions"}),
+    (1, [("a", 1, 31)], {"met", "kept", "all_pairs"}),
+    (1, [("e", 2, 41), ("e", 2, 62)], {"sliding"}),
+]
+"""Rows that come besides in each round, to `events` or to `others`, and the tables that they put in error."""
+
+
+def test_tables_in_event_time_have_sparks_answer_over_what_is_closed_or_are_in_error(play: Playground) -> None:
+    """No row of a stream can be taken back, so an error stays, and the topic keeps what it had. All other tables go on."""
+    for name in ("events", "others"):
+        play.topic(name, 2)
+    resolved = play.resolve({"a.sql": SOURCES, "b.py": ERRING}, {"stepwell.step.rows.max": 4, "stepwell.workers": 1})
+    counting = {type(node) for node in every_kind().nodes if operator_of(node).counts_errors(node)} & OF_EVENT_TIME
+    assert {type(node) for node in resolved.spec.circuit.nodes} >= counting, "a kind of node is in no table"
+    other = renamed(resolved, "-other", 3)
+    written: dict[str, int] = {}
+    in_error: set[str] = set()
+    for round_, (place, bad, new) in enumerate(BAD):
+        sent = [list(events) for events in GOOD]
+        sent[place] += bad
+        in_error |= new
+        assert _round(play, [resolved, other], round_, sent) == in_error == answered(play, resolved)
+        now = {output.handle: len(play.read(output.handle)) for output in resolved.spec.outputs}
+        assert all((now[name] > written.get(name, 0)) == (name not in in_error) for name in now), (
+            "a topic keeps what it had"
+        )
+        written = now
+    written_alike(play, resolved, other)
+
+
+def _round(play: Playground, pipelines: Sequence[Resolved], round_: int, sent: list[list[Event]]) -> set[str]:
+    """An hour of the streams, at the end of which all of it is closed. Returns the tables in error."""
+    hour = datetime(2024, 3, 1, round_, tzinfo=UTC)
+    in_error: set[str] = set()
+    for part in (sent, [[("clock", 0, 3599)]] * 2):  # the clock comes last in all partitions
+        for name, events in zip(("events", "others"), part, strict=True):
+            rows = [{"k": k, "n": n, "ts": (hour + timedelta(seconds=s)).isoformat()} for k, n, s in events]
+            for partition in (0, 1):
+                play.send(name, rows[partition::2], partition)
+        now = [set(run(play, each)) for each in pipelines]
+        assert now[0] == now[1]
+        in_error = now[0]
+    return in_error

@@ -24,6 +24,7 @@ from tests.end_to_end.harness import Playground, renamed
 from tests.end_to_end.test_placement import contents, crash_and_replay
 from tests.end_to_end.threads import threads
 from tests.io_kafka.formats import avro_messages as a
+from tests.io_kafka.formats import connect_table as c
 from tests.io_kafka.formats import protobuf_messages as p
 from tests.schema_registry import SchemaRegistry, schema_registry
 
@@ -51,7 +52,16 @@ CREATE STREAMING TABLE notes (id BIGINT, text STRING) USING kafka
   TBLPROPERTIES ('subscribe' = '@notes', 'format' = 'text', 'mode' = 'upsert', 'key' = 'id', 'key.format' = 'long');
 CREATE STREAMING TABLE payments (id BIGINT, cents BIGINT NOT NULL, at TIMESTAMP, parts ARRAY<INT>) USING kafka TBLPROPERTIES
   ('subscribe' = '@payments', 'format' = 'protobuf', 'emit.default.values' = 'true', 'on.error' = 'skip');
+CREATE STREAMING TABLE visits (id BIGINT NOT NULL, guest INT, at TIMESTAMP, booked TIMESTAMP, spent DECIMAL(9, 2), days ARRAY<DATE>) USING kafka
+  TBLPROPERTIES ('subscribe' = '@visits', 'timestampFormat' = 'dd.MM.yyyy HH:mm', 'on.error' = 'skip');
+CREATE STREAMING TABLE guests (id INT, name STRING, born DATE) USING kafka
+  TBLPROPERTIES ('subscribe' = '@guests', 'mode' = 'upsert', 'key' = 'id');
+CREATE STREAMING TABLE rooms (room INT, price STRING, since TIMESTAMP) USING kafka
+  TBLPROPERTIES ('subscribe' = '@rooms', 'mode' = 'changelog', 'key' = 'room');
 
+CREATE MATERIALIZED VIEW stays TBLPROPERTIES ('topic' = '@stays', 'mode' = 'changelog') AS
+  SELECT v.id, name, born, unix_micros(at) AS at, booked, spent, days, price, since FROM visits v
+  LEFT JOIN guests g ON v.guest = g.id LEFT JOIN rooms r ON v.guest = r.room;
 CREATE MATERIALIZED VIEW paid TBLPROPERTIES
   ('topic' = '@paid', 'format' = 'protobuf', 'mode' = 'upsert', 'key' = 'id') AS
   SELECT id, sum(cents) AS cents, max(at) AS last, sum(size(parts)) AS parts FROM payments GROUP BY id;
@@ -134,6 +144,77 @@ def send_texts(play: Playground, first: int) -> None:
     play.send("notes", notes, 0)
 
 
+def connected(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "optional": True} | ({"name": name} if name else {}) | more
+
+
+TEXT, INT, DAY = connected("string"), connected("int32"), connected("int32", c.T + "Date")
+CENTS = connected("bytes", c.C + "Decimal", parameters={"scale": "2"})
+VISIT = c.row_schema(
+    id=connected("int64"), guest=INT, at=connected("int64", c.T + "MicroTimestamp"), booked=TEXT, spent=CENTS, days=connected("array", items=DAY)
+)  # fmt: skip
+GUEST, GUEST_KEY = c.row_schema(id=INT, name=TEXT, born=DAY), c.row_schema(id=INT)
+ROOM, ROOM_KEY = (
+    c.row_schema(room=INT, price=CENTS, since=connected("int64", c.C + "Timestamp")),
+    c.row_schema(room=INT),
+)
+ROOM_CHANGE = c.row_schema(before=ROOM, after=ROOM, op=TEXT)
+
+
+def send_connected(play: Playground, first: int) -> None:
+    """Rows, upserts and changes in Connect's wrapper, with a schema and without; and plain ones among them."""
+    at = 1_704_164_645_123_456
+    visits: list[Any] = [
+        {"id": first + n, "guest": n, "at": at + n, "booked": f"0{n + 1}.02.2024 03:04", "spent": c.unscaled(n * 125 - 50),
+         "days": [n, None, -n]}
+        for n in range(4)
+    ]  # fmt: skip
+    bad = [visits[0] | {"booked": "2024-02-01 03:04"}, visits[0] | {"spent": "*"}]
+    plain = {
+        "id": first + 9,
+        "guest": 1,
+        "at": "03.02.2024 04:05",
+        "booked": None,
+        "spent": 7.5,
+        "days": ["2024-01-02"],
+    }
+    payload_first = json.dumps({"payload": visits[3], "schema": VISIT})
+    values = [
+        *(c.wrapped(VISIT, each) for each in [*visits[:3], *bad, None]),
+        payload_first,
+        plain,
+        c.wrapped(None, plain | {"id": first + 10}),
+    ]
+    play.send("visits", values, 0)
+    for number in range(3):
+        guest = {"id": number, "name": f"g{first}", "born": None if number else 7_000 + first}
+        gone = bool(first) and number == 2
+        value = c.wrapped(
+            GUEST if number else None, None if gone else guest if number else guest | {"born": "1989-03-01"}
+        )
+        play.send("guests", [(c.wrapped(GUEST_KEY, {"id": number}), value)], number % 2)
+
+    def room(number: int, price: int) -> dict[str, Any]:
+        return {"room": number, "price": c.unscaled(price), "since": at // 1000}
+
+    changes = [
+        ("c", None, room(1, 500 + first)),
+        ("u", room(1, 500 + first), room(1, 600 + first)),
+        ("r", None, room(2, -7)),
+    ]
+    changes += [("d", room(2, 0), None)] if first else []
+    messages: list[tuple[Any, Any]] = [
+        (c.wrapped(ROOM_KEY, {"room": (before or after or {})["room"]}), c.wrapped(ROOM_CHANGE, {"before": before, "after": after, "op": op}))
+        for op, before, after in changes
+    ]  # fmt: skip
+    messages.append(
+        (c.wrapped(INT, 2), c.wrapped(None, None))
+        if first
+        else (c.wrapped(INT, 3), c.wrapped(None, {"after": {"room": 3}, "op": "c"}))
+    )
+    play.send("rooms", messages, 0)
+
+
 PAYMENT = """
 syntax = "proto3";
 import "google/protobuf/timestamp.proto";
@@ -187,6 +268,9 @@ def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry
         ("readings", 1),
         ("notes", 1),
         ("payments", 1),
+        ("visits", 1),
+        ("guests", 2),
+        ("rooms", 1),
     ):
         play.topic(name, partitions)
     resolved = play.resolve({"a.sql": AVRO}, conf(registry, **{"stepwell.step.rows.max": 5, "stepwell.workers": 1}))
@@ -195,27 +279,31 @@ def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry
     send_avro(play, registry, 0)
     send_texts(play, 0)
     send_payments(play, registry, 0)
+    send_connected(play, 0)
     for number, run in enumerate(runs):
         crash_and_replay(play, run, in_threads=number != 1)  # tasks of Spark start more slowly
     send_avro(play, registry, 4)  # for a run that begins with a checkpoint
     send_texts(play, 4)
     send_payments(play, registry, 4)
+    send_connected(play, 4)
     for run in runs:
         play.run(run, threads())
     read = formats.of_avro(registry)
     by_topic: dict[str, formats.AsJson] = {
-        "orders": read, "customers": read, "stock": read, "readings": of_csv, "notes": of_note, "payments": of_payment
+        "orders": read, "customers": read, "stock": read, "readings": of_csv, "notes": of_note, "payments": of_payment,
+        **dict.fromkeys(("visits", "guests", "rooms"), formats.of_connect),
     }  # fmt: skip
     keys: dict[str, formats.AsJson] = {
-        "customers": read, "stock": lambda key: b'"%s"' % key, "notes": lambda key: b"%d" % int.from_bytes(key, "big")
+        "customers": read, "stock": lambda key: b'"%s"' % key, "notes": lambda key: b"%d" % int.from_bytes(key, "big"),
+        **dict.fromkeys(("guests", "rooms"), formats.of_connect),
     }  # fmt: skip
     of_views: dict[str, formats.AsJson] = {
         "lines": read, "spent": read, "low": read, "paid": formats.of_protobuf(registry), "noted": formats.of_protobuf(registry),
-        "echoed": of_csv, "shouted": of_note,
+        "echoed": of_csv, "shouted": of_note, "stays": bytes,
     }  # fmt: skip
     rows = formats.check(play, resolved, by_topic, keys, of_views)
     assert {m.key for m in play.read("shouted")} == {n.to_bytes(8, "big") for n in range(3)}
-    assert rows == {"paid": 3, "noted": 6, "echoed": 14, "shouted": 2, "lines": 18, "spent": 2, "low": 1}
+    assert rows == {"stays": 12, "paid": 3, "noted": 6, "echoed": 14, "shouted": 2, "lines": 18, "spent": 2, "low": 1}
     for other in runs[1:]:
         assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
     subjects = {

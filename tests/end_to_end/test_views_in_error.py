@@ -6,6 +6,7 @@ equal. The views have one of each kind of node that counts error rows, views ove
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from faults.points import Crash, Order, arm
 from stepwell.inspection.query import query
 from stepwell.lowering.driver import lower
 from storage.database import Database
+from tests.end_to_end import formats
 from tests.end_to_end.harness import Playground, Resolved, Value, renamed, step_records, wait_until
 from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import threads
@@ -93,7 +95,7 @@ def project(play: Playground, **conf: Any) -> Resolved:
     return play.resolve(files, {"stepwell.step.rows.max": 3, "stepwell.workers": 1, **conf})
 
 
-def number(key: int, k: str, n: int, text: str = "1") -> tuple[Value, Value]:
+def number(key: int, k: str, n: int, text: str | None = "1") -> tuple[Value, Value]:
     return {"id": key}, {"id": key, "k": k, "n": n, "text": text}
 
 
@@ -259,6 +261,64 @@ def test_a_replay_after_a_crash_leaves_out_the_rows_that_were_left_out_before(pl
     assert not run(play, resolved)
     assert not answered(play, resolved)
     play.check_steps(resolved)
+
+
+WITHOUT_MESSAGE = """
+CREATE STREAMING TABLE numbers (id INT, k STRING, n BIGINT, text STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@in', 'mode' = 'upsert', 'key' = 'id');
+CREATE MATERIALIZED VIEW labels TBLPROPERTIES ('topic' = '@labels', 'format' = 'text', 'mode' = 'upsert', 'key' = 'id') AS
+  SELECT id, concat(id, ' ', text) AS text FROM numbers;
+CREATE MATERIALIZED VIEW by_text TBLPROPERTIES ('topic' = '@by_text', 'mode' = 'upsert', 'key' = 'text', 'key.format' = 'string') AS
+  SELECT text, sum(n) AS n, count(*) AS rows FROM numbers GROUP BY text;
+CREATE MATERIALIZED VIEW over TBLPROPERTIES ('topic' = '@over', 'mode' = 'changelog') AS SELECT text, 12 DIV n AS share FROM by_text;
+CREATE MATERIALIZED VIEW sums TBLPROPERTIES ('topic' = '@sums', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, count(*) AS rows, max(text) AS text FROM numbers GROUP BY k;
+"""
+
+
+def of_label(message: bytes) -> bytes:
+    return json.dumps({"id": int(message.split()[0]), "text": message.decode()}).encode()
+
+
+def test_a_row_for_which_a_format_has_no_message_withholds_that_output_alone(play: Playground) -> None:
+    play.topic("in", 2)
+    resolved = play.resolve({"views.sql": WITHOUT_MESSAGE}, {"stepwell.step.rows.max": 3, "stepwell.workers": 1})
+    other = renamed(resolved, "-other", 3)
+
+    def send(*numbers: tuple[Value, Value]) -> None:
+        for key, value in numbers:
+            play.send("in", [(key, value)], key["id"] % 2)  # type: ignore[index,call-overload,operator]
+
+    def runs(*in_error: str) -> Mapping[str, str]:
+        found = run(play, resolved)
+        assert run(play, other).keys() == found.keys() == set(in_error)
+        return found
+
+    def check(*names: str) -> None:
+        values = {view.name: of_label if view.name == "labels" else bytes for view in resolved.project.views}
+        assert formats.check(play, resolved, {}, {}, {name: values[name] for name in names}).keys() == set(names)
+
+    send(number(1, "a", 2, "x"), number(2, "b", 3, "y"), number(3, "a", 1, "x"))
+    runs()
+    check("labels", "by_text", "over", "sums")
+    before = {name: play.read(name) for name in ("labels", "by_text")}
+    send(number(4, "a", 2, None), number(2, "b", 6, "z"), number(5, "c", 1, None), number(6, "c", 5, "u"))
+    found = runs("output labels", "output by_text")
+    assert (
+        "column text is NULL in a row, and a message without a value would delete its key: {'id': "
+        in found["output labels"]
+    )
+    assert "column text is NULL in a row, and a key in the format string cannot say so" in found["output by_text"]
+    check("over", "sums")
+    assert {name: play.read(name) for name in before} == before
+    rows = query(resolved.project, lower(resolved.project), "SELECT * FROM labels WHERE text IS NULL").rows.collect()
+    assert len(rows) == 2, "the view has an answer"
+    send(number(4, "a", 0, "w"))  # the sum of its text is 0, too
+    assert "DIVIDE_BY_ZERO" in runs("output labels", "output by_text", "over")["over"]
+    send(({"id": 5}, None), number(4, "a", 2, "w"))
+    runs()
+    check("labels", "by_text", "over", "sums")
+    written_alike(play, resolved, other)
 
 
 def test_an_error_that_can_never_end_stops_one_view_alone(play: Playground) -> None:

@@ -31,15 +31,16 @@ def value(partition: int, offset: int) -> bytes:
 
 
 class Log:
-    """The topics, from which some offsets are missing."""
+    """The topics, from which some offsets are missing. `gone`: those that were there when the step read them first."""
 
-    def __init__(self) -> None:
+    def __init__(self, *gone: int) -> None:
         self.asked: list[OffsetRange] = []
+        self._gone = gone
 
     def read(self, ranges: Sequence[OffsetRange]) -> list[RawBatch]:
         self.asked += ranges
         (span,) = ranges
-        offsets = [offset for offset in range(span.start, span.end) if offset % 5 != 1]
+        offsets = [offset for offset in range(span.start, span.end) if offset % 5 != 1 and offset not in self._gone]
         values = pa.array([value(span.partition, offset) for offset in offsets], pa.binary())
         keys = pa.array([b"k%d" % offset for offset in offsets], pa.binary())
         return [raw_batch(span, Messages.plain(keys, values, pa.array(offsets, pa.int64())))]
@@ -82,3 +83,18 @@ def test_messages_are_counted_by_source_and_dead_letters_have_their_bytes() -> N
     ]  # fmt: skip
     assert [each["reason"].split(":")[0] for _, each in found] == ["column body", "column body", "column more"]
     assert all(each["topic"] == "a-topic" for _, each in found)
+
+
+@pytest.mark.parametrize("gone", [(4,), (12,), (4, 9, 12)])
+def test_a_message_that_was_compacted_away_meanwhile_is_counted_and_its_letter_says_so(gone: tuple[int, ...]) -> None:
+    """Also if it was the only message of its range, so that nothing is read at all."""
+    report = left_out("dead-letter", "skip", Log(*gone))
+    assert report.skipped == {"a": 4, "b": 1}
+    found = {json.loads(letter.value)["offset"]: letter for letter in report.dead["a"][1:]}
+    assert set(found) == {4, 9, 12}
+    for offset, letter in found.items():
+        content = json.loads(letter.value)
+        assert (letter.key, "value" in content, "lost" in content) == (
+            (None, False, True) if offset in gone else (b"k%d" % offset, True, False)
+        )
+        assert content["reason"].startswith("column ") and content["topic"] == "a-topic"

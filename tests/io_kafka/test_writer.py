@@ -508,18 +508,24 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
 def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe) -> None:
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
-    for outputs in (
-        [
-            StepOutput(
-                "view",
-                f"{pipe.prefix}view",
-                PARTITIONS,
-                table([(0, b"k", b"v"), (1, None, bytes(3_000_000)), (1, b"k", b"v"), (2, None, b"")]),
-            )
-        ],
-        [*pipe.outputs(0), StepOutput("lost", f"{pipe.prefix}no-such-topic", 1, table([(0, None, b"v")]))],
+    for advice, outputs in (
+        (
+            "Raise `max.message.bytes` of the topic",
+            [
+                StepOutput(
+                    "view",
+                    f"{pipe.prefix}view",
+                    PARTITIONS,
+                    table([(0, b"k", b"v"), (1, None, bytes(3_000_000)), (1, b"k", b"v"), (2, None, b"")]),
+                )
+            ],
+        ),
+        (
+            "Correct the topic or the permissions",
+            [*pipe.outputs(0), StepOutput("lost", f"{pipe.prefix}no-such-topic", 1, table([(0, None, b"v")]))],
+        ),
     ):
-        with pytest.raises(WriteRefused, match=r"step 0, topic .* partition [01]: Kafka refuses"):
+        with pytest.raises(WriteRefused, match=rf"step 0, topic .* partition [01]: Kafka refuses .*\. {advice}"):
             writer.write_step(0, outputs, encoder=ENCODER)
     pipe.check_exactly(0)
     pipe.step(writer, 0)  # the writer can still be used

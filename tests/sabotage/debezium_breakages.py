@@ -154,6 +154,21 @@ DEBEZIUM = (
         tells="DataError.*op t|DigestMismatch",
     ),
     Breakage(
+        "a-compacted-message-ends-the-run",
+        "A refused message that was compacted away before it was read again for its letter stops the run with a KeyError.",
+        "no silence",
+        (
+            Edit(
+                "engine/run/sources.py",
+                "        at = positions.get((partition, offset))\n",
+                "        at = positions[partition, offset]\n",
+            ),
+        ),
+        (
+            "tests/engine/test_refused.py::test_a_message_that_was_compacted_away_meanwhile_is_counted_and_its_letter_says_so",
+        ),
+    ),
+    Breakage(
         "refused-messages-are-silent",
         "A message that only the state shows to be malformed is left out without a word.",
         "no silence",

@@ -795,6 +795,19 @@ ENGINE = (
         tells="WorkerMistake",
     ),
     Breakage(
+        "an-order-without-an-answer-is-imported",
+        "A method of a worker may give no answer to an order, and the coordinator waits until it gives the worker up.",
+        "9 bounded",
+        (
+            Edit(
+                "engine/resident/handlers.py",
+                "        assert not issubclass(order, Order), ",
+                "        assert issubclass(order, Message), ",
+            ),
+        ),
+        ("tests/engine/resident/test_messages.py::test_a_method_whose_result_does_not_answer_its_order_is_noticed",),
+    ),
+    Breakage(
         "stateless-step-not-stored",
         "A pipeline without state makes checkpoints that do not say which step is next.",
         "6 two versions",

@@ -8,6 +8,7 @@ ERROR_ROWS, OUTPUT = "engine/operators/error_rows.py", "engine/operators/output.
 VIEWS, LOG = "coordinator/stepping/views_in_error.py", "io_kafka/step_log/state.py"
 UNIT = "tests/engine/test_error_rows.py"
 OPERATORS = "tests/engine/test_errors_of_operators.py"
+MESSAGES = "tests/engine/test_rows_without_message.py"
 TEST = "tests/end_to_end/test_views_in_error.py"
 EVERY = (f"{TEST}::test_every_kind_of_node_counts_its_errors_until_they_end",)
 
@@ -289,6 +290,59 @@ ERRORS = (
         (Edit("engine/operators/join.py", "    traces_in_recursion=2,\n", "    traces_in_recursion=1,\n"),),
         (
             "tests/engine/test_descriptors.py::test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says",
+        ),
+    ),
+    Breakage(
+        "rows-without-a-message-kept-unseen",
+        "An output that is withheld does not look for rows that have no message, so it is released although it cannot be written.",
+        "no silence",
+        (
+            Edit(
+                OUTPUT,
+                "    if change.num_rows and not node.written.says_every_row:\n",
+                "    if not change.num_rows and not node.written.says_every_row:\n",
+            ),
+        ),
+        (f"{MESSAGES}::test_a_topic_has_the_answer_of_the_last_step_in_which_all_rows_had_messages",),
+    ),
+    Breakage(
+        "rows-without-a-message-counted-as-deletions",
+        "An upsert output asks whether a row can be deleted, and not whether it can be written.",
+        "the batch answer",
+        (
+            Edit(
+                OUTPUT, "pa.array(np.zeros(rows.num_rows, dtype=bool))", "pa.array(np.ones(rows.num_rows, dtype=bool))"
+            ),
+        ),
+        (f"{MESSAGES}::test_a_topic_has_the_answer_of_the_last_step_in_which_all_rows_had_messages",),
+    ),
+    Breakage(
+        "what-goes-must-have-a-message",
+        "A row that leaves an output has to have a message, although it was never written.",
+        "the batch answer",
+        (Edit(OUTPUT, "pa.array(zset.weights_of(change) > 0)", "pa.array(zset.weights_of(change) != 0)"),),
+        (f"{MESSAGES}::test_a_row_without_a_message_ends_a_step_that_withholds_its_output_for_another_reason",),
+    ),
+    Breakage(
+        "what-was-kept-unseen-is-counted-for-ever",
+        "An output with a row that was kept and never counted asks for every step to be divided again, and never writes.",
+        "9 bounded",
+        (
+            Edit(
+                OUTPUT,
+                "DataError if node.handle in context.step.withholding.released else RowWithoutMessage",
+                "RowWithoutMessage",
+            ),
+        ),
+        (f"{MESSAGES}::test_what_was_kept_and_never_counted_ends_the_run",),
+    ),
+    Breakage(
+        "a-key-of-text-is-said-to-have-nulls",
+        "An output whose keys have no form for NULL is said to have a message for every row, so a NULL ends the run.",
+        "the batch answer",
+        (Edit("io_kafka/formats/written.py", " and self.key_format not in WITHOUT_NULL", ""),),
+        (
+            "tests/io_kafka/formats/test_table.py::test_a_key_format_without_a_null_has_no_message_for_some_rows[string]",
         ),
     ),
     Breakage(

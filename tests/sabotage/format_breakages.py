@@ -99,6 +99,19 @@ FORMATS = (
         (f"{TEST_CONNECT}::test_images_of_a_change_are_typed_at_every_depth",),
     ),
     Breakage(
+        "a-pattern-is-lost-in-a-wrapper",
+        "Text in a wrapper with a schema is read by CAST, although the table has a pattern.",
+        "the batch answer",
+        (
+            Edit(
+                f"{CONNECT}/conversion.py",
+                "pattern_of(kind, patterns) if leaf.sense is Sense.STRING else None",
+                "None if leaf.sense is Sense.STRING else pattern_of(kind, patterns)",
+            ),
+        ),
+        (f"{TEST_PATTERNS}::test_a_pattern_in_a_wrapper_is_for_what_the_schema_calls_text",),
+    ),
+    Breakage(
         "a-moment-of-another-unit",
         "Milliseconds of Connect's Timestamp are read as microseconds.",
         "the batch answer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,20 @@ def shown(value: object) -> str:
     """A value of the data as text for an error, shortened."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}... ({len(text)} characters)"
+
+
+def shown_cell(column: pa.Array | pa.ChunkedArray, at: int = 0) -> str:
+    """One value of a column, as `shown`."""
+    try:
+        return shown(column[at].as_py())
+    except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
+        return " ".join(column.slice(at, 1).to_string().split())
+
+
+def shown_row(names: Sequence[str], columns: Sequence[pa.Array | pa.ChunkedArray], at: int) -> str:
+    """The values of one row with the names of their columns."""
+    parts = [f"{name!r}: {shown_cell(column, at)}" for name, column in zip(names, columns, strict=True)]
+    return f"{{{', '.join(parts)}}}"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from base.arrays import Int64s
+from base.text.patterns import NO_PATTERNS
 from io_kafka.formats.avro.schema import Primitive
 from io_kafka.formats.avro.values import Read, read_primitive
 from io_kafka.formats.connect.conversion import Convert, Faults, leaf_convert, variable_convert
@@ -46,7 +47,7 @@ def read_connect(writer: Primitive, kind: pa.DataType, column: str) -> Read | No
     raw = pa.binary() if leaf is None else leaf.raw
     read_raw = read_primitive(Primitive(writer.kind), raw, column)
     assert read_raw is not None, "it is the type's own form"
-    convert = leaf_convert(type_, leaf, kind, column)
+    convert = leaf_convert(type_, leaf, kind, column, NO_PATTERNS)
     return read_raw if convert is None else _converted(read_raw, convert)
 
 

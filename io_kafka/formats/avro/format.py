@@ -80,5 +80,6 @@ AVRO = Format(
         changes=_changes,
         keys=_written_keys,
         keys_as="avro",
+        says_every_row=True,
     ),
 )

@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, as_lists, filled
 from base.text.columns import nulls_of
+from base.text.pattern_columns import pattern_of, pattern_values
+from base.text.patterns import Patterns
 from base.text.type_names import sql_type
 from io_kafka.formats import javatext, vector
 from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_of, decimals_to, each, from_numbers
@@ -49,26 +51,34 @@ class Conversion:
     convert: Convert | None
 
 
-def conversion(type_: Type, kind: pa.DataType, column: str, numeric: bool) -> Conversion:
-    """`column`: its name or path, for errors. `numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are
-    read as text, and whatever the converter writes becomes text."""
+@dataclass(frozen=True)
+class Manner:
+    """`numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are read as text, and whatever the converter
+    writes becomes text. `patterns`: of dates and timestamps, where the schema says that they are text, or says nothing."""
+
+    numeric: bool
+    patterns: Patterns
+
+
+def conversion(type_: Type, kind: pa.DataType, column: str, manner: Manner) -> Conversion:
+    """`column`: its name or path, for errors."""
     match type_:
         case Unknown():
-            return Conversion(kind, column_reader(column, kind), None)
+            return Conversion(kind, column_reader(column, kind, manner.patterns), None)
         case Plain():
-            return _plain(type_, kind, column, numeric)
+            return _plain(type_, kind, column, manner)
         case Struct(name=name) if name == VARIABLE_DECIMAL and not pa.types.is_struct(kind):
             return _variable_decimal(type_, kind, column)
         case Struct() if pa.types.is_struct(kind):
-            return _struct([(field, type_.member(field.name)) for field in kind], kind, column, numeric)
+            return _struct([(field, type_.member(field.name)) for field in kind], kind, column, manner)
         case Map() if pa.types.is_struct(kind):
-            return _struct([(field, type_.values) for field in kind], kind, column, numeric)
+            return _struct([(field, type_.values) for field in kind], kind, column, manner)
         case Array() if pa.types.is_list(kind) and not pa.types.is_map(kind):
-            return _list(type_, kind, column, numeric)
+            return _list(type_, kind, column, manner)
         case Map() if pa.types.is_map(kind):
-            return _map(type_, kind, column, numeric)
+            return _map(type_, kind, column, manner)
         case Struct() | Array() | Map() if kind == pa.string():
-            return _text_of(type_, column, numeric)
+            return _text_of(type_, column, manner)
         case Struct() | Array() | Map():
             return Conversion(pa.string(), reader(column, pa.string()), _refused(type_, kind, column))
         case _:
@@ -117,12 +127,16 @@ def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
     return explained
 
 
-def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str) -> Convert | None:
-    """From the leaf's own values. None if they are the column's already."""
+def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str, patterns: Patterns) -> Convert | None:
+    """From the leaf's own values. None if they are the column's already. `patterns`: of dates and timestamps that are plain text."""
     if leaf is None:
         return _refused(type_, kind, column, ", because the schema gives it no scale")
     if leaf.raw == kind and leaf.sense not in (Sense.DECIMAL, Sense.ZONED, Sense.ISO_DATE):
         return None
+    pattern = pattern_of(kind, patterns) if leaf.sense is Sense.STRING else None
+    if pattern is not None:
+        in_pattern = partial(pattern_values, type_=kind, pattern=pattern)
+        return checked(in_pattern, type_, kind, column, f" in the form {pattern}")
     found = cast_of(leaf, kind)
     if found is None:
         no_unit = pa.types.is_timestamp(kind) and leaf.sense in (Sense.INTEGER, Sense.REAL, Sense.DECIMAL)
@@ -130,11 +144,11 @@ def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str
     return checked(found, type_, kind, column)
 
 
-def _plain(type_: Plain, kind: pa.DataType, column: str, numeric: bool) -> Conversion:
+def _plain(type_: Plain, kind: pa.DataType, column: str, manner: Manner) -> Conversion:
     leaf = leaf_of(type_)
-    if numeric and leaf is not None and leaf.sense is Sense.DECIMAL and 0 <= leaf.scale <= DECIMAL_DIGITS_MAX:
+    if manner.numeric and leaf is not None and leaf.sense is Sense.DECIMAL and 0 <= leaf.scale <= DECIMAL_DIGITS_MAX:
         return _number(type_, leaf.scale, kind, column)
-    convert = leaf_convert(type_, leaf, kind, column)
+    convert = leaf_convert(type_, leaf, kind, column, manner.patterns)
     raw = leaf.raw if leaf is not None else pa.binary()
     if raw != pa.binary():
         return Conversion(raw, _explained(reader(column, raw), type_, kind), convert)
@@ -240,8 +254,8 @@ def variable_convert(
     return checked(lambda raw: each(raw.to_pylist(), kind, read), type_, kind, column)
 
 
-def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str, numeric: bool) -> Conversion:
-    parts = {field.name: conversion(type_, field.type, f"{column}.{field.name}", numeric) for field, type_ in members}
+def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str, manner: Manner) -> Conversion:
+    parts = {field.name: conversion(type_, field.type, f"{column}.{field.name}", manner) for field, type_ in members}
     return struct_of(parts, kind, column)
 
 
@@ -272,8 +286,8 @@ def struct_of(parts: dict[str, Conversion], kind: pa.StructType, column: str) ->
     return Conversion(raw, read, convert)
 
 
-def _list(type_: Array, kind: pa.ListType, column: str, numeric: bool) -> Conversion:
-    item = conversion(type_.items, kind.value_type, f"{column}[]", numeric)
+def _list(type_: Array, kind: pa.ListType, column: str, manner: Manner) -> Conversion:
+    item = conversion(type_.items, kind.value_type, f"{column}[]", manner)
 
     def read(node: Node) -> list[Any] | None:
         if node is None:
@@ -302,10 +316,10 @@ def _offsets(lists: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
     return pa.array(ends, mask=np.append(nulls_of(lists), False)), np.repeat(rows, lengths)
 
 
-def _map(type_: Map, kind: pa.MapType, column: str, numeric: bool) -> Conversion:
+def _map(type_: Map, kind: pa.MapType, column: str, manner: Manner) -> Conversion:
     """An object if the keys are strings, else an array of pairs."""
-    key = conversion(type_.keys, kind.key_type, f"{column}.key", numeric)
-    item = conversion(type_.values, kind.item_type, f"{column}[]", numeric)
+    key = conversion(type_.keys, kind.key_type, f"{column}.key", manner)
+    item = conversion(type_.values, kind.item_type, f"{column}[]", manner)
     as_object = isinstance(type_.keys, Unknown) or (isinstance(type_.keys, Plain) and type_.keys.kind == "string")
 
     def read(node: Node) -> list[tuple[Any, Any]] | None:
@@ -342,9 +356,9 @@ def _map(type_: Map, kind: pa.MapType, column: str, numeric: bool) -> Conversion
     return Conversion(pa.map_(key.raw, item.raw), read, convert)
 
 
-def _text_of(type_: Struct | Array | Map, column: str, numeric: bool) -> Conversion:
+def _text_of(type_: Struct | Array | Map, column: str, manner: Manner) -> Conversion:
     """What CAST makes of a value with parts: {1, x}, [1, null], {k -> 1}."""
-    inner = conversion(type_, _all_texts(type_), column, numeric)
+    inner = conversion(type_, _all_texts(type_), column, manner)
     as_texts = inner.convert
 
     def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ import pyarrow.compute as pc
 
 from base.arrays import Int64s
 from base.text.columns import nulls_of
-from io_kafka.formats.connect.conversion import Conversion, Convert, conversion
+from base.text.patterns import Patterns
+from io_kafka.formats.connect.conversion import Conversion, Convert, Manner, conversion
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Struct, Type, is_schema, shown, type_of
 from io_kafka.formats.connect.wrapper import Form, Group, form_of, groups_of, perhaps_null
 from io_kafka.formats.encodings import Part
@@ -35,6 +37,15 @@ NAMES_SHOWN = 10
 NO_SCHEMA = b"null"
 NO_OP = "no op: not a change in Debezium's envelope"
 A_TOMBSTONE = "its payload is null: a tombstone deletes by key, so it needs mode upsert, or changelog with a key"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What messages are read as. `schema`: the columns. `patterns`: of dates and timestamps that come as text."""
+
+    schema: pa.Schema
+    part: Part
+    patterns: Patterns
 
 
 class Way(NamedTuple):
@@ -63,7 +74,7 @@ class _PayloadReader(RowReader):
         self._required = []
 
 
-def parse_wrapped(values: pa.Array, schema: pa.Schema, part: Part, plain: ParsePlain) -> Parsed:
+def parse_wrapped(values: pa.Array, wanted: Wanted, plain: ParsePlain) -> Parsed:
     """`values`: binary; a null is an empty message. `plain` reads messages that are not wrapped, and payloads without a schema."""
     groups = groups_of(values)
     if not groups:
@@ -71,11 +82,11 @@ def parse_wrapped(values: pa.Array, schema: pa.Schema, part: Part, plain: ParseP
     found: list[tuple[Int64s, Parsed]] = []
     others = np.ones(len(values), np.bool_)
     for group in groups:
-        group = _without_rows(group, schema)
+        group = _without_rows(group, wanted.schema)
         if group.schema == NO_SCHEMA:
             parsed = _schemaless(group.payloads, plain)
         else:
-            parsed = parse_typed(group.payloads, group.schema, schema, part)
+            parsed = parse_typed(group.payloads, group.schema, wanted)
         good = _faults_of_wrappers(parsed, values, group.at)
         found.append((group.at, good))
         others[group.at[good.at]] = False
@@ -83,7 +94,7 @@ def parse_wrapped(values: pa.Array, schema: pa.Schema, part: Part, plain: ParseP
     rest = np.flatnonzero(others)
     if len(rest):
         found.append((rest, plain(values.take(pa.array(rest)))))
-    return merged(found, schema)
+    return merged(found, wanted.schema)
 
 
 def _faults_of_wrappers(parsed: Parsed, values: pa.Array, at: Int64s) -> Parsed:
@@ -167,13 +178,13 @@ def merged(found: list[tuple[Int64s, Parsed]], schema: pa.Schema) -> Parsed:
     return Parsed(rows, places, faults)
 
 
-def parse_typed(payloads: pa.Array, text: bytes, schema: pa.Schema, part: Part) -> Parsed:
+def parse_typed(payloads: pa.Array, text: bytes, wanted: Wanted) -> Parsed:
     """Payloads that all have the schema of this text."""
     try:
-        typed = _typed(text, schema, part)
+        typed = _typed(text, wanted)
     except Malformed as refusal:
-        return refused(len(payloads), schema, str(refusal))
-    return read_typed(payloads, typed, schema, part)
+        return refused(len(payloads), wanted.schema, str(refusal))
+    return read_typed(payloads, typed, wanted)
 
 
 def refused(count: int, schema: pa.Schema, reason: str) -> Parsed:
@@ -181,29 +192,30 @@ def refused(count: int, schema: pa.Schema, reason: str) -> Parsed:
     return Parsed(none, np.zeros(0, np.int64), [(row, reason) for row in range(count)])
 
 
-def read_typed(payloads: pa.Array, typed: Typed, schema: pa.Schema, part: Part) -> Parsed:
-    texts = _between(payloads, *typed.around)
-    if typed.numeric is None or not _has_numbers(texts, typed.numeric):
-        return _converted(payloads, parse(texts, typed.usual.raw, typed.usual.reader), typed.usual, schema, part)
-    read = read_usual(texts, typed.numeric.raw)
+def read_typed(payloads: pa.Array, typed: Typed, wanted: Wanted) -> Parsed:
+    texts, patterns = _between(payloads, *typed.around), wanted.patterns
+    if typed.numeric is None or not _has_numbers(texts, typed.numeric, patterns):
+        return _converted(payloads, parse(texts, typed.usual.raw, typed.usual.reader, patterns), typed.usual, wanted)
+    read = read_usual(texts, typed.numeric.raw, patterns)
     assert read is not None, "the first message was read"
     rows, declined = read
     good, late = np.flatnonzero(~declined), np.flatnonzero(declined)
     taken = Parsed(rows.take(pa.array(good)), np.arange(len(good)), [])
-    found = [(good, _converted(payloads, taken, typed.numeric, schema, part))]
+    found = [(good, _converted(payloads, taken, typed.numeric, wanted))]
     if len(late):
-        others = parse(texts.take(pa.array(late)), typed.usual.raw, typed.usual.reader)
-        found.append((late, _converted(payloads.take(pa.array(late)), others, typed.usual, schema, part)))
-    return merged(found, schema)
+        others = parse(texts.take(pa.array(late)), typed.usual.raw, typed.usual.reader, patterns)
+        found.append((late, _converted(payloads.take(pa.array(late)), others, typed.usual, wanted)))
+    return merged(found, wanted.schema)
 
 
-def _has_numbers(texts: pa.Array, numeric: Way) -> bool:
+def _has_numbers(texts: pa.Array, numeric: Way, patterns: Patterns) -> bool:
     """Whether the decimals of the first message are numbers. The messages of one producer are alike; others are read too, only more slowly."""
-    first = read_usual(texts[:1], numeric.raw) if len(texts) else None
+    first = read_usual(texts[:1], numeric.raw, patterns) if len(texts) else None
     return first is not None and not first[1].any()
 
 
-def _converted(payloads: pa.Array, parsed: Parsed, way: Way, schema: pa.Schema, part: Part) -> Parsed:
+def _converted(payloads: pa.Array, parsed: Parsed, way: Way, wanted: Wanted) -> Parsed:
+    schema, part = wanted.schema, wanted.part
     faults = {row: A_TOMBSTONE if payloads[row].as_py() == b"null" else reason for row, reason in parsed.faults}
     wrong: dict[int, str] = {}
     every = np.arange(len(parsed.at))
@@ -240,13 +252,14 @@ def _read_schema(text: bytes) -> Type:
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema in use and each use of it
-def _typed(text: bytes, schema: pa.Schema, part: Part) -> Typed:
+def _typed(text: bytes, wanted: Wanted) -> Typed:
     """Raises Malformed."""
-    return typed_of(_read_schema(text), schema, part)
+    return typed_of(_read_schema(text), wanted)
 
 
-def typed_of(type_: Type, schema: pa.Schema, part: Part) -> Typed:
+def typed_of(type_: Type, wanted: Wanted) -> Typed:
     """Raises Malformed if the type has no rows of such columns."""
+    schema, part = wanted.schema, wanted.part
     around = (b"", b"")
     has_columns = isinstance(type_, Map) or (isinstance(type_, Struct) and type_.name != VARIABLE_DECIMAL)
     if not has_columns:
@@ -258,7 +271,7 @@ def typed_of(type_: Type, schema: pa.Schema, part: Part) -> Typed:
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
     if part is Part.ROW and isinstance(type_, Struct):
         _check_row(type_, schema)
-    usual, numeric = (_way(type_, schema, numeric) for numeric in (False, True))
+    usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
     return Typed(usual, None if numeric.raw == usual.raw else numeric, around)
 
 
@@ -272,8 +285,8 @@ def _check_row(type_: Struct, schema: pa.Schema) -> None:
     raise Malformed(f"its schema has {', '.join(names[:NAMES_SHOWN])}, and none of the table's columns{what_to_do}")
 
 
-def _way(type_: Type, schema: pa.Schema, numeric: bool) -> Way:
-    parts = {field.name: conversion(_member(type_, field.name), field.type, field.name, numeric) for field in schema}
+def _way(type_: Type, schema: pa.Schema, manner: Manner) -> Way:
+    parts = {field.name: conversion(_member(type_, field.name), field.type, field.name, manner) for field in schema}
     reader = _PayloadReader(parts)
     return Way(reader.schema, reader, [each.convert for each in parts.values()])
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from base.arrays import Int64s
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.connect.json_schema import type_of_text
-from io_kafka.formats.connect.read import ParsePlain, Typed, merged, read_typed, refused, typed_of
+from io_kafka.formats.connect.read import ParsePlain, Typed, Wanted, merged, read_typed, refused, typed_of
 from io_kafka.formats.connect.types import Unknown
 from io_kafka.formats.cursor import cut_out
-from io_kafka.formats.encodings import JsonWithRegistry, Part
+from io_kafka.formats.encodings import JsonWithRegistry
 from io_kafka.formats.jackson import Malformed
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
@@ -22,9 +22,7 @@ HEADER_BYTES = 5
 _SHORT = "it begins with 0, as a registry's messages do, and then has no schema id"
 
 
-def parse_registered(
-    values: pa.Array, schema: pa.Schema, encoding: JsonWithRegistry, part: Part, others: ParsePlain
-) -> Parsed:
+def parse_registered(values: pa.Array, encoding: JsonWithRegistry, wanted: Wanted, others: ParsePlain) -> Parsed:
     """`others` reads what has no id. Raises RegistryUnreachable and RegistryRefused."""
     at = framed(values)
     if not len(at):
@@ -34,9 +32,8 @@ def parse_registered(
     found: list[tuple[Int64s, Parsed]] = [(rest, others(values.take(pa.array(rest))))] if len(rest) else []
     for number in np.unique(ids).tolist():
         mine = at[ids == number]
-        parsed = _of_schema(_texts(values, mine), number, schema, part, encoding=encoding, others=others)
-        found.append((mine, parsed))
-    return merged(found, schema)
+        found.append((mine, _of_schema(_texts(values, mine), number, encoding, wanted, others)))
+    return merged(found, wanted.schema)
 
 
 def _texts(values: pa.Array, at: Int64s) -> pa.Array:
@@ -46,28 +43,27 @@ def _texts(values: pa.Array, at: Int64s) -> pa.Array:
     return cut_out(data, ends[1:][at].astype(np.int64) - lengths, lengths)
 
 
-def _of_schema(
-    texts: pa.Array, number: int, schema: pa.Schema, part: Part, *, encoding: JsonWithRegistry, others: ParsePlain
-) -> Parsed:
+def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted: Wanted, others: ParsePlain) -> Parsed:
+    schema = wanted.schema
     if number < 0:
         return refused(len(texts), schema, _SHORT)
     try:
-        typed = _typed(encoding, number, schema, part)
+        typed = _typed(encoding, number, wanted)
     except UnknownSchema as fault:
         return refused(len(texts), schema, str(fault))
     except Malformed as fault:
         return refused(len(texts), schema, f"schema id {number}: {fault}")
-    return others(texts) if typed is None else read_typed(texts, typed, schema, part)
+    return others(texts) if typed is None else read_typed(texts, typed, wanted)
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema of a producer and each use of it
-def _typed(encoding: JsonWithRegistry, number: int, schema: pa.Schema, part: Part) -> Typed | None:
+def _typed(encoding: JsonWithRegistry, number: int, wanted: Wanted) -> Typed | None:
     """None if the schema says nothing that JSON does not say itself. Raises Malformed and UnknownSchema."""
     found = registry_at(encoding.registry).schema(number)
     if found.kind != "JSON":
         raise Malformed(f"it is a schema of {found.kind}, and the table's format is json")
     type_ = type_of_text(found.text)
-    return None if isinstance(type_, Unknown) else typed_of(type_, schema, part)
+    return None if isinstance(type_, Unknown) else typed_of(type_, wanted)
 
 
 def framed(values: pa.Array) -> Int64s:

@@ -88,5 +88,6 @@ PROTOBUF = Format(
         changes=_changes,
         keys=_written_keys,
         keys_as="protobuf",
+        says_every_row=False,
     ),
 )

@@ -150,7 +150,7 @@ def _check_years(seconds: Int64s, column: pa.Array, place: str) -> None:
 
 def _list(number: int, column: pa.Array, place: str) -> pa.Array:
     items = column.flatten()
-    _check_no_null(items, f"column {place} has an array with a NULL in it")
+    _check_no_null(items, f"column {place} has an array with a NULL in it", "filter or array_compact")
     if _wire(column.type.value_type) == DELIMITED:
         return _repeated(number, column, lambda items: _data(items, f"{place}[]"))
     packed = by_row(column, _data(items, f"{place}[]"))
@@ -166,13 +166,12 @@ def _repeated(number: int, column: pa.Array, of_items: Callable[[pa.Array], pa.A
 
 def _entries(entries: pa.Array, place: str) -> pa.Array:
     keys, values = entries.flatten()
-    _check_no_null(values, f"column {place} has a map with a NULL in it")
+    _check_no_null(values, f"column {place} has a map with a NULL in it", "map_filter")
     return _sized(joined([_field(1, keys, place), _field(2, values, place)], len(entries)))
 
 
-def _check_no_null(items: pa.Array, what: str) -> None:
+def _check_no_null(items: pa.Array, what: str, remedy: str) -> None:
     if items.null_count:
         raise Unwritable(
-            f"{what}, which Protobuf does not have",
-            "Leave it out in the view, for example with filter or array_compact.",
+            f"{what}, which Protobuf does not have", f"Leave it out in the view, for example with {remedy}."
         )

@@ -97,4 +97,10 @@ def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyTyp
         arguments = tuple(fragment_of(child, resolve, bound) for child in node.children)
         return tried(rule, node, arguments) if is_tried(node) else rule(node, arguments)
     except UnsupportedType as error:
-        raise UnsupportedExpression(node.kind, error.name, "cast to a supported type") from error
+        is_calendar = error.name == "interval"
+        remedy = (
+            "write INTERVAL ... DAY TO SECOND, or make_ym_interval for months"
+            if is_calendar
+            else "cast to a supported type"
+        )
+        raise UnsupportedExpression(node.kind, error.name, remedy) from error

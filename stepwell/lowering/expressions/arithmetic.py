@@ -12,7 +12,16 @@ from base.text.months import is_months
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions import decimals, intervals
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, failure, strict, unsupported
+from stepwell.lowering.expressions.fragment import (
+    NUMBER_OF_INTERVAL,
+    Fragment,
+    Rule,
+    cast,
+    derived,
+    failure,
+    strict,
+    unsupported,
+)
 
 DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
 OVERFLOW = failure("ARITHMETIC_OVERFLOW", "The negative of the least value overflows.")
@@ -69,7 +78,7 @@ def _divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _integral_divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     left, right = arguments
     if not pa.types.is_int64(left.type):
-        raise unsupported(node, f"{left.type} div {right.type}", "cast both sides to BIGINT")
+        raise unsupported(node, f"{left.type} div {right.type}", NUMBER_OF_INTERVAL)
     return derived(
         unless_zero(left, right, f"({left.sql} // {right.sql})", left.type, DIVIDE_BY_ZERO).sql,
         left.type, *arguments, raises=True,

@@ -14,6 +14,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions import intervals
 from stepwell.lowering.expressions.fragment import (
+    NUMBER_OF_INTERVAL,
     Fragment,
     Rule,
     call,
@@ -271,8 +272,22 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
         return derived(cast(sql, target), target, operand, element)
     rule = _RULES.get((kind(operand.type), kind(target)))
     if rule is None:
-        raise unsupported(node, f"{operand.type} to {target}", "cast in the producer, or by way of another type")
+        raise unsupported(node, f"{operand.type} to {target}", _way_out(operand.type, target))
     return rule(operand, target)
+
+
+def _way_out(source: pa.DataType, target: pa.DataType) -> str:
+    if pa.types.is_nested(source) and target == pa.string():
+        return "use to_json, which writes a struct, an array or a map as text"
+    if pa.types.is_duration(source) and not is_months(source):
+        return NUMBER_OF_INTERVAL
+    if is_months(target):
+        return "cast it to INT first"
+    if pa.types.is_duration(target):
+        return "use make_dt_interval(days, hours, minutes, seconds)"
+    if pa.types.is_timestamp(target):
+        return "use timestamp_micros(CAST(x * 1000000 AS BIGINT))"
+    return "use unix_micros(x)" if pa.types.is_timestamp(source) else "cast in the producer, or by way of another type"
 
 
 def _cast(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

@@ -60,6 +60,12 @@ def derived(sql: str, type_: pa.DataType, *operands: Fragment, raises: bool = Fa
     return Fragment(sql, type_, raises or any(operand.raises for operand in operands))
 
 
+NUMBER_OF_INTERVAL = (
+    "make a number of it first: timestampdiff(SECOND, TIMESTAMP'1970-01-01', TIMESTAMP'1970-01-01' + x)"
+)
+"""What to do with an interval x where only numbers are supported."""
+
+
 def unsupported(
     node: TreeNode, reason: str, advice: str = "write it with supported functions"
 ) -> UnsupportedExpression:

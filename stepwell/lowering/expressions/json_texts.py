@@ -111,7 +111,9 @@ def _get_json_object(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
             path_steps(path.value)
         except ValueError as error:
             raise unsupported(
-                node, f"{error} in the path {path.value}", "read it with from_json and an array"
+                node,
+                f"{error} in the path {path.value}",
+                "read it with from_json into an array of structs x, and take x.name",
             ) from error
     return call("spark_get_json_object", pa.string(), *arguments, raises=not path.literal)
 

@@ -16,6 +16,7 @@ from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.arithmetic import OVERFLOW, negated
 from stepwell.lowering.expressions.fragment import (
+    NUMBER_OF_INTERVAL,
     Fragment,
     Rule,
     call,
@@ -153,7 +154,7 @@ def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """The sign of a number. The sign of NaN and of both zeros is the value itself."""
     operand = arguments[0]
     if not pa.types.is_floating(operand.type):
-        raise unsupported(node, str(operand.type), "cast to DOUBLE")
+        raise unsupported(node, str(operand.type), NUMBER_OF_INTERVAL)
     sql = operand.sql
     return derived(
         cast(
@@ -216,7 +217,7 @@ def _bit_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _width_bucket(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if not pa.types.is_floating(arguments[0].type):
-        raise unsupported(node, str(arguments[0].type), "use numbers")
+        raise unsupported(node, str(arguments[0].type), NUMBER_OF_INTERVAL)
     return call("spark_width_bucket", BIGINT, *arguments)
 
 

@@ -43,6 +43,15 @@ def _field(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derived(f"struct_extract({operand.sql}, {text(field.name)})", field.type, operand)
 
 
+def _field_of_each(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """arr.name: the field of each struct in an array."""
+    array = arguments[0]
+    field = array.type.value_type.field(node["ordinal"])
+    type_ = pa.list_(pa.field("element", field.type))
+    sql = f"list_transform({array.sql}, lambda x: struct_extract(x, {text(field.name)}))"
+    return derived(cast(sql, type_), type_, array)
+
+
 def _array(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if arguments:
         element = next((a.type for a in arguments if not pa.types.is_null(a.type)), pa.null())
@@ -137,6 +146,7 @@ TABLE: dict[str, Rule] = {
     "CreateNamedStruct": _struct,
     "GetStructField": _field,
     "CreateArray": _array,
+    "GetArrayStructFields": _field_of_each,
     "GetArrayItem": strict(_item),
     "ElementAt": strict(_element_at),
     "Size": _size,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from base.text.months import is_months
 from engine.accumulators.order_bytes import DESCENDING
 from engine.model.aggregates import AggregateFunction
 from engine.operators.aggregate_functions import FUNCTIONS
@@ -122,10 +123,11 @@ def _linear(function: AggregateFunction) -> Reader:
     def read(written: Written) -> Call:
         mode = written.function.get("evalMode")
         if mode not in (None, "ANSI"):
+            is_interval = is_months(type_ := written.type_of(written.children[0])) or pa.types.is_duration(type_)
             raise UnsupportedPlan(
                 written.function.kind,
                 f"{function} in {mode} mode (try_{function}, or ANSI mode switched off) is not supported",
-                f"Use {function} over a wider type, such as DECIMAL(38, 0)",
+                f"Use {function}" + ("" if is_interval else " over a wider type, such as DECIMAL(38, 0)"),
             )
         return Call(function, written.children[0], written.distinct, written.filter)
 

@@ -322,7 +322,9 @@ def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     if read.aggregate is not None:
         is_extreme = read.function in ("min", "max") and argument is not None
         if is_extreme and (pa.types.is_nested(argument) or not is_ordered(argument)):
-            raise UnsupportedPlan("Window", f"{read.function} of {argument} is not supported", "Use a field of it")
+            raise UnsupportedPlan(
+                "Window", f"{read.function} of {argument} is not supported", "Use a field or an element of it"
+            )
         return result_type(read.aggregate, argument)
     if read.function in RANKING:
         return pa.float64() if read.function in ("percent_rank", "cume_dist") else pa.int32()

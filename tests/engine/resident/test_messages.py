@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.resident import messages
-from engine.resident.handlers import Handlers, Job
+from engine.resident.handlers import Handlers, Job, Later
 from engine.resident.messages import Answer, Fold, Folded, Notice, Order, Ping, RunStep, StepAbandoned, StepDone
 from engine.resident.messages import message as module
 from engine.resident.messages.message import order_of
@@ -30,15 +30,15 @@ def test_an_order_knows_its_kind_and_its_answers() -> None:
 
 
 def test_a_class_is_a_message_as_soon_as_it_is_defined() -> None:
-    class Listed(Answer):
+    class OfOneTest(Answer):
         rows: int
 
-    class ListRows(Order[Listed]):
+    class AskInOneTest(Order[OfOneTest]):
         table: int
 
-    assert {Listed, ListRows} <= set(messages.kinds())
-    assert messages.message_of("list_rows", {"table": 7}) == ListRows(table=7)
-    assert messages.answered_by(Listed(rows=1)) is ListRows
+    assert {OfOneTest, AskInOneTest} <= set(messages.kinds())
+    assert messages.message_of("ask_in_one_test", {"table": 7}) == AskInOneTest(table=7)
+    assert messages.answered_by(OfOneTest(rows=1)) is AskInOneTest
 
 
 def test_a_kind_belongs_to_one_class_and_an_answer_to_one_order() -> None:
@@ -93,6 +93,22 @@ def test_a_method_whose_result_does_not_answer_its_order_is_noticed() -> None:
             def _count(self, order: CountRows) -> Job[Counted]:
                 raise NotImplementedError
 
+    with pytest.raises(
+        AssertionError, match="_count gives no answer to CountRows; Later says that it answers by itself"
+    ):
+
+        class Silent:
+            @carries_out
+            def _count(self, order: CountRows) -> None:
+                raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="Ping, which has no answer"):
+
+        class AnsweredLater:
+            @carries_out
+            def _ping(self, order: Ping) -> Later:
+                raise NotImplementedError
+
     with pytest.raises(AssertionError, match="Ping, which has no answer"):
 
         class Answered:
@@ -109,5 +125,5 @@ def test_a_method_whose_result_does_not_answer_its_order_is_noticed() -> None:
 
         class Second:
             @carries_out
-            def _again(self, order: Fold) -> None:
+            def _again(self, order: Fold) -> Later:
                 raise NotImplementedError

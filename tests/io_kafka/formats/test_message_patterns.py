@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from base.text.patterns import Patterns
-from io_kafka.formats import OutputFormat, SourceFormat, encode
+from io_kafka.formats import Decoded, OutputFormat, SourceFormat, encode
 from io_kafka.formats.encodings import Csv
 from io_kafka.formats.exact import RowReader
 from io_kafka.formats.parse import parse, parse_slowly
 from io_kafka.formats.usual import why_not
 from tests.base.text.test_patterns import MOMENTS
+from tests.io_kafka.formats import connect_table as t
 from tests.io_kafka.formats.decoding import decode
 
 DDL = "d DATE, t TIMESTAMP, n TIMESTAMP_NTZ, s STRUCT<d: DATE, t: TIMESTAMP>, l ARRAY<TIMESTAMP>, m MAP<STRING, STRUCT<n: TIMESTAMP_NTZ>>"
@@ -108,6 +110,77 @@ def test_json_is_written_and_read_as_spark_does(spark: SparkSession, patterns: P
         for name in SCHEMA.names:
             assert plain(parsed.rows.column(name)) == plain(wanted.column(name)), name
     assert 0 < sum(good) < len(good)
+    said = [number for number, message in enumerate(messages) if not re.search(r'":\[?(\d|true)', message)]
+    assert len(said) > len(messages) / 2
+    found = decode_all(SourceFormat("t", SCHEMA, patterns=patterns), [wrapped(messages[number]) for number in said])
+    assert [said[each.offset] for each in found.rejected] == [number for number in said if not good[number]]
+    taken = expected.take([number for number in said if good[number]])
+    for place, name in enumerate(SCHEMA.names):
+        assert plain(found.rows.column(place)) == plain(taken.column(name)), name
+
+
+def decode_all(source: SourceFormat, messages: list[bytes]) -> Decoded:
+    count = len(messages)
+    places = pa.array([0] * count, pa.int32()), pa.array(range(count), pa.int64())
+    return decode(source, pa.nulls(count, pa.binary()), pa.array(messages, pa.binary()), *places)
+
+
+TEXT = {"type": "string", "optional": True}
+"""A producer without types of its own for moments sends text."""
+RECORDS = {name: t.row_schema(**dict.fromkeys(name, TEXT)) | {"optional": True} for name in ("dt", "n")}
+WRAPPER = t.row_schema(
+    d=TEXT, t=TEXT, n=TEXT, s=RECORDS["dt"], l={"type": "array", "optional": True, "items": TEXT},
+    m={"type": "map", "optional": True, "keys": {"type": "string"}, "values": RECORDS["n"]},
+)  # fmt: skip
+
+
+def wrapped(payload: str) -> bytes:
+    return f'{{"schema":{t.text(WRAPPER)},"payload":{payload}}}'.encode()
+
+
+def test_a_pattern_in_a_wrapper_is_for_what_the_schema_calls_text() -> None:
+    """A count is what its schema says, and so is ISO text. What the schema lacks is read as without one."""
+    patterns = Patterns("dd.MM.yyyy", "dd.MM.yyyy HH:mm", "dd.MM.yyyy HH:mm")
+    columns = pa.schema([("d", pa.date32()), ("t", T), ("n", N), ("z", T), ("x", T), ("s", pa.string())])
+    schema = t.row_schema(
+        d={"type": "int32", "name": t.C + "Date"}, t={"type": "int64", "name": t.T + "MicroTimestamp"},
+        n={"type": "string", "name": "com.example.Own"}, z={"type": "string", "name": t.T + "ZonedTimestamp"},
+        s={"type": "int64", "name": t.T + "MicroTimestamp"},
+    )  # fmt: skip
+    own = {"d": 1, "t": 5, "n": "02.01.1970 00:00", "z": "1970-01-01T00:00:00.000005Z", "x": "02.01.1970 00:00", "s": 5}
+    messages = [own, own | {"n": "1970-01-02 00:00"}, own | {"x": "1970-01-02 00:00"}, own | {"d": "02.01.1970"}]
+    found = decode_all(
+        SourceFormat("t", columns, patterns=patterns), [t.wrapped(schema, message) for message in messages]
+    )
+    day = 86_400_000_000
+    values = [plain(found.rows.column(place)) for place in range(6)]
+    assert values == [[1], [5], [day], [5], [day], ["1970-01-01 00:00:00.000005"]]
+    assert [(each.offset, each.reason.split(":")[0]) for each in found.rejected] == [
+        (1, "column n"), (2, "column x"), (3, "column d"),
+    ]  # fmt: skip
+    assert "1970-01-02 00:00 of the schema's type string com.example.Own" in found.rejected[0].reason
+    assert found.rejected[0].reason.endswith("cannot be cast to TIMESTAMP_NTZ in the form dd.MM.yyyy HH:mm")
+
+
+def test_wrapped_keys_and_images_have_the_pattern_too() -> None:
+    source, schema = moments(None, "yyyy-dd-MM HH:mm"), t.row_schema(k=TEXT, v={"type": "int64"})
+    key = t.row_schema(k=TEXT)
+    good, also = {"k": "2024-13-02 03:04", "v": 1}, {"k": "2024-01-02T03:04:05.000006Z"}
+    found, wrong = keyed(
+        source,
+        (t.wrapped(key, {"k": good["k"]}).decode(), t.wrapped(schema, good).decode()),
+        (t.wrapped(key, also).decode(), t.wrapped(schema, {"k": "2024-02-01 03:04", "v": 1}).decode()),
+        (t.wrapped(TEXT, good["k"]).decode(), t.wrapped(schema, good).decode()),
+        (t.wrapped(key, {"k": "2024-01-02 03:04"}).decode(), None),
+    )
+    assert found == [
+        "2024-02-13 03:04:00+00:00", "2024-01-02 03:04:05.000006+00:00", "2024-02-13 03:04:00+00:00",
+    ]  # fmt: skip
+    assert [reason[:18] for reason in wrong] == ["3: key: column k: "], "of January or of February"
+    change = t.row_schema(before=schema, after=schema, op={"type": "string"})
+    images = SourceFormat("t", source.schema, "changelog", patterns=source.patterns)
+    rows = decode_all(images, [t.wrapped(change, {"before": None, "after": good, "op": "c"})]).rows
+    assert [str(value) for value in rows.column(0).to_pylist()] == ["2024-02-13 03:04:00+00:00"]
 
 
 def plain(column: Any) -> list[Any]:
