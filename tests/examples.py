@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 SHARE = float(os.environ.get("TEST_EXAMPLES", "0.4"))
-"""Of the number that a test names. Examples are drawn anew in each run, so the suite tries all of them in a few runs."""
+"""Of the number that a test names. Each run draws other examples, so a few runs of the suite try as many as one run with all."""
 
 FEWEST = 10
 """A mistake that most examples show is noticed by so many, whatever the share is."""
