@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
+PROPERTIES := tests/base tests/engine tests/storage tests/test_slots.py
+SOAK_EXAMPLES := 5
 PACKAGES := stepwell coordinator protocols engine io_kafka storage faults base
 
 WORKERS ?= 4
@@ -38,13 +40,15 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 # The simulator has the machine to itself, for its seeds are to take ten minutes at most; then two halves beside each other, which mostly wait.
+# The property tests try five times the examples that they name (tests/examples.py).
 soak: $(STAMP)
 	@mkdir -p build
 	@$(BIN)/python -m pytest -m soak --durations=5 tests/simulator; first=$$?; \
 	$(BIN)/python -m pytest -m soak --durations=20 $(SOAK_KILLS) > build/soak-kills.log 2>&1 & kills=$$!; \
 	$(BIN)/python -m pytest -m soak --durations=20 --ignore=tests/simulator $(addprefix --ignore=,$(SOAK_KILLS)); second=$$?; \
+	TEST_EXAMPLES=$(SOAK_EXAMPLES) $(BIN)/python -m pytest $(PROPERTIES); third=$$?; \
 	wait $$kills; kills=$$?; echo; echo "$(SOAK_KILLS):"; cat build/soak-kills.log; \
-	test $$first -eq 0 -a $$second -eq 0 -a $$kills -eq 0
+	test $$first -eq 0 -a $$second -eq 0 -a $$third -eq 0 -a $$kills -eq 0
 
 # Breaks a copy of the code on purpose, one mistake at a time, and fails unless the tests notice each: NAMES="..." for some of them.
 sabotage: $(STAMP)

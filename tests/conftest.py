@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from io_kafka.broker.local import LocalBroker
 from stepwell.spark.session import make_session
 from tests import broker_classes
+from tests.examples import examples
 from tests.rooms import ROOMS
 from tests.scheduling import Scheduler
 
@@ -26,7 +27,7 @@ for name in [name for name in os.environ if name.startswith("STEPWELL_") and nam
     del os.environ[name]
 
 # The time that an example takes says how busy the machine is, and nothing of the code.
-hypothesis.settings.register_profile("stepwell", deadline=None)
+hypothesis.settings.register_profile("stepwell", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("stepwell")
 
 

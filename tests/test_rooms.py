@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -90,22 +91,32 @@ FOREIGN = {
 }
 
 
-def imports(path: Path) -> set[str]:
-    """The top-level names that a module imports, wherever in it."""
+@cache
+def import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Of a module, wherever in it: also those that only a type checker reads. Most tests of this file read all modules."""
+    return tuple(
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """The top-level names that a module imports."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             found.add(node.module.split(".")[0])
-    return found
+    return frozenset(found)
 
 
-def imported_files(path: Path) -> set[Path]:
-    """The files of ours that a module imports, wherever in it: also those that only a type checker reads. A module of a package does not
-    import the package's `__init__`, unless it imports a name of it."""
+@cache
+def imported_files(path: Path) -> frozenset[Path]:
+    """The files of ours that a module imports. A module of a package does not import the package's `__init__`, unless it imports a name of
+    it."""
     found: set[Path] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found |= {file for alias in node.names if (file := _file_of(alias.name)) is not None}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -114,9 +125,10 @@ def imported_files(path: Path) -> set[Path]:
                 for alias in node.names
                 if (file := _file_of(f"{node.module}.{alias.name}") or _file_of(node.module)) is not None
             }
-    return found - {path}
+    return frozenset(found - {path})
 
 
+@cache
 def _file_of(module: str) -> Path | None:
     place = ROOT / module.replace(".", "/")
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
@@ -190,11 +202,10 @@ def test_the_coordinator_is_a_loop_and_folders() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     reads = {path: imported_files(path) & set(MODULES) for path in MODULES}
-    order: list[Path] = []
-    while len(order) < len(reads):
-        free = [path for path in reads if path not in order and reads[path] <= set(order)]
-        assert free, sorted(str(path.relative_to(ROOT)) for path in reads.keys() - set(order))
-        order += free
+    while reads:
+        free = {path for path, others in reads.items() if not others}
+        assert free, sorted(str(path.relative_to(ROOT)) for path in reads)
+        reads = {path: others - free for path, others in reads.items() if path not in free}
 
 
 @pytest.mark.parametrize("system", FOREIGN)
@@ -230,16 +241,17 @@ IMPURE = {
 def modules_named(path: Path, root: Path) -> set[str]:
     """The dotted names that a module imports, wherever in it. `from a import b` names `a`, and `a.b` if that is a module of ours."""
     named: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.module is not None and node.level == 0, f"{path}: a relative import"
             named.add(node.module)
             named |= {f"{node.module}.{a.name}" for a in node.names if file_of(f"{node.module}.{a.name}", root)}
     return named
 
 
+@cache
 def file_of(name: str, root: Path) -> Path | None:
     """The file of our module of this dotted name; None for a foreign one."""
     base = root / Path(*name.split("."))

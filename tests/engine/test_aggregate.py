@@ -28,6 +28,7 @@ from engine.state.store import DictStore
 from engine.state.trace import Trace
 from tests.engine.aggregate_twin import Row, aggregate, canon, canon_raw
 from tests.engine.contexts import context_of
+from tests.examples import examples
 
 TYPES: list[pa.DataType] = [
     pa.string(), pa.float64(), pa.int64(), pa.float64(),
@@ -152,7 +153,7 @@ def histories(draw: st.DrawFn, append_only: bool) -> list[list[tuple[Row, int]]]
 
 @pytest.mark.parametrize("append_only", [False, True])
 @pytest.mark.parametrize("group", [(), (STRINGS,), (KEY_DOUBLE, STRINGS)], ids=str)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_aggregate_equals_the_simple_evaluation_after_every_step(
     group: tuple[int, ...], append_only: bool, data: st.DataObject
@@ -170,7 +171,7 @@ def test_aggregate_equals_the_simple_evaluation_after_every_step(
         assert runner.content == aggregate(node, TYPES, [(known[name], weight) for name, weight in rows.items()])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(ROWS, max_size=12), st.randoms(use_true_random=False), st.integers(1, 12))
 def test_results_are_the_same_bytes_in_any_order_and_any_batches(rows: list[Row], random: Any, batch: int) -> None:
     node = node_of((STRINGS,), CALLS)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from base.arrays import Float64s, Int64s
 from engine.accumulators import co_moments, doubles
+from tests.examples import examples
 
 VALUES = st.sampled_from(
     [0.0, -0.0, 1.5, 0.1, 1e9, 1e9 + 1, 1e15, 1e15 + 1, 1e200, 2e200, -1e300, 1.7976931348623157e308, 1e-5, -7.25, 1e-100]
@@ -39,7 +40,7 @@ def exact(x: Float64s, y: Float64s, weights: Int64s) -> float:
         return math.inf if result > 0 else -math.inf
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ROWS)
 def test_a_co_moment_is_exact_up_to_its_rounding(rows: list[tuple[float, float, int]]) -> None:
     x, y = (np.array([row[i] for row in rows]) for i in range(2))

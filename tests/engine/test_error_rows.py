@@ -33,6 +33,7 @@ from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
+from tests.examples import examples
 
 LONG, TEXT = TYPES
 IN_ERROR = 2
@@ -102,7 +103,7 @@ class Withheld:
         return withholding
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(histories(steps_max=8), st.integers(1, 3))
 def test_what_is_published_is_the_answer_of_the_last_step_that_had_one(history: list[Rows], workers: int) -> None:
     withheld, content = Withheld(workers), Rows()
@@ -171,7 +172,7 @@ def test_only_withheld_outputs_are_in_other_stages() -> None:
                 assert withheld.arrivals[index] == usual.arrivals[index]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.integers(0, 6), max_size=40))
 def test_rows_that_fail_are_found_among_the_others(numbers: Sequence[int]) -> None:
     table, tries = pa.table({"c0": pa.array(numbers, pa.int64())}), 0
@@ -208,7 +209,7 @@ KEYED = Circuit(
 """A view with a key, and rows beside the one row of a subquery."""
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(histories(steps_max=8), st.integers(1, 3))
 def test_keys_with_several_rows_and_subqueries_with_several_rows_are_counted(history: list[Rows], workers: int) -> None:
     run = InProcess(KEYED, workers, {"words": 1, "beside": 1})
@@ -238,7 +239,7 @@ def sum_by_number(content: Rows) -> Rows:
 SINGLE = OuterJoin((0, 1), (*TYPES, *TYPES), False, (0,), (0,), (False,), None, True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(histories(steps_max=1), histories(steps_max=1)), min_size=1, max_size=6), st.booleans())
 def test_rows_with_several_matches_are_counted(steps: list[tuple[list[Rows], list[Rows]]], takes_back: bool) -> None:
     """Of a subquery that stands for a value for each row outside. A row counts once, however often it is there."""

@@ -15,6 +15,7 @@ from engine.rows.hashing import Hashes
 from engine.state.extremes import Change, Found, search
 from engine.state.store import DictStore
 from engine.state.trace import Trace, TraceLayout
+from tests.examples import examples
 
 INT64 = pa.int64()
 Entry = tuple[str, int, int]  # key, value, weight
@@ -74,7 +75,7 @@ def histories(draw: st.DrawFn) -> list[list[Entry]]:
 
 @pytest.mark.parametrize("type_", [pa.int64(), pa.binary()], ids=str)
 @pytest.mark.parametrize("hashes", [1 << 62, 1], ids=["hashes apart", "all hashes collide"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=histories(), highest=st.booleans())
 def test_the_extreme_of_every_key_before_and_after(
     type_: pa.DataType, hashes: int, steps: list[list[Entry]], highest: bool

@@ -16,6 +16,7 @@ from engine.rows import zset
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
 from tests.engine.zsets import Rows, to_rows
+from tests.examples import examples
 
 LONG = pa.int64()
 STRUCT = pa.struct([pa.field("p", LONG), pa.field("q", pa.string())])
@@ -75,7 +76,7 @@ def test_a_row_is_made_of_each_element(
     node = Generate((0,), types, kept, 1, position, type_ != LISTS, outer)
     node.check([(LONG, type_)])
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(
         st.lists(st.tuples(st.none() | st.integers(0, 2), cells, st.sampled_from([-2, -1, 1, 3])), max_size=8),
         st.integers(0, 3),

@@ -24,6 +24,7 @@ from engine.state import trace
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
 from tests.engine.zsets import plus, to_rows, to_table
+from tests.examples import examples
 
 LISTS = pa.list_(pa.string())
 TYPES = (pa.int64(), pa.string(), LISTS, pa.binary())
@@ -100,7 +101,7 @@ def table_of(messages: list[Message]) -> pa.Table:
     return to_table([message.row for message in messages], MESSAGES)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(STEPS, st.integers(1, 3), st.randoms(), st.booleans())
 def test_former_values_and_truncations(
     steps: list[list[tuple[Any, Any]]], partitions: int, shuffled: random.Random, has_tiny_buckets: bool

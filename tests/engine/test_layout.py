@@ -14,6 +14,7 @@ from base.slots import ALL_SLOTS, NO_SLOTS, SLOTS, SlotSet
 from engine.model.layout import Dynamic, Fixed, Layout, Policy, halved, moves, quota, stretched
 from engine.model.placement import Placement
 from engine.rows.hashing import slot_of
+from tests.examples import examples
 
 POLICIES: tuple[Policy, ...] = (Fixed(), Fixed(64), Dynamic(), Dynamic(0.5))
 WORKERS_MAX = 64
@@ -52,7 +53,7 @@ def test_from_any_number_of_workers_to_the_next_and_back_the_minimum_moves(polic
         layout = after
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(POLICIES), st.lists(st.sets(st.integers(0, 12), min_size=1), max_size=8), st.integers(1, 6))
 def test_any_sequence_of_members_leaves_one_owner_for_every_slot(
     policy: Policy, changes: list[set[int]], workers: int

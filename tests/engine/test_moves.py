@@ -25,6 +25,7 @@ from engine.state.trace import Trace, TraceLayout, parse_run_key
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, key_table, table_prefix
 from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.examples import examples
 
 TABLE = 20
 KEY = PlacedKey((0, 1), (0,))
@@ -126,7 +127,7 @@ actions = st.one_of(
 def test_rows_are_found_where_their_slots_lie(bucket_rows: int) -> None:
     """Buckets of few rows split often; buckets of many hold several slots."""
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(st.lists(actions, max_size=12))
     def check(script: list[tuple[object, ...]]) -> None:
         with pytest.MonkeyPatch.context() as patch:

@@ -33,6 +33,7 @@ from engine.state.store import DictStore
 from io_kafka.formats.written import Written
 from tests.engine.contexts import context_of
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
+from tests.examples import examples
 
 BOTH = (*TYPES, *TYPES)
 RESIDUAL = Expression('"c1" <= "c3"', pa.bool_())
@@ -168,7 +169,7 @@ def semi(left: Rows, right: Rows, *, anti: bool, null_safe: bool, with_residual:
     return Counter({a: m for a, m in left.items() if matches(a) != anti})
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(histories(), histories(), st.booleans(), st.booleans(), st.booleans())
 def test_semi_join(left: list[Rows], right: list[Rows], anti: bool, null_safe: bool, with_residual: bool) -> None:
     node = SemiJoin((0, 1), TYPES, anti, (0,), (0,), (null_safe,), RESIDUAL if with_residual else None)
@@ -187,7 +188,7 @@ def not_in(left: Rows, right: Rows) -> Rows:
     return Counter({a: m for a, m in left.items() if a[0] is not None and a[0] not in values})
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(histories(), histories())
 def test_not_in(left: list[Rows], right: list[Rows]) -> None:
     node = SemiJoin((0, 1), TYPES, True, (0,), (0,), (False,), None, True)

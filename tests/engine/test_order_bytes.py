@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.accumulators import order_bytes
+from tests.examples import examples
 
 TEXT = st.text("a\x00\x01\xffé😀", max_size=3)
 DOUBLE = st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300, -5e-324, math.nan, math.inf, -math.inf])
@@ -82,7 +83,7 @@ def _rank(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_bytes_are_in_the_order_of_the_values_and_give_them_back(data: st.DataObject) -> None:
     type_, values = data.draw(TYPES)

@@ -27,6 +27,7 @@ from io_kafka.step_log.digest import canonical
 from tests.engine.contexts import context_of
 from tests.engine.test_operators import BOTH, RESIDUAL, residual, run, twin, two
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
+from tests.examples import examples
 
 LONG, TEXT = TYPES
 NULLS = (None, None)
@@ -52,7 +53,7 @@ def outer(left: Rows, right: Rows, *, full: bool, null_safe: bool, with_residual
     return result
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(histories(), histories(), st.booleans(), st.booleans(), st.booleans())
 def test_outer_join(left: list[Rows], right: list[Rows], full: bool, null_safe: bool, with_residual: bool) -> None:
     node = OuterJoin((0, 1), BOTH, full, (0,), (0,), (null_safe,), RESIDUAL if with_residual else None)
@@ -61,7 +62,7 @@ def test_outer_join(left: list[Rows], right: list[Rows], full: bool, null_safe: 
     assert run(step_outer_join, node, steps) == twin(definition, steps)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(histories(), st.booleans())
 def test_an_outer_join_of_a_table_with_itself(changes: list[Rows], full: bool) -> None:
     """Both inputs change by the same rows in every step."""
@@ -71,7 +72,7 @@ def test_an_outer_join_of_a_table_with_itself(changes: list[Rows], full: bool) -
     assert run(step_outer_join, node, steps) == twin(definition, steps)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(histories(), histories(), st.booleans())
 def test_a_column_may_be_in_two_pairs_of_a_key(left: list[Rows], right: list[Rows], outer: bool) -> None:
     """As in ON x = a AND x = b. Both sides lie by both pairs, so equal keys have equal hashes."""
@@ -115,7 +116,7 @@ def test_a_row_that_comes_before_its_insertion_does_not_spoil_the_state() -> Non
 SINGLE = OuterJoin((0, 1), BOTH, False, (0,), (0,), (False,), None, True)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(histories(steps_max=3), histories(steps_max=3))
 def test_a_second_match_of_a_subquery_that_stands_for_a_value_is_an_error(left: list[Rows], right: list[Rows]) -> None:
     """It is one if and only if a row has two matches at the end of a step: in between, one row may replace another."""

@@ -26,6 +26,7 @@ from engine.state.store import DictStore
 from stepwell.lowering.eager_aggregation import aggregate_early
 from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_rows, to_table
+from tests.examples import examples
 
 LONG, WIDE = pa.int64(), pa.decimal128(38, 0)
 EXTREME = 2**63 - 1
@@ -112,7 +113,7 @@ def _taken_back(steps: list[Rows]) -> Rows:
 def test_sums_over_a_join_are_exact_and_leave_nothing_behind(
     value: pa.DataType, values: st.SearchStrategy[Any]
 ) -> None:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(changes(st.tuples(KEYS, values)), changes(st.tuples(KEYS, st.integers(0, 1))), st.booleans())
     def holds(lefts: list[Rows], rights: list[Rows], right_goes_first: bool) -> None:
         steps, left, right, content = Steps(value), Counter[Any](), Counter[Any](), Counter[Any]()

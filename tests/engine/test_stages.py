@@ -22,6 +22,7 @@ from engine.run.exchange import to_buffer
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
+from tests.examples import examples
 
 LONG, TEXT = TYPES
 MESSAGE = (*TYPES, pa.bool_(), pa.int32(), pa.int64())
@@ -73,7 +74,7 @@ def run(circuit: Circuit, steps: list[dict[str, pa.Table]], workers: int) -> lis
 CHANGE = st.tuples(st.integers(-2, 4), st.sampled_from(["a", "b", "ä"]), st.booleans())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(histories(grow=True), st.lists(st.lists(CHANGE, max_size=4), min_size=1, max_size=4))
 def test_any_number_of_workers_gives_the_same_messages(left: list[Rows], right: list[list[Any]]) -> None:
     steps, offset = [], 0

@@ -24,6 +24,7 @@ from engine.state.store import DictStore
 from engine.state.trace import Run, Trace
 from tests.engine.contexts import context_of
 from tests.engine.zsets import ROWS, TYPES, Rows, histories, plus, to_rows, to_table
+from tests.examples import examples
 
 UP, DOWN, DOWN_LAST = SortKey(0, True, True), SortKey(0, False, True), SortKey(0, False, False)
 WORD = SortKey(1, True, False)
@@ -86,7 +87,7 @@ def rows_in_order(table: pa.Table) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "node", NODES, ids=lambda node: f"{node.partition} {len(node.order)} {node.offset} {node.count}"
 )
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.data())
 def test_the_first_rows_of_every_key(node: TopK, data: st.DataObject) -> None:
     for grow in (False, True):
@@ -94,7 +95,7 @@ def test_the_first_rows_of_every_key(node: TopK, data: st.DataObject) -> None:
         assert run(node, changes, grow=grow) == twin(node, changes)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.booleans(), st.data(), st.sampled_from([node for node in NODES if not node.partition]))
 def test_the_first_rows_when_they_are_spread_over_many_buckets(grow: bool, data: st.DataObject, node: TopK) -> None:
     """With buckets of one or two rows, nearly every move of a cursor leads into another bucket."""
@@ -122,7 +123,7 @@ def test_no_merge_touches_all_rows_of_a_top_k_without_keys(order: tuple[SortKey,
     assert max(int(run_.hashes[-1]) for run_ in stored.runs()) < 1 << 48, "rows lie outside of slot 0"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(st.lists(st.tuples(ROWS, st.integers(-3, 3)), max_size=8), min_size=1, max_size=5),
     st.sampled_from(NODES),
@@ -139,7 +140,7 @@ def test_a_row_that_is_retracted_before_it_is_inserted_is_not_there(
     assert run(node, changes) == twin(node, changes)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(histories(), st.sampled_from(NODES))
 def test_rows_whose_hashes_collide_are_told_apart(changes: list[Rows], node: TopK) -> None:
     """Then rows that tie are in one class, which the cursor may cut in two."""

@@ -23,6 +23,7 @@ from engine.rows import zset
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
 from tests.engine.zsets import Rows, plus, to_rows, to_table
+from tests.examples import examples
 
 TYPES = (pa.int64(), pa.int32(), pa.float64(), pa.string())
 KEY, BY, NUMBER, WORD = range(4)
@@ -247,7 +248,7 @@ def named(rows: Rows) -> Rows:
     return Counter({row: weight for row, weight in result.items() if weight})
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(histories(), st.sampled_from(ORDERS), st.sampled_from([(KEY,), (), (KEY, WORD)]), st.sampled_from([(), *ORDERS]))
 def test_ranks_and_values_of_other_rows(
     changes: list[Rows], order: tuple[SortKey, ...], partition: tuple[int, ...], ties: tuple[SortKey, ...]
@@ -255,7 +256,7 @@ def test_ranks_and_values_of_other_rows(
     compare(replace(window(partition, order, [*RANKS, *OTHERS]), ties=ties), changes)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(histories(), st.sampled_from(ORDERS), st.sampled_from(FRAMES), st.sampled_from([(KEY,), (), (NUMBER,)]))
 def test_values_and_totals_of_frames(
     changes: list[Rows], order: tuple[SortKey, ...], frame: Frame, partition: tuple[int, ...]
@@ -265,7 +266,7 @@ def test_values_and_totals_of_frames(
     compare(window(partition, order, of_frame(frame)), changes)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(histories(), st.sampled_from([order for order in ORDERS if order]))
 def test_what_decides_between_ties_does_not_end_a_frame_of_rows_that_tie(
     changes: list[Rows], order: tuple[SortKey, ...]

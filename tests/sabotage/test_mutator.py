@@ -40,11 +40,12 @@ def test_the_mutants_of_a_function(tmp_path: Path) -> None:
 
 def test_a_mutant_of_our_code_is_another_program() -> None:
     chance = random.Random(3)
-    for file in chance.sample(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "engine").rglob("*.py")), 12):
+    for file in chance.sample(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "engine").rglob("*.py")), 6):
         text = (ROOT / file).read_text()
+        whole = ast.dump(ast.parse(text))
         for mutant in mutants_of(ROOT, file):
             changed = text[: mutant.start] + mutant.new + text[mutant.end :]
-            assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text)), mutant
+            assert ast.dump(ast.parse(changed)) != whole, mutant
 
 
 def test_a_module_has_the_tests_that_import_it() -> None:

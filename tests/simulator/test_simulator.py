@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.simulator.sabotage import MUTATIONS, Mutation, first_seed
 from tests.simulator.seeds import Findings, run, run_side_by_side
 from tests.simulator.world import World
 
-SUITE_SEEDS, SOAK_SEEDS, COUNTED_SEEDS = 120, 10_000, 500
+SUITE_SEEDS, SOAK_SEEDS, COUNTED_SEEDS = 40, 10_000, 500
 ROOT = Path(__file__).resolve().parents[2]
 
 HAPPENS = {
@@ -82,6 +81,29 @@ HAPPENS = {
 ever."""
 
 
+IS_SEEN = {
+    "steps": 8,
+    "claims": 3,
+    "checkpoints": 3,
+    "cuts": 1 / 2,
+    "voided": 1 / 30,
+    "settled": 1 / 3,
+    "turns": 1 / 5,
+    "given": 1 / 2,
+    "as planned": 1 / 12,
+    "staged": 1 / 5,
+    "ahead": 1 / 2,
+    "counted": 1 / 5,
+    "released": 1 / 10,
+}
+"""What the pipelines do, and how often at least per seed. "settled" and "turns" are ends of changes of the layout, "given" and "as planned" are
+slots that move undisturbed, "staged" are copies made before slots move, "ahead" are steps that run before the one before them is written, and
+"counted" and "released" are rows in error."""
+
+ENOUGH = 8
+"""What has to happen less often than this in so many seeds may not happen in them at all, and no change of the code is to blame."""
+
+
 def judge(findings: Findings, seeds: int) -> None:
     assert not findings.failures, findings.failures[0].text
     assert findings.seeds == seeds
@@ -89,36 +111,25 @@ def judge(findings: Findings, seeds: int) -> None:
     scarce = {
         kind: (findings.happened[kind], least)
         for kind, least in HAPPENS.items()
-        if findings.happened[kind] < least * share
+        if least * share >= ENOUGH and findings.happened[kind] < least * share
     }
     assert not scarce, f"these happened too rarely (found, least for {COUNTED_SEEDS} seeds): {scarce}"
-    seen = findings.seen
-    assert seen["cuts"] > seeds // 2 and seen["voided"] > seeds // 30, seen
-    assert seen["settled"] > seeds // 3 and seen["turns"] > seeds // 5, f"hardly any change of the layout ends: {seen}"
-    assert seen["given"] > seeds // 2 and seen["as planned"] > seeds // 12, f"hardly any slots move undisturbed: {seen}"
-    assert seen["staged"] > seeds // 5, f"hardly any copies are made before slots move: {seen}"
-    assert seen["ahead"] > seeds // 2, f"workers hardly ever run a step before the one before it is written: {seen}"
-    assert seen["counted"] > seeds // 5 and seen["released"] > seeds // 10, f"hardly any rows are in error: {seen}"
-    assert seen["steps"] > 8 * seeds and seen["claims"] > 3 * seeds and seen["checkpoints"] > 3 * seeds, seen
+    idle = {
+        what: (findings.seen[what], least)
+        for what, share in IS_SEEN.items()
+        if (least := seeds * share) >= ENOUGH and findings.seen[what] <= least
+    }
+    assert not idle, f"the pipelines hardly ever did this (found, least for {seeds} seeds): {idle}"
 
 
-def unharmed(findings: Findings, among: Sequence[str] = POINTS, least: int = 1) -> list[str]:
+def unharmed(findings: Findings, least: int) -> list[str]:
     """The crash points at which fewer than `least` coordinators and workers were killed."""
-    return [point for point in among if findings.happened[f"crash at {point}"] < least]
+    return [point for point in POINTS if findings.happened[f"crash at {point}"] < least]
 
 
 def test_seeds() -> None:
-    """Some points are seldom reached, and which seeds kill there moves with every change of the code. So more are run if one is left out."""
-    findings = run(range(SUITE_SEEDS))
-    judge(findings, SUITE_SEEDS)
-    left = unharmed(findings)
-    for seed in range(SUITE_SEEDS, COUNTED_SEEDS):
-        if not left:
-            return
-        more = run([seed])
-        assert not more.failures, more.failures[0].text
-        left = unharmed(more, left)
-    assert not left, f"no coordinator or worker was killed at {left} in {COUNTED_SEEDS} seeds"
+    """In few seeds some crash points are not reached, and which ones moves with every change of the code: `make soak` kills at each."""
+    judge(run(range(SUITE_SEEDS)), SUITE_SEEDS)
 
 
 @pytest.mark.soak
@@ -160,8 +171,8 @@ SLOW = {
 }
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 
-SAMPLE = 6
-"""Every sixth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
+SAMPLE = 12
+"""Every twelfth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
 
 FEW_SEEDS, RARE_SEEDS = 60, 2000
 """Where a rare one is found moves when the code does."""

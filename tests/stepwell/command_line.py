@@ -23,6 +23,8 @@ ROOMS = Path(__file__).resolve().parents[2]
 COMMAND_SECONDS_MAX = 240
 """A session starts in 5 to 20 s, and on a full machine in a minute."""
 
+LOOK_SECONDS = 0.1
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -33,6 +35,11 @@ class Ended:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def _answer(ended: Ended) -> Any:
+    assert ended.code == 0, ended
+    return ended.json
 
 
 class CommandLine:
@@ -56,12 +63,14 @@ class CommandLine:
 
     def done(self, *arguments: str) -> Any:
         """The answer of a command that must succeed."""
-        ended = self(*arguments, "--json")
-        assert ended.code == 0, ended
-        return ended.json
+        return _answer(self(*arguments, "--json"))
+
+    def asked(self, *arguments: str) -> Any:
+        """The same in this process."""
+        return _answer(self.here(*arguments, "--json"))
 
     def here(self, *arguments: str) -> Ended:
-        """In this process, which has imported all that a new one would have to: for what ends before Spark starts."""
+        """In this process, which has imported all that a new one would have to: for what does not start Spark."""
         with chdir(self.folder):
             ran = CliRunner().invoke(app, list(arguments), env=self.environment)
         return Ended(ran.exit_code, ran.stdout, ran.stderr)
@@ -94,10 +103,11 @@ class Service:
         status = None
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.said
-            asked = self._line("status", "--json")
+            asked = self._line.here("status", "--json")
             status = asked.json if asked.code == 0 else asked
             if isinstance(status, dict) and wanted(status):
                 return status
+            time.sleep(LOOK_SECONDS)
         raise AssertionError(f"never as wanted: {status}; {self.said}")
 
     def wait(self) -> int:

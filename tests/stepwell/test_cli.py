@@ -25,6 +25,8 @@ from tests.stepwell.command_line import CommandLine, Service
 
 WORKERS = min(cores(), WORKERS_DEFAULT_MAX)
 
+HALF = 1 << 15
+
 SEEN = "SELECT sum(orders) AS orders FROM sales_by_country"
 
 
@@ -44,9 +46,9 @@ def send(line: CommandLine, orders: int) -> None:
 
 
 @contextmanager
-def running(line: CommandLine) -> Iterator[Service]:
+def running(line: CommandLine, *arguments: str) -> Iterator[Service]:
     """A service that makes no checkpoint unless it is asked to."""
-    service = line.start("run", "--conf", "stepwell.checkpoint.interval=1h")
+    service = line.start("run", "--conf", "stepwell.checkpoint.interval=1h", *arguments)
     try:
         yield service
     finally:
@@ -54,7 +56,8 @@ def running(line: CommandLine) -> Iterator[Service]:
 
 
 def test_a_life(shop: CommandLine) -> None:
-    assert shop("status").code == 8
+    """A command starts a process of its own where it starts Spark or ends a service, and otherwise runs in the process of the test."""
+    assert shop.here("status").code == 8
     with running(shop) as service:
         described = shop.done("dry-run")
         assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
@@ -65,18 +68,25 @@ def test_a_life(shop: CommandLine) -> None:
         _refuses_a_second_run(shop, service)
         _tells_its_steps(shop)
         _answers_queries_as_of_a_checkpoint(shop)
+        _gets_another_worker(shop)
+        _is_killed(shop, service)
+    _recovers_from_the_kill(shop)
+    _has_its_layout_changed_without_a_service(shop)
+    with running(shop, "--workers", "2") as service:
+        service.wait_until(lambda status: bool(status["rows"] == 70))
+        assert [member["slots"] for member in shop.asked("layout", "show")["members"]] == [HALF, HALF]
         stopped = shop.done("stop")
         assert service.process.poll() == 0, service.said
         assert stopped["phase"] == "stopped" and stopped["error"] is None
         assert "WARNING" not in service.said and "Traceback" not in service.said, service.said
     assert read_endpoint(shop.folder / "storage" / "stepwell") is None
-    _recovers_from_a_kill(shop)
+    assert shop.done("query", SEEN)["rows"] == [{"orders": 550}]
     _stops_with_its_cause(shop)
 
 
 def _shows_its_workers(shop: CommandLine, service: Service, status: dict[str, Any]) -> None:
     """One for each core, each in a process of its own."""
-    workers, told = status["workers"], shop("status").out
+    workers, told = status["workers"], shop.here("status").out
     assert len({worker["pid"] for worker in workers}) == len(workers) == WORKERS
     assert {worker["pid"] for worker in workers} <= {process.pid for process in service.family()}
     assert {worker["host"] for worker in workers} == {socket.gethostname()}
@@ -84,9 +94,9 @@ def _shows_its_workers(shop: CommandLine, service: Service, status: dict[str, An
 
 
 def _pauses_and_resumes(shop: CommandLine) -> None:
-    assert shop.done("pause")["phase"] == "paused"
-    assert shop.done("status")["phase"] == "paused"
-    assert shop.done("resume")["phase"] != "paused"
+    assert shop.asked("pause")["phase"] == "paused"
+    assert shop.asked("status")["phase"] == "paused"
+    assert shop.asked("resume")["phase"] != "paused"
 
 
 def _answers_whoever_may_ask(shop: CommandLine) -> None:
@@ -98,47 +108,57 @@ def _answers_whoever_may_ask(shop: CommandLine) -> None:
         assert httpx.post(endpoint.url + "/stop", headers=headers, trust_env=False).status_code == 401
     right = {"Authorization": f"Bearer {endpoint.token}"}
     assert "stepwell_rows 320.0" in httpx.get(endpoint.url + "/metrics", headers=right, trust_env=False).text
-    assert shop.done("status")["phase"] == "run"
+    assert shop.asked("status")["phase"] == "run"
 
 
 def _refuses_a_second_run(shop: CommandLine, service: Service) -> None:
     second = shop("run", "--json")
     assert second.code == 7
     assert f"process {service.process.pid}" in second.json["error"]
-    assert shop.done("status")["pid"] == service.process.pid
+    assert shop.asked("status")["pid"] == service.process.pid
 
 
 def _tells_its_steps(shop: CommandLine) -> None:
-    listed = shop.done("steps")
+    listed = shop.asked("steps")
     assert sum(step["messages_read"] for step in listed["steps"]) == 320
     topic = f"{shop.folder.name}.orders"
-    place = shop.done("steps", "--offset", f"{topic}/0:299")
-    step = shop.done("steps", str(place["step"]))
+    place = shop.asked("steps", "--offset", f"{topic}/0:299")
+    step = shop.asked("steps", str(place["step"]))
     assert step["state"] == "committed"
     assert [r["end"] for r in step["inputs"] if r["topic"] == topic] == [300]
     assert sum(part["messages"] for part in step["outputs"]) > 0
-    assert shop.done("steps", "--offset", f"{topic}/0:300")["state"] == "not yet"
-    assert shop.done("steps", str(listed["last"] + 1))["state"] == "not yet"
-    assert shop("steps", "--offset", f"{topic}/7:0").code == 3
+    assert shop.asked("steps", "--offset", f"{topic}/0:300")["state"] == "not yet"
+    assert shop.asked("steps", str(listed["last"] + 1))["state"] == "not yet"
+    assert shop.here("steps", "--offset", f"{topic}/7:0").code == 3
 
 
 def _answers_queries_as_of_a_checkpoint(shop: CommandLine) -> None:
-    made = shop.done("checkpoint")
+    made = shop.asked("checkpoint")
     answer = shop.done("query", SEEN)
     assert answer["rows"] == [{"orders": 300}]
     assert (answer["step"], answer["checkpoint"]) == (made["checkpoint_step"] - 1, made["checkpoint_version"])
 
 
-def _recovers_from_a_kill(shop: CommandLine) -> None:
-    with running(shop) as service:
-        service.wait_until(lambda status: status["phase"] == "run")
-        send(shop, 200)
-        service.wait_until(lambda status: bool(status["rows"] >= 220))  # in Kafka, and in no checkpoint
-        family = service.family()
-        service.process.kill()
-        service.wait()
+def _gets_another_worker(shop: CommandLine) -> None:
+    grown = shop.asked("layout", "change", "--workers", str(WORKERS + 1))
+    assert [member["worker"] for member in grown["members"]] == [*range(WORKERS + 1)] and grown["outcome"] == "changed"
+    members = shop.asked("layout", "show")["members"]
+    assert all(member["host"] and member["pid"] and member["bytes"] > 0 for member in members)
+    assert shop.here("layout", "change", "--workers", str(WORKERS + 1)).code == 6
+    assert shop.here("layout", "pause").code == 6
+
+
+def _is_killed(shop: CommandLine, service: Service) -> None:
+    send(shop, 200)
+    service.wait_until(lambda status: bool(status["rows"] == 540))  # in Kafka, and in no checkpoint
+    family = service.family()
+    service.process.kill()
+    service.wait()
     assert psutil.wait_procs(family, timeout=60)[1] == [], "what the service started outlives it"
-    assert shop("status").code == 8
+    assert shop.here("status").code == 8
+
+
+def _recovers_from_the_kill(shop: CommandLine) -> None:
     checks = {check["name"]: check["level"] for check in shop.done("doctor")["checks"]}
     assert checks["service"] == "WARN" and "FAIL" not in checks.values(), checks
     with running(shop) as service:
@@ -147,7 +167,15 @@ def _recovers_from_a_kill(shop: CommandLine) -> None:
         service.signal_group(signal.SIGINT)
         assert service.wait() == 0, service.said
         assert "Traceback" not in service.said, service.said
-    assert shop.done("query", SEEN)["rows"] == [{"orders": 500}]
+
+
+def _has_its_layout_changed_without_a_service(shop: CommandLine) -> None:
+    send(shop, 50)
+    shrunk = shop.done("layout", "change", "--workers", "1")
+    assert len(shrunk["members"]) == 1 and not shrunk["is_running"]
+    assert shop.asked("layout", "show")["members"] == shrunk["members"]
+    first = f"{shop.folder.name}.orders/0:500"
+    assert shop.asked("steps", "--offset", first)["state"] == "not yet", "the change has read new input"
 
 
 def _stops_with_its_cause(shop: CommandLine) -> None:
@@ -156,7 +184,7 @@ def _stops_with_its_cause(shop: CommandLine) -> None:
     producer.flush()
     failed = shop("run", "--available-now", "--json")
     assert failed.code == 4 and f"{shop.folder.name}.orders" in failed.json["error"], failed
-    asked = shop("status", "--json")
+    asked = shop.here("status", "--json")
     assert asked.code == 8 and failed.json["error"].splitlines()[0] in asked.json["error"]
 
 

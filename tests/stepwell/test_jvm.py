@@ -127,13 +127,13 @@ CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM t GROUP BY a;
     ("moment", "command"),
     [
         ("launched", "run --available-now"),
-        ("connected", "dry-run"),
+        pytest.param("connected", "dry-run", marks=pytest.mark.soak),
         ("context", "dry-run"),
         pytest.param("context", "doctor", marks=pytest.mark.soak),
         pytest.param("definitions", "dry-run", marks=pytest.mark.soak),
         pytest.param("analysed", "query 'SELECT * FROM v'", marks=pytest.mark.soak),
         ("analysed", "run --available-now"),
-        ("leaves", "dry-run"),
+        pytest.param("leaves", "dry-run", marks=pytest.mark.soak),
     ],
 )
 def test_a_jvm_that_is_killed_early_ends_the_command_with_a_text(

@@ -1,4 +1,4 @@
-"""`stepwell layout`: over a service whose loop is played by the test, over a step log in memory, and with a real service."""
+"""`stepwell layout`: over a service whose loop is played by the test, and over a step log in memory. test_cli.py has a real service."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ from stepwell.commands.layout_text import ChangeBar, change_text, done_text, mov
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer, metrics
 from storage.host_folder import HostFolder
-from tests.conftest import Broker
 from tests.io_kafka.layouts import change, layout
 from tests.stepwell.command_line import CommandLine
 from tests.stepwell.folder import write
-from tests.stepwell.test_cli import send
 
 HALF = 1 << 15
 
@@ -457,34 +455,3 @@ def test_a_command_that_watches_tells_each_look(
         assert [change["bytes_left"] for change in changes] == [60, 60]
     else:
         assert ended.out.count("to 3 workers, live, moving, 30 B moved") == 2
-
-
-# A real service
-
-
-def test_a_layout_is_changed_with_and_without_a_service(tmp_path: Path, broker: Broker, topic_prefix: str) -> None:
-    made = CommandLine(tmp_path, broker.bootstrap_servers, tmp_path / "cache").done("init", topic_prefix.strip("-"))
-    line = CommandLine(Path(made["folder"]), broker.bootstrap_servers, tmp_path / "cache")
-    send(line, 200)
-    service = line.start("run", "--workers", "2")
-    try:
-        service.wait_until(lambda status: bool(status["rows"] == 220))
-        grown = line.done("layout", "change", "--workers", "3")
-        assert [member["worker"] for member in grown["members"]] == [0, 1, 2] and grown["outcome"] == "changed"
-        members = line.done("layout", "show")["members"]
-        assert all(member["host"] and member["pid"] and member["bytes"] > 0 for member in members)
-        assert line("layout", "change", "--workers", "3").code == 6
-        assert line("layout", "pause").code == 6
-        send(line, 100)
-        service.wait_until(lambda status: bool(status["rows"] == 340))
-        line.done("stop")
-    finally:
-        service.end()
-    send(line, 50)
-    shrunk = line.done("layout", "change", "--workers", "1")
-    assert len(shrunk["members"]) == 1 and not shrunk["is_running"]
-    assert line.done("layout", "show")["members"] == shrunk["members"]
-    assert sum(step["messages_read"] for step in line.done("steps")["steps"]) == 340, "the change has read new input"
-    assert line.done("run", "--available-now", "--workers", "2")["rows"] == 70
-    assert [member["slots"] for member in line.done("layout", "show")["members"]] == [HALF, HALF]
-    assert line.done("query", "SELECT sum(orders) AS orders FROM sales_by_country")["rows"] == [{"orders": 350}]

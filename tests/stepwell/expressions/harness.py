@@ -80,11 +80,17 @@ class Oracle:
         """Lowers the cases together, for `lower` and `check` to find. A case that cannot be lowered is left to its own test."""
         together = [sql for sql in dict.fromkeys(cases) if sql not in self.planned and not ALONE.match(sql)]
         for at in range(0, len(together), CASES_IN_A_PLAN):
-            part = together[at : at + CASES_IN_A_PLAN]
-            try:
-                self.planned.update(zip(part, self._lowered(part), strict=True))
-            except (PySparkException, UnsupportedExpression):
-                continue
+            self._plan(together[at : at + CASES_IN_A_PLAN])
+
+    def _plan(self, part: Sequence[str]) -> None:
+        """One that cannot be lowered would leave all of its part to plans of their own, so the part is halved until it is alone."""
+        try:
+            self.planned.update(zip(part, self._lowered(part), strict=True))
+        except (PySparkException, UnsupportedExpression):
+            if len(part) > 1:
+                half = len(part) // 2
+                self._plan(part[:half])
+                self._plan(part[half:])
 
     def _lowered(self, cases: Sequence[str]) -> list[Lowered]:
         columns = ", ".join(f"{sql} AS r{index}" for index, sql in enumerate(cases))
