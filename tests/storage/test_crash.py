@@ -2,7 +2,7 @@
 
 A child runs the operation under a trace that kills (or stops) it before its n-th access to what other processes see. n
 grows until the child completes the operation. What a crash leaves is looked at after every access. What a zombie does is tried
-at each third one, for the longer operations, and `make soak` tries all.
+at some of them, and `make soak` tries all.
 """
 
 from __future__ import annotations
