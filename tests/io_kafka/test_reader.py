@@ -29,6 +29,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.errors import OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
 from io_kafka.extras import TYPES, Extras
 from io_kafka.offsets import OffsetRange, TopicPartition
+from tests.io_kafka.ways import IN_BOTH_WAYS
 
 pytestmark = pytest.mark.usefixtures("way")
 
@@ -88,6 +89,7 @@ def rows(batch: RawBatch) -> list[tuple[int, bytes | None]]:
     return list(zip(batch.offsets.to_pylist(), batch.values.to_pylist(), strict=True))
 
 
+@IN_BOTH_WAYS
 def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -104,6 +106,7 @@ def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
             assert (batch.topic, batch.partition, batch.start, batch.end) == (topic, 0, start, end)
 
 
+@IN_BOTH_WAYS
 def test_neighbouring_ranges_follow_each_other(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -120,6 +123,7 @@ def test_neighbouring_ranges_follow_each_other(
     assert seen == [(5 * s + i, b"%d" % s) for s in range(6) if s % 3 != 1 for i in range(4)]
 
 
+@IN_BOTH_WAYS
 def test_keys_values_and_tombstones(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -134,6 +138,7 @@ def test_keys_values_and_tombstones(
     assert (batch.keys.type, batch.values.type, batch.offsets.type) == (pa.binary(), pa.binary(), pa.int64())
 
 
+@IN_BOTH_WAYS
 def test_many_partitions_at_once_more_than_fit_one_call(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -152,6 +157,7 @@ def test_many_partitions_at_once_more_than_fit_one_call(
     assert rows(rest) == [(i, b"%d" % i) for i in range(10, 25_000)]
 
 
+@IN_BOTH_WAYS
 def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
     settings: KafkaSettings, reader: RangeReader, topic: str, topic_prefix: str, transactions: Transactions
 ) -> None:
@@ -163,6 +169,7 @@ def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
         assert rows(batch) == [(i, batch.topic.encode()) for i in range(300)]
 
 
+@IN_BOTH_WAYS
 def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
     settings: KafkaSettings, topic: str, topic_prefix: str, transactions: Transactions
 ) -> None:
@@ -193,6 +200,7 @@ def test_empty_ranges_send_no_request() -> None:
     nobody.close()
 
 
+@IN_BOTH_WAYS
 def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -230,6 +238,7 @@ def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
     assert raw_batch(span, k, longer[1:], o).checksum == first.checksum
 
 
+@IN_BOTH_WAYS
 def test_an_open_transaction_stops_a_reader_at_the_last_stable_offset(
     settings: KafkaSettings, topic: str, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +258,7 @@ def test_an_open_transaction_stops_a_reader_at_the_last_stable_offset(
     assert rows(impatient.read([OffsetRange(topic, 0, 0, 3)])[0]) == [(0, b"a"), (2, b"open")]
 
 
+@IN_BOTH_WAYS
 def test_expired_messages_are_an_error_that_names_them(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -365,6 +375,7 @@ def recreate(settings: KafkaSettings, topic: str) -> None:
     topics.ensure(topic, 3)
 
 
+@IN_BOTH_WAYS
 def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
     settings: KafkaSettings,
     reader: RangeReader,
@@ -407,6 +418,7 @@ class Rests(threading.Event):
         return super().wait(timeout)
 
 
+@IN_BOTH_WAYS
 def test_what_is_read_ahead_is_bounded(
     settings: KafkaSettings,
     reader: RangeReader,
@@ -437,6 +449,7 @@ def test_what_is_read_ahead_is_bounded(
     assert rest.num_rows == 499
 
 
+@IN_BOTH_WAYS
 def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     settings: KafkaSettings,
     reader: RangeReader,
@@ -473,6 +486,7 @@ def read_within(
         return cut, reader.read(cut, bytes_max=bytes_max)
 
 
+@IN_BOTH_WAYS
 def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -500,6 +514,7 @@ def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
     assert len(stories[0]) > 4
 
 
+@IN_BOTH_WAYS
 def test_a_message_larger_than_the_bound_gets_through(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
