@@ -80,8 +80,8 @@ def batch_answer(
                     continue
                 (topic,) = source.topics
                 table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
-                # Many views read it, so it is computed once.
-                table.localCheckpoint(eager=True).createOrReplaceTempView(source.handle)
+                # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
+                table.localCheckpoint(eager=False).createOrReplaceTempView(source.handle)
             return _views(spark, resolved, definitions, errors)
 
 
@@ -102,7 +102,8 @@ def _views(
         for part in parts[1:]:
             whole = whole.unionAll(part)
         try:
-            content = answers[view.name] = whole.localCheckpoint(eager=True)
+            # Without `errors` whoever reads the answer evaluates it, and is told of an error.
+            content = answers[view.name] = whole.localCheckpoint(eager=errors is not None)
         except (PySparkException, Py4JJavaError) as error:
             if errors is None:
                 raise
@@ -193,7 +194,7 @@ def _records(read: KafkaRead, inputs: Mapping[str, Sequence[TopicMessage]]) -> D
         for partition, offset in places.items():
             frame = frame.filter(f"topic != '{topic}' OR partition != {partition} OR offset >= {offset}")
     with_headers = options.get("includeheaders", "false").lower() == "true"
-    frame = frame.localCheckpoint(eager=True)
+    frame = frame.localCheckpoint(eager=False)
     return frame if with_headers else frame.drop("headers")
 
 
@@ -233,7 +234,7 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
     schema = _nullable(source.schema).add(_CORRUPT, StringType())
     parsed = F.from_json("text", schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
     # Checkpointed, because the optimiser would parse the text once for every column that is used.
-    frame = frame.withColumn("row", parsed).localCheckpoint(eager=True)
+    frame = frame.withColumn("row", parsed).localCheckpoint(eager=False)
     good = F.col("text").isNotNull() & (F.trim("text") != "") & F.col(f"row.{_CORRUPT}").isNull()
     of_record = dict(source.metadata)
     for name, what in of_record.items():
@@ -315,7 +316,10 @@ def published(spark: SparkSession, view: ResolvedView, messages: Sequence[TopicM
 
 
 def _rows(spark: SparkSession, view: ResolvedView, values: Sequence[bytes | None]) -> DataFrame:
-    frame = spark.createDataFrame([(v.decode(),) for v in values if v is not None], "text STRING")
+    texts = pa.array([v.decode() for v in values if v is not None], pa.string())
+    frame = spark.createDataFrame(
+        pa.table({"text": texts})
+    )  # of Arrow, so that Spark parses it as it plans, without a job
     return frame.select(F.from_json("text", _nullable(view.schema), {"mode": "FAILFAST"}).alias("row")).select("row.*")
 
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -220,6 +220,10 @@ class Playground:
     def read(self, name: str, *, prefixed: bool = True) -> list[Message]:
         """Every committed message of a topic, by partition and offset."""
         topic = self.prefix + name if prefixed else name
+        return self.read_all([topic])[topic]
+
+    def read_all(self, topics: Collection[str]) -> dict[str, list[Message]]:
+        """The same of several topics, by one consumer. The names have their prefix."""
         config = {
             "bootstrap.servers": self.servers,
             "group.id": "outsider",
@@ -228,28 +232,32 @@ class Playground:
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 5,
         }
-        found: list[Message] = []
+        found: dict[str, list[Message]] = {topic: [] for topic in topics}
         with closing(Consumer(config)) as consumer:
-            open_partitions = set(consumer.list_topics(topic, timeout=READ_SECONDS_MAX).topics[topic].partitions)
-            consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in open_partitions])
+            open_partitions = {
+                (topic, partition)
+                for topic in found
+                for partition in consumer.list_topics(topic, timeout=READ_SECONDS_MAX).topics[topic].partitions
+            }
+            consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in open_partitions])
             while open_partitions:
                 message = consumer.poll(READ_SECONDS_MAX)
-                assert message is not None, f"{topic}: no end in {READ_SECONDS_MAX} s"
-                error = message.error()
+                assert message is not None, f"{open_partitions}: no end in {READ_SECONDS_MAX} s"
+                topic, place, error = message.topic(), (message.partition(), message.offset()), message.error()
                 if error is None:
                     headers = tuple((name, value) for name, value in message.headers() or ())
-                    place = message.partition(), message.offset()
-                    found.append(Message(*place, message.key(), message.value(), headers, message.timestamp()))
+                    found[topic].append(Message(*place, message.key(), message.value(), headers, message.timestamp()))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    open_partitions.discard(message.partition())
+                    open_partitions.discard((topic, message.partition()))
                 else:
                     raise AssertionError(f"{topic}: {error}")
-        return sorted(found, key=lambda m: (m.partition, m.offset))
+        return {topic: sorted(those, key=lambda m: (m.partition, m.offset)) for topic, those in found.items()}
 
     # Runs
 
     def tasks(self, resolved: Resolved) -> Cluster:
-        """Workers as a service has them: each is a task of Spark."""
+        """Workers as a service has them: each is a task of Spark. They are for a test that is about processes, because a run takes four times as
+        long as with workers in threads, which do the same."""
         return spark_cluster(self.spark.sparkContext, resolved.spec.name)
 
     def run(
@@ -260,8 +268,8 @@ class Playground:
         requests: Requests | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Takes what is there, makes a checkpoint; the last status. `cluster`: Spark's tasks, or workers in threads (threads.py)."""
-        cluster, board = cluster or self.tasks(resolved), board or StatusBoard(resolved.spec.name)
+        """Takes what is there, makes a checkpoint; the last status. `cluster`: workers in threads (threads.py), if it is not given."""
+        cluster, board = cluster or threads(), board or StatusBoard(resolved.spec.name)
         try:
             pipeline = Pipeline(
                 resolved.spec, cluster, requests or Requests(), board, table_rows=resolved.table_rows, planners=PLANNERS
@@ -274,7 +282,8 @@ class Playground:
     @contextmanager
     def running(self, resolved: Resolved, cluster: Cluster | None = None, **options: Any) -> Iterator[Running]:
         """A run that goes on until it is asked to stop; it is stopped at the end of the block."""
-        run = Running(resolved, cluster or self.tasks(resolved), options)
+        cluster = cluster or threads()
+        run = Running(resolved, cluster, options)
         run.thread.start()
         try:
             yield run
@@ -282,8 +291,7 @@ class Playground:
             run.requests.ask("stop")
             run.thread.join(WAIT_SECONDS_MAX)
             assert not run.thread.is_alive(), "the run does not stop"
-            if cluster is not None:
-                wait_for_threads(cluster)
+            wait_for_threads(cluster)
 
     def log(self, resolved: Resolved) -> StepLogState:
         return settled_log(self.settings, resolved.spec.log_topic)
@@ -329,14 +337,15 @@ class Playground:
     def check(self, resolved: Resolved, views: Sequence[str] | None = None) -> dict[str, int]:
         """Every published view is what Spark's batch answer says; its number of rows by view."""
         sources = {topic for source in resolved.project.sources for topic in source.topics}
-        inputs = {t: [m.as_input for m in self.read(t, prefixed=False)] for t in sources}
-        expected = batch_answer(resolved.project, inputs)
+        chosen = [view for view in resolved.project.views if view.output and (views is None or view.name in views)]
+        there = self.read_all(sources | {view.output.topic for view in chosen if view.output})
+        messages = {topic: [m.as_input for m in those] for topic, those in there.items()}
+        expected = batch_answer(resolved.project, {topic: messages[topic] for topic in sources})
         found: list[Comparison] = []
-        for view in resolved.project.views:
-            if view.output is None or (views is not None and view.name not in views):
-                continue
-            messages = [m.as_input for m in self.read(view.output.topic, prefixed=False)]
-            found.append(compare(view.name, published(self.spark, view, messages), expected[view.name]))
+        for view in chosen:
+            assert view.output is not None
+            given = published(self.spark, view, messages[view.output.topic])
+            found.append(compare(view.name, given, expected[view.name]))
         assert all(view.equal for view in found), "\n".join(str(view) for view in found if not view.equal)
         return {view.view: view.rows for view in found}
 
@@ -348,11 +357,8 @@ class Playground:
             for part in record.outputs:
                 if part.messages:
                     recorded[part.topic, part.partition, number] = part.messages
-        written = Counter(
-            (output.topic, m.partition, m.step)
-            for output in resolved.spec.outputs
-            for m in self.read(output.topic, prefixed=False)
-        )
+        there = self.read_all({output.topic for output in resolved.spec.outputs})
+        written = Counter((topic, m.partition, m.step) for topic, those in there.items() for m in those)
         assert written == recorded
         return len(records)
 

@@ -70,27 +70,26 @@ def members(play: Playground, resolved: Resolved) -> int:
     return len(layout.placed.members)
 
 
-@pytest.mark.parametrize("sizes", [pytest.param(SIZES, marks=pytest.mark.soak), SIZES[:2]])
-def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_replays(
-    play: Playground, sizes: tuple[int, ...]
-) -> None:
-    """Also after a crash: the steps since the last checkpoint are computed again by other workers, and compared with what was written."""
+@pytest.mark.soak
+def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_replays(play: Playground) -> None:
+    """Also after a crash: the steps since the last checkpoint are computed again by other workers, and compared with what was written. In each
+    run of the suite, test_placement.py does so with one change of each kind."""
     resolved = resolved_for(play, 2)
     twin = renamed(resolved, "-twin", 3)
-    for seed, workers in enumerate((None, *sizes), start=1):
+    for seed, workers in enumerate((None, *SIZES), start=1):
         everything.send(play, seed)
         play.run(twin, threads())
         with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
             play.run(resolved, threads())
         Database.close_all()
-        status = play.run(with_workers(resolved, workers), threads() if seed % 2 else None)
+        status = play.run(with_workers(resolved, workers), threads() if seed % 2 else play.tasks(resolved))
         assert status["steps_replayed"] == 2
         assert members(play, resolved) == (workers or 2)
     assert 0 not in play.check(resolved).values()
     assert play.check_steps(resolved) == play.check_steps(twin)
     assert contents(play, resolved) == contents(play, twin)
     folders = [folder.name for folder in resolved.spec.place.here.databases.iterdir()]
-    assert len(folders) == sizes[-1], f"a database of a worker that has left is there: {folders}"
+    assert len(folders) == SIZES[-1], f"a database of a worker that has left is there: {folders}"
 
 
 WAYS: dict[str, RescaleRequest] = {
@@ -117,7 +116,7 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
     everything.send(play, 1)
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        for seed, workers in enumerate(SIZES, start=2):
+        for seed, workers in enumerate(SIZES[:2], start=2):
             run.requests.ask_layout(replace(asked, workers=workers), WAIT_SECONDS_MAX)
             everything.send(play, seed)
             steps = run.board.show()["steps_run"]
@@ -131,7 +130,7 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
     assert play.run(resolved, threads())["error"] is None
     assert 0 not in play.check(resolved).values()
     play.check_steps(resolved)
-    assert members(play, resolved) == SIZES[-1]
+    assert members(play, resolved) == SIZES[1]
 
 
 def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +144,8 @@ def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypat
 
     monkeypatch.setattr(CrewSlots, "give", give_slots)
     monkeypatch.setattr(cut_budget, "STEP_MS_FIRST", 1e9)
-    resolved = resolved_for(play, 2)
-    everything.send(play, 1)
+    resolved = small_for(play, 2)
+    send_small(play, 1)
     views = [node.name for node in resolved.spec.circuit.nodes if isinstance(node, View) and node.kept]
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
@@ -155,7 +154,7 @@ def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypat
             asking = pool.submit(ask_until, over, run, views)
             for seed, workers in enumerate(SIZES, start=2):
                 run.requests.ask_layout(RescaleRequest(workers, "live"), WAIT_SECONDS_MAX)
-                everything.send(play, seed)
+                send_small(play, seed)
                 settle(play, resolved, run, workers)
             over.set()
             assert asking.result() > 0

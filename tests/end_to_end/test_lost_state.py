@@ -35,7 +35,7 @@ def pipeline(play: Playground) -> Resolved:
 
 def more(play: Playground, resolved: Resolved, first: int) -> None:
     play.send("in", sums.rows(first, 4))
-    play.run(resolved)
+    play.run(resolved, threads())
 
 
 def closed(resolved: Resolved) -> Path:
@@ -49,7 +49,7 @@ def stops(play: Playground, resolved: Resolved, fault: type[Exception], text: st
     written = play.read("out")
     for _ in range(2):
         with pytest.raises(Exception) as e:
-            play.run(resolved)
+            play.run(resolved, threads())
         assert isinstance(e.value, fault) and re.search(text, str(e.value)), f"another error: {e.value!r}"
         assert exit_code_of(e.value) in (ExitCode.STATE, ExitCode.KAFKA)
         assert "full-refresh" in str(e.value) or "empty the topic" in str(e.value), "what is to be done?"
@@ -58,7 +58,7 @@ def stops(play: Playground, resolved: Resolved, fault: type[Exception], text: st
 
 
 def rebuilt(play: Playground, resolved: Resolved) -> None:
-    play.run(resolved, full_refresh=True)
+    play.run(resolved, threads(), full_refresh=True)
     assert play.check(resolved) == {"sums": 3}
 
 
@@ -97,7 +97,7 @@ def test_an_older_copy_of_the_whole_folder_is_caught_up_with(
         shutil.rmtree(closed(pipeline))
         shutil.copytree(tmp_path / "copy", pipeline.spec.storage)
         play.send("in", sums.rows(16, 2))
-        status = play.run(pipeline)
+        status = play.run(pipeline, threads())
         assert (status["steps_replayed"], status["steps_run"]) == (6, 1)
         judged(play, pipeline, oracle)
 
@@ -138,10 +138,10 @@ def test_a_copy_older_than_the_step_log_stops_the_run(play: Playground, tmp_path
 def test_without_its_step_log_the_state_is_not_used(play: Playground, pipeline: Resolved, checkpoint: bool) -> None:
     play.send("in", sums.rows(0, 4))
     if checkpoint:
-        play.run(pipeline)
+        play.run(pipeline, threads())
     else:
         with arm(Order("checkpoint.paused", "raise")), pytest.raises(Crash):
-            play.run(pipeline)
+            play.run(pipeline, threads())
     closed(pipeline)
     delete_log(play, pipeline)
     stops(
@@ -151,7 +151,7 @@ def test_without_its_step_log_the_state_is_not_used(play: Playground, pipeline: 
         f"belongs to another step log than the topic {pipeline.spec.log_topic}, which was deleted",
     )
     with pytest.raises(TopicChanged, match=f"output topic {play.prefix}out holds messages"):
-        play.run(pipeline, full_refresh=True)
+        play.run(pipeline, threads(), full_refresh=True)
     play.delete_topic("out")
     rebuilt(play, pipeline)
 
@@ -162,7 +162,7 @@ def test_without_step_log_and_state_what_is_in_the_outputs_is_not_doubled(play: 
     shutil.rmtree(closed(pipeline))
     stops(play, pipeline, TopicChanged, f"output topic {play.prefix}out holds messages")
     play.delete_topic("out")
-    play.run(pipeline)
+    play.run(pipeline, threads())
     assert play.check(pipeline) == {"sums": 3}
 
 
@@ -249,12 +249,12 @@ def test_a_damaged_working_environment_is_thrown_away_by_the_next_run(
         more(play, pipeline, 0)
         play.send("in", sums.rows(4, 6))
         with arm(Order("step.complete", "raise", visit=2)), pytest.raises(Crash):
-            play.run(pipeline)
+            play.run(pipeline, threads())
         Database.close_all()
         for file in closed(pipeline).glob("workers/*/layer-*/data.mdb"):
             for place in range(0, file.stat().st_size, 97):
                 flip(file, place)
-        assert play.run(pipeline)["steps_replayed"] == 2
+        assert play.run(pipeline, threads())["steps_replayed"] == 2
         judged(play, pipeline, oracle)
 
 
@@ -264,7 +264,7 @@ def test_a_record_of_the_working_environment_that_changes_under_a_run_stops_it(
     """And the next run replays from the checkpoint."""
     with play.oracle(pipeline) as oracle:
         more(play, pipeline, 0)
-        with play.running(pipeline) as run:
+        with play.running(pipeline, threads()) as run:
             play.send("in", sums.rows(4, 4))
             run.wait_until(lambda status: status["steps_run"] == 2)
             for file in pipeline.spec.storage.glob("workers/*/layer-*/data.mdb"):
@@ -274,7 +274,7 @@ def test_a_record_of_the_working_environment_that_changes_under_a_run_stops_it(
             with pytest.raises(StorageError, match="does not match its checksum"):
                 run.wait_until(lambda status: status["steps_run"] == 4)
         Database.close_all()
-        play.run(pipeline)
+        play.run(pipeline, threads())
         judged(play, pipeline, oracle)
 
 
@@ -313,7 +313,7 @@ def test_a_full_map_stops_the_step_and_more_room_lets_it_go_on(
             with pytest.raises(StorageFull, match=r"MDB_MAP_FULL.*run again"):
                 play.run(resolved, threads())
             Database.close_all()
-        play.run(resolved)
+        play.run(resolved, threads())
         judged(play, resolved, oracle)
 
 

@@ -1,5 +1,5 @@
 """Every operator, input and output: the batch answer, and the same bytes whatever the number of workers (invariant 3), whether they are Spark's
-tasks or threads, and although each run crashes and replays."""
+tasks or threads, and although all runs but the first crash and replay, some of them with another number of workers than before."""
 
 from __future__ import annotations
 
@@ -13,35 +13,45 @@ from tests.end_to_end import everything
 from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.threads import threads
 
-WORKERS = (1, 2, 5)
-"""Three workers are in test_layouts.py, over the same views."""
+RUNS = ((1, 1), (2, 3), (5, 2))
+"""With how many workers each pipeline writes the first round, and with how many it replays and goes on after the crash in the second one."""
+
+IN_TASKS = 2
+"""The workers of this pipeline are tasks of Spark in the first round, which take four times as long."""
 
 
 def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers(play: Playground) -> None:
     everything.make_topics(play)
-    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": WORKERS[0]})
+    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": RUNS[0][0]})
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
-    runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
+    runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers, _ in RUNS[1:])]
     for seed in (1, 2):  # the second round retracts and corrects what the first one made, and starts from a checkpoint
         everything.send(play, seed)
-        for number, run in enumerate(runs):
-            crash_and_replay(play, run, in_threads=(number + seed) % 2 == 0)  # each number of workers in both ways
+        play.run(resolved)
+        for run, (first, then) in zip(runs[1:], RUNS[1:], strict=True):
+            in_threads = (seed, first) != (1, IN_TASKS)
+            crash_and_replay(play, run, in_threads=in_threads, workers=then if seed == 2 else None)
     rows = play.check(resolved)
     assert 0 not in rows.values(), f"a view that shows nothing proves nothing: {rows}"
-    steps = play.check_steps(resolved)
-    for other in runs[1:]:
+    steps, written = play.check_steps(resolved), contents(play, resolved)
+    for other, (workers, then) in zip(runs[1:], RUNS[1:], strict=True):
         assert play.check_steps(other) == steps
-        assert contents(play, other) == contents(play, resolved), f"{other.spec.workers} workers"
+        assert contents(play, other) == written, f"{workers} workers, then {then}"
+        databases = [folder.name for folder in other.spec.place.here.databases.iterdir()]
+        assert len(databases) == then, f"a worker that has left still has a database, or one has not come: {databases}"
 
 
-def crash_and_replay(play: Playground, run: Resolved, *, in_threads: bool) -> None:
-    """Two steps are written, and in no checkpoint, when the run crashes."""
+def crash_and_replay(play: Playground, run: Resolved, *, in_threads: bool, workers: int | None = None) -> None:
+    """Two steps are written, and in no checkpoint, when the run crashes. `workers`: how many the next run has, if not as many; they compare
+    what they compute with what the others have written."""
     with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
-        play.run(run, threads() if in_threads else None)
+        play.run(run, threads() if in_threads else play.tasks(run))
     Database.close_all()
-    status = play.run(run, threads() if in_threads else None)
+    again = run if workers is None else replace(run, spec=replace(run.spec, workers_now=workers))
+    status = play.run(again, threads() if in_threads else play.tasks(run))
     assert status["steps_run"] > 0 and status["steps_replayed"] == 2
 
 
 def contents(play: Playground, run: Resolved) -> dict[str, list[tuple[object, ...]]]:
-    return {o.handle: [m.content for m in play.read(o.topic, prefixed=False)] for o in run.spec.outputs}
+    there = play.read_all([output.topic for output in run.spec.outputs])
+    return {output.handle: [m.content for m in there[output.topic]] for output in run.spec.outputs}

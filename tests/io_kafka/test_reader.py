@@ -30,6 +30,7 @@ from io_kafka.errors import OffsetGone, ReadDeadline, StepTooLarge, UnknownTopic
 from io_kafka.extras import TYPES, Extras
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
+from tests.io_kafka.ways import IN_BOTH_WAYS
 
 pytestmark = pytest.mark.usefixtures("way")
 
@@ -89,6 +90,7 @@ def rows(batch: RawBatch) -> list[tuple[int, bytes | None]]:
     return list(zip(batch.messages.offsets.to_pylist(), batch.messages.values.to_pylist(), strict=True))
 
 
+@IN_BOTH_WAYS
 def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -105,6 +107,7 @@ def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
             assert batch.range == OffsetRange(topic, 0, start, end)
 
 
+@IN_BOTH_WAYS
 def test_neighbouring_ranges_follow_each_other(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -121,6 +124,7 @@ def test_neighbouring_ranges_follow_each_other(
     assert seen == [(5 * s + i, b"%d" % s) for s in range(6) if s % 3 != 1 for i in range(4)]
 
 
+@IN_BOTH_WAYS
 def test_keys_values_and_tombstones(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -136,6 +140,7 @@ def test_keys_values_and_tombstones(
     assert (keys.type, values.type, offsets.type) == (pa.binary(), pa.binary(), pa.int64())
 
 
+@IN_BOTH_WAYS
 def test_many_partitions_at_once_more_than_fit_one_call(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -154,6 +159,7 @@ def test_many_partitions_at_once_more_than_fit_one_call(
     assert rows(rest) == [(i, b"%d" % i) for i in range(10, 25_000)]
 
 
+@IN_BOTH_WAYS
 def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
     settings: KafkaSettings, reader: RangeReader, topic: str, topic_prefix: str, transactions: Transactions
 ) -> None:
@@ -165,6 +171,7 @@ def test_partitions_of_equal_number_in_two_topics_are_kept_apart(
         assert rows(batch) == [(i, batch.range.topic.encode()) for i in range(300)]
 
 
+@IN_BOTH_WAYS
 def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
     settings: KafkaSettings, topic: str, topic_prefix: str, transactions: Transactions
 ) -> None:
@@ -195,6 +202,7 @@ def test_empty_ranges_send_no_request() -> None:
     nobody.close()
 
 
+@IN_BOTH_WAYS
 def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -232,6 +240,7 @@ def test_reading_again_gives_the_same_checksum_and_other_bytes_another(
     assert raw_batch(span, Messages.plain(k, longer[1:], o)).checksum == first.checksum
 
 
+@IN_BOTH_WAYS
 def test_an_open_transaction_stops_a_reader_at_the_last_stable_offset(
     settings: KafkaSettings, topic: str, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +260,7 @@ def test_an_open_transaction_stops_a_reader_at_the_last_stable_offset(
     assert rows(impatient.read([OffsetRange(topic, 0, 0, 3)])[0]) == [(0, b"a"), (2, b"open")]
 
 
+@IN_BOTH_WAYS
 def test_expired_messages_are_an_error_that_names_them(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -367,6 +377,7 @@ def recreate(settings: KafkaSettings, topic: str) -> None:
     topics.ensure(topic, 3)
 
 
+@IN_BOTH_WAYS
 def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
     settings: KafkaSettings,
     reader: RangeReader,
@@ -409,6 +420,7 @@ class Rests(threading.Event):
         return super().wait(timeout)
 
 
+@IN_BOTH_WAYS
 def test_what_is_read_ahead_is_bounded(
     settings: KafkaSettings,
     reader: RangeReader,
@@ -439,6 +451,7 @@ def test_what_is_read_ahead_is_bounded(
     assert rest.messages.length == 499
 
 
+@IN_BOTH_WAYS
 def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     settings: KafkaSettings,
     reader: RangeReader,
@@ -475,6 +488,7 @@ def read_within(
         return cut, reader.read(cut, bytes_max=bytes_max)
 
 
+@IN_BOTH_WAYS
 def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:
@@ -502,6 +516,7 @@ def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
     assert len(stories[0]) > 4
 
 
+@IN_BOTH_WAYS
 def test_a_message_larger_than_the_bound_gets_through(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:

@@ -42,6 +42,7 @@ from io_kafka.step_log.records import CheckpointIntent, DivisionRecord, InputRan
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.conftest import Broker
 from tests.io_kafka.layouts import layout, placed
+from tests.io_kafka.ways import IN_BOTH_WAYS
 from tests.settled import settled_log
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -136,6 +137,7 @@ def pipe(broker: Broker, topic_prefix: str) -> Pipe:
     return Pipe(broker.bootstrap_servers, topic_prefix)
 
 
+@IN_BOTH_WAYS
 def test_steps_are_written_with_their_digests_and_ends(pipe: Pipe) -> None:
     writer = pipe.started()
     assert writer.epoch == 0
@@ -157,6 +159,7 @@ def test_steps_are_written_with_their_digests_and_ends(pipe: Pipe) -> None:
     writer.close()
 
 
+@IN_BOTH_WAYS
 def test_the_next_division_travels_with_the_step(pipe: Pipe) -> None:
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
@@ -166,6 +169,7 @@ def test_the_next_division_travels_with_the_step(pipe: Pipe) -> None:
     pipe.check_exactly(2)
 
 
+@IN_BOTH_WAYS
 def test_a_restart_goes_on_and_a_replay_is_compared(pipe: Pipe) -> None:
     first = pipe.started()
     before = [pipe.step(first, s) for s in range(3)]
@@ -505,6 +509,7 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
 # Refusals
 
 
+@IN_BOTH_WAYS
 def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe) -> None:
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
@@ -532,6 +537,7 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
     pipe.check_exactly(1)
 
 
+@IN_BOTH_WAYS
 def test_the_limit_of_the_topic_decides_how_large_a_message_may_be(pipe: Pipe) -> None:
     Topics(pipe.settings).ensure(f"{pipe.prefix}large", 1, {"max.message.bytes": "4000000"})
     writer = pipe.started()
@@ -542,6 +548,7 @@ def test_the_limit_of_the_topic_decides_how_large_a_message_may_be(pipe: Pipe) -
     assert found == [(b"a", 1), (b"large", 3_000_000), (b"z", 1)]
 
 
+@IN_BOTH_WAYS
 def test_a_record_names_thousands_of_partitions(pipe: Pipe) -> None:
     """Its size grows with the partitions of a pipeline, and must not be what bounds them."""
     writer = pipe.started()
@@ -550,6 +557,7 @@ def test_a_record_names_thousands_of_partitions(pipe: Pipe) -> None:
     assert settled_log(pipe.settings, pipe.log).pending[0].ranges == ranges
 
 
+@IN_BOTH_WAYS
 def test_more_messages_than_the_clients_queue_holds(pipe: Pipe) -> None:
     """The writer waits until the queue has room, and leaves none out."""
     pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "queue.buffering.max.messages": "7"})

@@ -186,7 +186,7 @@ KAFKA = (
                 "        if False:\n",
             ),
         ),
-        (f"{TEST_WRITER}::test_a_commit_without_an_answer_is_settled_by_the_log[by objects-answer_lost]",),
+        (f"{TEST_WRITER}::test_a_commit_without_an_answer_is_settled_by_the_log[answer_lost]",),
         tells="BrokenStepLog",
     ),
     Breakage(

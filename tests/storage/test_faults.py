@@ -323,7 +323,7 @@ def status_with_a_flipped_bit(
 
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("flips", [100, pytest.param(2000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("flips", [50, pytest.param(2000, marks=pytest.mark.soak)])
 def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bool) -> None:
     """A bit is flipped anywhere in the committed file, also in LMDB's own pages. The result is an error of ours, or the
     unchanged content of a version (where the page of the last transaction is damaged, LMDB shows the one before). A
@@ -341,7 +341,7 @@ def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bo
         status = status_with_a_flipped_bit(path, right, place, bit=bit, back=back, faults=errors.StorageError)
         named += status == NAMED
         loud += status in LOUD
-    assert loud <= 0.02 * flips
+    assert loud <= max(1, 0.02 * flips)
     assert 0.2 * flips < named < 0.9 * flips, "flips in free pages do no harm; the others do"
 
 

@@ -160,7 +160,7 @@ def from_json(spark: SparkSession, ddl: str, messages: Sequence[bytes]) -> tuple
     read = rows.select("i", f.from_json(f.expr("string(v)"), f"a {ddl}, corrupt STRING", options).alias("r"))
     is_months = SPARK_TYPES.get(ddl) in (YEAR_TO_MONTH, YEAR, MONTH)  # Arrow's type for them is unknown to pyarrow
     a = "cast(cast(cast(r.a as interval month) as int) as bigint) as a" if is_months else "r.a"
-    answer = read.selectExpr("i", "r is not null and r.corrupt is null ok", a).orderBy("i").toArrow()
+    answer = read.selectExpr("i", "r is not null and r.corrupt is null ok", a).toArrow().sort_by("i")
     values = answer.column("a").combine_chunks()
     return answer.column("ok").to_pylist(), values.view(SPARK_TYPES[ddl]) if is_months else values
 

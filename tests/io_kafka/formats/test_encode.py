@@ -105,12 +105,13 @@ def to_json(spark: SparkSession, column: pa.Array) -> list[str]:
     """Spark's own answer, in the order of the rows."""
     table = pa.table({"i": pa.array(range(len(column)), pa.int32()), "a": column})
     if column.type in DECLARED:
-        rows = frame_of(spark, table, StructType.fromDDL(f"i int, a {DECLARED[column.type]}")).orderBy("i")
-        return [row.j for row in rows.selectExpr("to_json(struct(a), map('ignoreNullFields', 'false')) j").collect()]
-    # createDataFrame reads an Arrow timestamp without a zone as one with.
-    a = "cast(a as timestamp_ntz) a" if column.type == NTZ else "a"
-    rows = spark.createDataFrame(table).orderBy("i").selectExpr(a)
-    return [row.j for row in rows.selectExpr("to_json(struct(a), map('ignoreNullFields', 'false')) j").collect()]
+        rows = frame_of(spark, table, StructType.fromDDL(f"i int, a {DECLARED[column.type]}"))
+    else:
+        # createDataFrame reads an Arrow timestamp without a zone as one with.
+        a = "cast(a as timestamp_ntz) a" if column.type == NTZ else "a"
+        rows = spark.createDataFrame(table).selectExpr("i", a)
+    texts = rows.selectExpr("i", "to_json(struct(a), map('ignoreNullFields', 'false')) j").collect()
+    return [row.j for row in sorted(texts, key=lambda row: row.i)]
 
 
 def ours(column: pa.Array) -> list[str]:
