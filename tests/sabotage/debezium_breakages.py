@@ -154,14 +154,14 @@ DEBEZIUM = (
         tells="DataError.*op t|DigestMismatch",
     ),
     Breakage(
-        "a-compacted-message-ends-the-run",
-        "A refused message that was compacted away before it was read again for its letter stops the run with a KeyError.",
+        "a-lost-message-looks-like-a-tombstone",
+        "The letter of a message that was compacted away before it was read again says that its value was null.",
         "no silence",
         (
             Edit(
                 "engine/run/sources.py",
-                "        at = positions.get((partition, offset))\n",
-                "        at = positions[partition, offset]\n",
+                'shown = {"lost": LOST} if at is None',
+                'shown = {"value": None} if at is None',
             ),
         ),
         (

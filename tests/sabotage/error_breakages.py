@@ -322,6 +322,7 @@ ERRORS = (
         "the batch answer",
         (Edit(OUTPUT, "pa.array(zset.weights_of(change) > 0)", "pa.array(zset.weights_of(change) != 0)"),),
         (f"{MESSAGES}::test_a_row_without_a_message_ends_a_step_that_withholds_its_output_for_another_reason",),
+        tells="column word is NULL",
     ),
     Breakage(
         "what-was-kept-unseen-is-counted-for-ever",

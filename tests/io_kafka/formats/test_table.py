@@ -97,11 +97,11 @@ def test_a_key_format_without_a_null_has_no_message_for_some_rows(key_format: Ou
     kind = pa.string() if key_format == "string" else pa.int32() if key_format == "int" else pa.int64()
     rows = pa.table({"k": pa.array([None], kind), "deleted": [False]})
     output = OutputFormat("v", pa.schema([("k", kind)]), "upsert", ("k",), encoding, key_format)
-    if Written("json", key_format, (), NO_PATTERNS).says_every_row:
-        assert encode(output, rows).column("key").null_count == 0
-    else:
-        with pytest.raises(Unwritable, match="column k is NULL"):
-            encode(output, rows)
+    try:
+        has_message = encode(output, rows).column("key").null_count == 0
+    except Unwritable:
+        has_message = False
+    assert Written("json", key_format, (), NO_PATTERNS).says_every_row == has_message
 
 
 @pytest.mark.parametrize("name", FORMATS)
