@@ -18,7 +18,7 @@ UInt32s = npt.NDArray[np.uint32]
 UInt64s = npt.NDArray[np.uint64]
 
 
-def filled(column: pa.Array, value: Any) -> pa.Array:
+def fill(column: pa.Array, value: Any) -> pa.Array:
     """The column with `value` in place of its nulls. (`fill_null` makes a scalar and a copy even if there are none, which takes a hundred
     times as long as to ask.)"""
     return column.fill_null(value) if column.null_count else column

@@ -93,7 +93,7 @@ ALL_SLOTS = SlotSet(((0, SLOTS),))
 Name = TypeVar("Name", int, str)
 
 
-def owning(owned: Mapping[Name, SlotSet]) -> dict[Name, SlotSet]:
+def drop_empty(owned: Mapping[Name, SlotSet]) -> dict[Name, SlotSet]:
     """Without those that own nothing."""
     return {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
 

@@ -80,7 +80,7 @@ def main() -> None:
 
 def _lowered(workload: str) -> PipelineSpec:
     from stepwell.lowering.driver import lower
-    from stepwell.planning.pipeline import pipeline_spec, planned
+    from stepwell.planning.pipeline import pipeline_spec, plan_project
     from stepwell.planning.resolver import resolve
     from stepwell.project.loading import load_project
     from stepwell.spark.session import make_session
@@ -90,7 +90,7 @@ def _lowered(workload: str) -> PipelineSpec:
     session = make_session("floor", project.settings.spark)
     try:
         resolved = resolve(project, session)
-        return pipeline_spec(resolved.project, planned(resolved, lower(resolved)))
+        return pipeline_spec(resolved.project, plan_project(resolved, lower(resolved)))
     finally:
         session.stop()
 

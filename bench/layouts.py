@@ -66,7 +66,7 @@ WIDE = (
 
 
 @dataclass(frozen=True)
-class Change:
+class Rescale:
     """A change as the service has told it. `began` and `ended`: seconds since 1970. `before_bytes`, `after_bytes`: the state of all workers in
     the last checkpoint before it, and in that which settled it."""
 
@@ -196,12 +196,12 @@ class _Service:
     def resume(self) -> None:
         self._client.ask("resume")
 
-    def change_between_steps(self, mode: str, workers: int) -> Change:
+    def change_between_steps(self, mode: str, workers: int) -> Rescale:
         """Makes a change after some steps without one."""
         self.wait_steps(SETTLING_STEPS + BASE_STEPS)
         return self.change(mode, workers)
 
-    def change(self, mode: str, workers: int) -> Change:
+    def change(self, mode: str, workers: int) -> Rescale:
         before = self.wait(lambda status: True)
         began = time.time()
         kind = {"mode": "live", "protocol": mode} if mode in ("damion", "icadd") else {"mode": mode}
@@ -210,7 +210,7 @@ class _Service:
         done = after["layout"]["last_change"]
         print(f"layouts: {mode}, to {workers} workers: {done['elapsed_s']:.1f} s", flush=True)
         sizes = (sum(status["state_bytes"].values()) for status in (before, after))
-        return Change(mode, workers, began, time.time(), *sizes, done)
+        return Rescale(mode, workers, began, time.time(), *sizes, done)
 
 
 def _wide_project() -> Path:
@@ -236,7 +236,7 @@ def _disk(when: str, status: dict[str, Any], storage: Path) -> dict[str, Any]:
     }
 
 
-def _base(steps: Sequence[Step], changes: Sequence[Change]) -> list[list[float]]:
+def _base(steps: Sequence[Step], changes: Sequence[Rescale]) -> list[list[float]]:
     """For each change, the milliseconds of the BASE_STEPS steps before it."""
     return [_ms([step for step in steps if step.end < change.began][-BASE_STEPS - 1 :]) for change in changes]
 
@@ -246,7 +246,7 @@ def _ms(steps: Sequence[Step]) -> list[float]:
     return [1e3 * float(gap) for gap in np.diff([step.end for step in steps])]
 
 
-def _row(change: Change, steps: Sequence[Step], base: Sequence[float]) -> dict[str, Any]:
+def _row(change: Rescale, steps: Sequence[Step], base: Sequence[float]) -> dict[str, Any]:
     first = next(i for i, step in enumerate(steps) if step.end >= change.began)
     after = next(i for i, step in enumerate(steps) if step.end >= change.ended)
     ms = _ms(steps[first - 1 : after + 1])

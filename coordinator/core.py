@@ -195,7 +195,7 @@ class Core:
         """Whether no step is under way: every step that was given is settled."""
         return self.running is None and self.ran is None
 
-    def replaying(self, log: StepLogState) -> bool:
+    def is_replaying(self, log: StepLogState) -> bool:
         """Whether the log has the output of the next step already."""
         return self.step < log.steps
 
@@ -223,7 +223,7 @@ class Core:
         if self.paused:
             self.rescale.rested()
             return Wait()
-        if self.rescale.holds_steps:
+        if self.rescale.blocks_steps:
             return Wait()
         if self.step < self._given_below(log):
             return self._give(self.step, log)
@@ -258,14 +258,14 @@ class Core:
             return True
         return self.rescale.is_due(log, self._moment(log))
 
-    def is_held_up(self, log: StepLogState) -> bool:
+    def is_blocked(self, log: StepLogState) -> bool:
         """Whether the workers have no step because a rescale has something to do first, or holds the steps."""
         if self.running is not None or self.rescale.is_idle:
             return False
-        return self.rescale.holds_steps or self.rescale.next(log, self._moment(log)) is not None
+        return self.rescale.blocks_steps or self.rescale.next(log, self._moment(log)) is not None
 
     def _moment(self, log: StepLogState) -> Moment:
-        return Moment(self.step, is_folding=self._is_under_way, is_replaying=self.replaying(log))
+        return Moment(self.step, is_folding=self._is_under_way, is_replaying=self.is_replaying(log))
 
     @property
     def _is_under_way(self) -> bool:
@@ -293,14 +293,14 @@ class Core:
     def _stop_action(self, log: StepLogState) -> Action:
         if self.checkpoint is Checkpoint.FOLDING:
             return Wait()
-        if not self.replaying(log) and (self.step > self.version.step or self._has_moved(log)):
+        if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):
             self.checkpoint = Checkpoint.WANTED
             return self._begin_checkpoint(log)
         return Exit()
 
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""
-        owned = log.placed.get(self.version, log.settled_layout.placed).owned
+        owned = log.placed.get(self.version, log.current_layout.placed).owned
         return any(owned.get(worker, NO_SLOTS) != slots for worker, slots in self.rescale.owned.items())
 
     def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
@@ -350,7 +350,7 @@ class Core:
         assert self.running is None, self._with_story(f"step {step} is given, and step {self.running} is running")
         assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
         assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
-        assert not self.rescale.holds_steps, self._with_story(f"step {step} is given while a rescale holds the steps")
+        assert not self.rescale.blocks_steps, self._with_story(f"step {step} is given while a rescale holds the steps")
         self._report("given")
         self.running = step
 
@@ -389,14 +389,14 @@ class Core:
         assert log.checkpoints[-1:] == (self._made(),), self._with_story(f"{self.pending} is not complete in the log")
         self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
         self.version, self.pending = self._made(), None
-        if log.change is None and self.rescale.is_under_way:
-            self.rescale.tell(Moved.settled, log.settled_layout.placed.births)
+        if log.rescale is None and self.rescale.is_under_way:
+            self.rescale.tell(Moved.completed, log.current_layout.placed.births)
 
     def rescale_intended(self, log: StepLogState) -> None:
         """The intent of the rescale is in the log."""
-        assert log.change is not None, self._with_story("the log has no rescale")
+        assert log.rescale is not None, self._with_story("the log has no rescale")
         self._report_of_rescale("intended")
-        self.rescale.tell(Wanted.intended, log.change)
+        self.rescale.tell(Wanted.intended, log.rescale)
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""

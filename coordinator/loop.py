@@ -39,7 +39,7 @@ from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.refresh import rebuild
 from coordinator.starting.start import (
     bind_workers,
-    first_needed,
+    first_needed_step,
     open_latest,
     prepare,
     record_completion,
@@ -50,7 +50,7 @@ from coordinator.starting.start import (
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
-from coordinator.stepping.views_in_error import check_answers, shown
+from coordinator.stepping.views_in_error import check_answers, error_texts
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import EngineError
 from engine.model.placement import Placement
@@ -161,7 +161,7 @@ class Pipeline:
             try:
                 with closing(self._crew(setup, attempt, log_id)) as crew:
                     core = self._recover(crew, inputs, log_id)
-                    self._outside.settle_memory()
+                    self._outside.freeze_memory()
                     self._loop(core, crew, inputs)
                 return
             except DividedAgain as again:
@@ -188,7 +188,7 @@ class Pipeline:
         at = self._writer.state.steps
         _log.warning("a worker was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
         self._board.update(recoveries=self._board.show()["recoveries"] + 1)
-        what = recoveries.lost(at, self._checkpoints.failed_in_a_row)
+        what = recoveries.count_loss(at, self._checkpoints.failed_in_a_row)
         if what is not None:
             raise RecoveryFailed(
                 f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {str(fault)[:2000]}",
@@ -203,17 +203,17 @@ class Pipeline:
         found = bind_workers(crew, self._spec, self._writer.state, log_id)
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)
-        crew.join(Placement.first(owned, inputs.partitions))
+        crew.join(Placement.initial(owned, inputs.partitions))
         self._show_workers(crew)
         record_completion(self._writer, version)
-        self._writer.forget(first_needed(version, self._writer.state.checkpoints))
+        self._writer.forget(first_needed_step(version, self._writer.state.checkpoints))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
             checkpoint_step=version.step,
-            in_error=shown(self._spec.circuit, self._writer.state.errors, self._spec.column_names),
+            in_error=error_texts(self._spec.circuit, self._writer.state.errors, self._spec.column_names),
         )
-        rescale = Rescale.resumed(owned, self._writer.state)
+        rescale = Rescale.resume(owned, self._writer.state)
         core = Core(version, self._outside.new_id, rescale, inputs.ends_now, self._only_layout)
         self._rescaling.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:
@@ -228,11 +228,11 @@ class Pipeline:
                     "host": m.host,
                     "pid": m.pid,
                     "folder": m.folder,
-                    "free_bytes": crew.rooms[number].free_bytes,
+                    "free_bytes": crew.disk_use[number].free_bytes,
                 }
                 for number, m in crew.members.items()
             ],
-            worker_bytes={str(number): room.state_bytes for number, room in sorted(crew.rooms.items())},
+            worker_bytes={str(number): use.state_bytes for number, use in sorted(crew.disk_use.items())},
         )
 
     def _confirm_claim(self, fault: Exception) -> None:
@@ -280,7 +280,7 @@ class Pipeline:
                 case Collect():
                     steps.collect(action, core, crew)
                 case Settle():
-                    self._rescaling.stepped(*steps.settle(action, core, crew))
+                    self._rescaling.note_step(*steps.settle(action, core, crew))
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     self._show_workers(crew)
@@ -302,9 +302,9 @@ class Pipeline:
     def _phase(self, core: Core) -> str:
         if core.stopping:
             return "stopping"
-        if core.rescale.holds_steps:
+        if core.rescale.blocks_steps:
             return "changing"
-        if core.replaying(self._writer.state):
+        if core.is_replaying(self._writer.state):
             return "recovering"
         return "paused" if core.paused else "run"
 
@@ -313,9 +313,9 @@ class Pipeline:
             try:
                 self._rescaling.ask(asked.request, core, crew)
             except RescaleRefused as fault:
-                asked.settle(fault)
+                asked.answer(fault)
             else:
-                asked.settle(None)
+                asked.answer(None)
         for what in self._requests.take():
             _log.info("asked", what=what)
             if what in ("stop", "pause", "resume") and self._request_in_force != "stop":

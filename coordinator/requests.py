@@ -61,7 +61,7 @@ class Requests:
         with self._lock:
             self._is_over = True
         for asked in self.take_layout():
-            asked.settle(RescaleRefused("the service has ended.", "Start it again with `stepwell run`."))
+            asked.answer(RescaleRefused("the service has ended.", "Start it again with `stepwell run`."))
         self.questions.end()
 
     def wake(self) -> None:

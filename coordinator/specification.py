@@ -15,7 +15,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import TableFormat
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import Limits
-from storage.host_folder import StatePlace
+from storage.host_folder import StateLocation
 
 
 def log_topic_of(pipeline: str) -> str:
@@ -151,6 +151,6 @@ class PipelineSpec:
         return {s.table.handle: s.dead_letter_topic for s in self.inputs if s.dead_letter_topic is not None}
 
     @property
-    def place(self) -> StatePlace:
+    def state_location(self) -> StateLocation:
         """Where hosts keep the databases."""
-        return StatePlace(self.name, self.storage, self.local_dir, self.on_cluster)
+        return StateLocation(self.name, self.storage, self.local_dir, self.on_cluster)

@@ -79,7 +79,7 @@ class StatusBoard:
                 assert hasattr(self._status, name), name
                 setattr(self._status, name, value)
 
-    def stepped(self, step: int, rows: int, times: StepTimes, *, replayed: bool, skipped: Mapping[str, int]) -> None:
+    def note_step(self, step: int, rows: int, times: StepTimes, *, replayed: bool, skipped: Mapping[str, int]) -> None:
         with self._lock:
             status = self._status
             status.step, status.last_step = step, times
@@ -106,7 +106,7 @@ class StatusBoard:
             before, self._status.in_error = self._status.in_error, views
             return before
 
-    def checkpointed(self, version: int, step: int, took_ms: float) -> None:
+    def note_checkpoint(self, version: int, step: int, took_ms: float) -> None:
         with self._lock:
             self._checkpoint_at = time.monotonic()
             self._status.checkpoint_version, self._status.checkpoint_step = version, step

@@ -1,6 +1,6 @@
 """The engine's faults, as a worker reports them. Each has its place as fields.
 
-The code that raises an error knows what is wrong. The code that ran the operator adds the view and the step (`EngineError.located`). Whether
+The code that raises an error knows what is wrong. The code that ran the operator adds the view and the step (`EngineError.locate`). Whether
 they are known already is decided by the fields and never by the text, which may hold any value of the user's data.
 """
 
@@ -26,7 +26,7 @@ class EngineError(Fault):
         self.step: int | None = None
         self.node: int | None = None
 
-    def located(self, *, owner: str, step: int, place: str | None = None, node: int | None = None) -> Self:
+    def locate(self, *, owner: str, step: int, place: str | None = None, node: int | None = None) -> Self:
         """The same error with these fields. Fields that are known already stay."""
         self.owner = owner if self.owner is None else self.owner
         self.place = place if self.place is None else self.place

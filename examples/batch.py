@@ -30,7 +30,7 @@ from stepwell.project.definitions import active, load_definitions, quiet_spark
 from stepwell.project.elements import Definitions, SqlQuery
 from stepwell.project.kafka_reader import KafkaRead, kafka_reads
 from stepwell.project.tables import SourceSpec
-from stepwell.project.text_types import declared_as, fitted
+from stepwell.project.text_types import declared_type, fit_frame
 
 RELATIVE_ERROR_MAX = 1e-12
 """The allowed difference between Spark's sum of doubles, which is rounded at every addition, and ours, which is rounded once."""
@@ -122,8 +122,8 @@ def _without_answer(spark: SparkSession, view: ResolvedView) -> DataFrame:
 
 def _as_stored(frame: DataFrame, schema: StructType) -> DataFrame:
     """The rows as a table stores them: Spark pads and checks what it writes into CHAR and VARCHAR columns."""
-    declared = {field.name: type_ for field in schema.fields if (type_ := declared_as(field))}
-    return fitted(frame, declared) if declared else frame
+    declared = {field.name: type_ for field in schema.fields if (type_ := declared_type(field))}
+    return fit_frame(frame, declared) if declared else frame
 
 
 def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting: list[str]) -> list[str]:

@@ -132,7 +132,7 @@ class Order:
         assert self.action in _ACTIONS, f"{self.action} is none of {', '.join(_ACTIONS)}"
         assert self.visit >= 1
 
-    def concerns(self, point: Point, worker: int | None) -> bool:
+    def count_visit(self, point: Point, worker: int | None) -> bool:
         """Counts the visit, and returns whether the order is due now."""
         if point != self.point or (self.worker is not None and worker != self.worker):
             return False
@@ -157,7 +157,7 @@ def is_armed(point: Point) -> bool:
 
 def _obey(point: Point, worker: int | None) -> None:
     with _lock:  # a fold runs in a thread
-        due = [order for order in _orders if order.concerns(point, worker)]
+        due = [order for order in _orders if order.count_visit(point, worker)]
     for order in due:
         if not _first_in_all(order):
             continue

@@ -51,7 +51,7 @@ class Outside:
 
     `thread_clock` returns a function that tells the CPU seconds of the calling thread, to any thread while that one lives.
     `lower_priority` makes the calling thread give way to others.
-    `settle_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
+    `freeze_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
 
     producer: Callable[[Mapping[str, Any]], Producer]
     consumer: Callable[[Mapping[str, Any]], Consumer]
@@ -65,7 +65,7 @@ class Outside:
     start_thread: Callable[[str, Callable[[], None]], Thread]
     thread_clock: Callable[[], Callable[[], float]]
     lower_priority: Callable[[], None]
-    settle_memory: Callable[[], None]
+    freeze_memory: Callable[[], None]
     release_memory: Callable[[], None]
 
 
@@ -110,7 +110,7 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)
 
 
-def _settle_memory() -> None:
+def _freeze_memory() -> None:
     """Objects that exist now live as long as the run, so the collector need not visit them again. Collections become rare, because a batch of
     messages is thousands of objects that are freed without the collector, and steps make few cycles."""
     gc.collect()
@@ -131,7 +131,7 @@ REAL = Outside(
     start_thread=_start_thread,
     thread_clock=_thread_clock,
     lower_priority=_lower_priority,
-    settle_memory=_settle_memory,
+    freeze_memory=_freeze_memory,
     release_memory=gc.unfreeze,
 )
 """The real clients and the real machine. Its fields are named functions, so that it can be sent to a task."""

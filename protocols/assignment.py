@@ -35,7 +35,7 @@ class Assignment:
     def owner(self, key: int) -> str:
         return self.owners[bisect_right(self.starts, key) - 1]
 
-    def owned(self, owner: str) -> Interval:
+    def hashes_of(self, owner: str) -> Interval:
         """All hashes of one owner."""
         ends = (*self.starts[1:], HASH_END)
         ranges = zip(self.starts, ends, self.owners, strict=True)
@@ -71,17 +71,17 @@ class Reassignment:
         """Whether `owner` has to give this key away."""
         return self.old.owner(key) == owner != self.new.owner(key)
 
-    def moved(self, owner: str) -> Interval:
+    def hashes_given_by(self, owner: str) -> Interval:
         """All hashes that `owner` gives away."""
-        return self.old.owned(owner).minus(self.new.owned(owner))
+        return self.old.hashes_of(owner).minus(self.new.hashes_of(owner))
 
     def givers(self) -> tuple[str, ...]:
         """The owners that give something away, in the order of their names."""
-        return tuple(owner for owner in sorted(set(self.old.owners)) if not self.moved(owner).is_empty())
+        return tuple(owner for owner in sorted(set(self.old.owners)) if not self.hashes_given_by(owner).is_empty())
 
     def by_target(self, keys: Keys) -> dict[str, Keys]:
         """The keys that each new owner gets; owners that get none are left out."""
-        parts = {owner: keys.intersection(self.new.owned(owner)) for owner in sorted(set(self.new.owners))}
+        parts = {owner: keys.intersection(self.new.hashes_of(owner)) for owner in sorted(set(self.new.owners))}
         return {owner: part for owner, part in parts.items() if not part.is_empty()}
 
     def batches(self, owner: str, named: Explicit) -> tuple[Keys, ...]:
@@ -94,7 +94,7 @@ class Reassignment:
                 return tuple(Explicit(frozenset(listed[at : at + size])) for at in range(0, len(listed), size))
             case Naming.INTERVAL:
                 cuts = (0, *listed[self.keys_per_batch :: self.keys_per_batch], HASH_END)
-                moved = self.moved(owner)
+                moved = self.hashes_given_by(owner)
                 parts = (moved.intersection(Interval.of([between])) for between in pairwise(cuts))
                 return tuple(part for part in parts if not part.is_empty())
             case _:

@@ -86,8 +86,8 @@ class Distributor:
 
     name: str
     assignment: Assignment
-    change: Reassignment | None = None
-    changes: int = 0
+    reassignment: Reassignment | None = None
+    reassignments: int = 0
     sequence: int = 0
     rules: dict[str, Rule] = field(default_factory=dict)
     held: set[int] = field(default_factory=set)
@@ -98,7 +98,7 @@ class Distributor:
             case Input():
                 return self._route(message)
             case Begin():
-                return self._begin(message.change)
+                return self._begin(message.reassignment)
             case Sets():
                 return self._sets(message)
             case Redistribute():
@@ -109,7 +109,7 @@ class Distributor:
                 assert_never(message)
 
     def _route(self, message: Input) -> list[Instruction]:
-        record = Record(message.key, self.name, self.sequence, self.changes, message.body)
+        record = Record(message.key, self.name, self.sequence, self.reassignments, message.body)
         self.sequence += 1
         place = self._place(record.key)
         if place is None:
@@ -121,9 +121,9 @@ class Distributor:
     def _place(self, key: int) -> str | None:
         """Where records of this key go now; None if they wait."""
         old = self.assignment.owner(key)
-        if self.change is None:
+        if self.reassignment is None:
             return old
-        new = self.change.new.owner(key)
+        new = self.reassignment.new.owner(key)
         if new == old:
             return old
         rule = self.rules[old]
@@ -135,23 +135,27 @@ class Distributor:
 
     def _place_before_sets(self, key: int) -> str | None:
         """Where records go of a key whose old owner has not said which keys it has."""
-        assert self.change is not None
-        match self.change.naming:
+        assert self.reassignment is not None
+        match self.reassignment.naming:
             case Naming.EXPLICIT:
                 return None
             case Naming.INTERVAL:
                 return self.assignment.owner(key)
             case _:
-                assert_never(self.change.naming)
+                assert_never(self.reassignment.naming)
 
-    def _begin(self, change: Reassignment) -> list[Instruction]:
-        assert self.change is None, f"{self.name}: change {change.number} begins before change {self.changes} has ended"
-        assert change.number == self.changes + 1, f"{self.name}: change {change.number} follows {self.changes}"
-        assert change.old == self.assignment, f"{self.name}: change {change.number} begins elsewhere"
-        self.change, self.changes = change, change.number
-        self.rules = {giver: Rule() for giver in change.givers()}
+    def _begin(self, reassignment: Reassignment) -> list[Instruction]:
+        assert self.reassignment is None, (
+            f"{self.name}: change {reassignment.number} begins before change {self.reassignments} has ended"
+        )
+        assert reassignment.number == self.reassignments + 1, (
+            f"{self.name}: change {reassignment.number} follows {self.reassignments}"
+        )
+        assert reassignment.old == self.assignment, f"{self.name}: change {reassignment.number} begins elsewhere"
+        self.reassignment, self.reassignments = reassignment, reassignment.number
+        self.rules = {giver: Rule() for giver in reassignment.givers()}
         # The end comes at once if nobody gives anything away.
-        return [*(Send(giver, Shutdown(change)) for giver in self.rules), *self._go_on()]
+        return [*(Send(giver, Shutdown(reassignment)) for giver in self.rules), *self._go_on()]
 
     def _sets(self, message: Sets) -> list[Instruction]:
         rule = self._rule(message)
@@ -174,7 +178,7 @@ class Distributor:
             assert rule.whitelist.is_empty(), f"{self.name}: {giver} has ended with keys in its whitelist"
             rule.is_last = True
             return []
-        return [Send(giver, Final(self.changes, keys))]
+        return [Send(giver, Final(self.reassignments, keys))]
 
     def _installed(self, message: Installed) -> list[Instruction]:
         rule = self._rule(message)
@@ -183,8 +187,8 @@ class Distributor:
         return self._go_on()
 
     def _rule(self, message: Sets | Redistribute | Installed) -> Rule:
-        assert self.change is not None and message.change == self.changes, (
-            f"{self.name}: a message of change {message.change} in change {self.changes}"
+        assert self.reassignment is not None and message.reassignment == self.reassignments, (
+            f"{self.name}: a message of change {message.reassignment} in change {self.reassignments}"
         )
         return self.rules[message.giver]
 
@@ -192,20 +196,20 @@ class Distributor:
         """Releases what need not wait any longer, and ends the change if all its rules have ended."""
         places = {key: self._place(key) for key in sorted(self.held)}
         self.held = {key for key, place in places.items() if place is None}
-        if self.change is not None and all(rule.has_ended for rule in self.rules.values()):
-            self.assignment, self.change, self.rules = self.change.new, None, {}
+        if self.reassignment is not None and all(rule.has_ended for rule in self.rules.values()):
+            self.assignment, self.reassignment, self.rules = self.reassignment.new, None, {}
         return [Release(key, place) for key, place in places.items() if place is not None]
 
     def check(self) -> None:
         """Asserts the invariants. No key is in two sets, each set has only keys that its owner gives away, and only keys wait that must."""
-        assert self.change is not None or not self.rules, f"{self.name}: rules without a change"
+        assert self.reassignment is not None or not self.rules, f"{self.name}: rules without a change"
         for giver, rule in self.rules.items():
-            assert self.change is not None
+            assert self.reassignment is not None
             assert rule.whitelist.intersection(rule.hold).is_empty(), (
                 f"{self.name}: whitelist and hold of {giver} share keys"
             )
             named = rule.whitelist.union(rule.hold)
-            assert is_within(named, self.change.moved(giver)), (
+            assert is_within(named, self.reassignment.hashes_given_by(giver)), (
                 f"{self.name}: sets of {giver} have keys that it does not give away"
             )
             assert rule.has_sets or named.is_empty(), f"{self.name}: keys of {giver} before its SETS"
@@ -228,7 +232,7 @@ class Operator:
     position: int
     following: str | None
     distributors: frozenset[str]
-    change: Reassignment | None = None
+    reassignment: Reassignment | None = None
     shutdowns: set[str] = field(default_factory=set)
     finals: dict[str, Keys] = field(default_factory=dict)
     batches: deque[Keys] = field(default_factory=deque)
@@ -243,9 +247,9 @@ class Operator:
             case Record():
                 return self._record(message)
             case Shutdown():
-                return self._shutdown(sender, message.change, states)
+                return self._shutdown(sender, message.reassignment, states)
             case Named():
-                return self._name(message.change, message.keys, states)
+                return self._name(message.reassignment, message.keys, states)
             case Final():
                 return self._final(sender, message, states)
             case Packing():
@@ -256,7 +260,7 @@ class Operator:
                 assert_never(message)
 
     def _record(self, record: Record) -> list[Instruction]:
-        self._enter(record.change)
+        self._enter(record.reassignment)
         assert not self.given.contains(record.key), (
             f"{self.name}: a record of key {record.key} comes after its state has left"
         )
@@ -268,12 +272,12 @@ class Operator:
         latest[record.origin] = record.sequence
         return [Process(record)]
 
-    def _enter(self, change: int) -> None:
+    def _enter(self, reassignment: int) -> None:
         """In a new change, a key that was given away may come back. The former change has ended everywhere, so nothing of it can follow."""
-        if change > self.given_in:
-            self.given, self.given_in = NO_KEYS, change
+        if reassignment > self.given_in:
+            self.given, self.given_in = NO_KEYS, reassignment
 
-    def _shutdown(self, sender: str, change: Reassignment, states: Mapping[int, object]) -> list[Instruction]:
+    def _shutdown(self, sender: str, reassignment: Reassignment, states: Mapping[int, object]) -> list[Instruction]:
         """Waits for all distributors. After that, no new key that moves can come with explicit sets, for they all hold such records."""
         assert sender in self.distributors and sender not in self.shutdowns, (
             f"{self.name}: SHUTDOWN of {sender} comes twice"
@@ -282,25 +286,25 @@ class Operator:
         if self.shutdowns != self.distributors:
             return []
         self.shutdowns.clear()
-        return self._name(change, NO_KEYS, states)
+        return self._name(reassignment, NO_KEYS, states)
 
-    def _name(self, change: Reassignment, before: Explicit, states: Mapping[int, object]) -> list[Instruction]:
+    def _name(self, reassignment: Reassignment, before: Explicit, states: Mapping[int, object]) -> list[Instruction]:
         """Adds the keys of this operator to those of the operators before it. The last operator makes the sets."""
-        self._enter(change.number)
-        self.change = change
-        named = Explicit(before.keys | self._named_here(change, states))
+        self._enter(reassignment.number)
+        self.reassignment = reassignment
+        named = Explicit(before.keys | self._named_here(reassignment, states))
         if self.following is not None:
-            return [Send(self.following, Named(change, named))]
-        self.batches = deque(change.batches(self.instance, named))
+            return [Send(self.following, Named(reassignment, named))]
+        self.batches = deque(reassignment.batches(self.instance, named))
         hold = self._next_batch(states)
         whitelist: Keys = NO_KEYS
         for batch in self.batches:
             whitelist = whitelist.union(batch)
-        return self._to_distributors(Sets(change.number, self.instance, whitelist, hold))
+        return self._to_distributors(Sets(reassignment.number, self.instance, whitelist, hold))
 
-    def _named_here(self, change: Reassignment, states: Mapping[int, object]) -> frozenset[int]:
+    def _named_here(self, reassignment: Reassignment, states: Mapping[int, object]) -> frozenset[int]:
         """The keys that move and have state in this operator."""
-        return frozenset(key for key in states if change.moves_from(self.instance, key))
+        return frozenset(key for key in states if reassignment.moves_from(self.instance, key))
 
     def _next_batch(self, states: Mapping[int, object]) -> Keys:
         """The keys of the next round; none if all are given."""
@@ -308,8 +312,8 @@ class Operator:
 
     def _final(self, sender: str, message: Final, states: Mapping[int, object]) -> list[Instruction]:
         """Waits for all distributors. After that, no record of these keys can come."""
-        assert self.change is not None and message.change == self.change.number, (
-            f"{self.name}: FINAL of change {message.change}"
+        assert self.reassignment is not None and message.reassignment == self.reassignment.number, (
+            f"{self.name}: FINAL of change {message.reassignment}"
         )
         assert sender in self.distributors and sender not in self.finals, f"{self.name}: FINAL of {sender} comes twice"
         self.finals[sender] = message.keys
@@ -321,34 +325,36 @@ class Operator:
 
     def _pack(self, keys: Keys, before: tuple[Part, ...], states: Mapping[int, object]) -> list[Instruction]:
         """Adds the part of this operator to those of the operators before it. The last operator sends them off."""
-        assert self.change is not None and len(before) == self.position, f"{self.name}: {len(before)} parts before it"
+        assert self.reassignment is not None and len(before) == self.position, (
+            f"{self.name}: {len(before)} parts before it"
+        )
         own = {key: states[key] for key in sorted(states) if keys.contains(key)}
         moving = [key for key in self.latest if keys.contains(key)]
         parts = (*before, Part(own, {key: self.latest.pop(key) for key in moving}))
         self.given = self.given.union(keys)
         drops: list[Instruction] = [Drop(key) for key in own]
         if self.following is not None:
-            return [*drops, Send(self.following, Packing(self.change.number, keys, parts))]
-        return [*drops, *self._give(self.change, keys, parts, states)]
+            return [*drops, Send(self.following, Packing(self.reassignment.number, keys, parts))]
+        return [*drops, *self._give(self.reassignment, keys, parts, states)]
 
     def _give(
-        self, change: Reassignment, keys: Keys, parts: tuple[Part, ...], states: Mapping[int, object]
+        self, reassignment: Reassignment, keys: Keys, parts: tuple[Part, ...], states: Mapping[int, object]
     ) -> list[Instruction]:
         following = self._next_batch(states)
         return [
-            *(Send(target, state) for target, state in self._by_target(change, keys, parts).items()),
-            *self._to_distributors(Redistribute(change.number, self.instance, keys, following)),
+            *(Send(target, state) for target, state in self._by_target(reassignment, keys, parts).items()),
+            *self._to_distributors(Redistribute(reassignment.number, self.instance, keys, following)),
         ]
 
-    def _by_target(self, change: Reassignment, keys: Keys, parts: tuple[Part, ...]) -> dict[str, State]:
+    def _by_target(self, reassignment: Reassignment, keys: Keys, parts: tuple[Part, ...]) -> dict[str, State]:
         """Every new owner of some of the keys gets a message, even without any state: the distributors wait for its answer."""
         return {
-            target: State(change.number, self.instance, its, tuple(_only(part, its) for part in parts))
-            for target, its in change.by_target(keys).items()
+            target: State(reassignment.number, self.instance, its, tuple(_only(part, its) for part in parts))
+            for target, its in reassignment.by_target(keys).items()
         }
 
     def _install(self, message: State, states: Mapping[int, object]) -> list[Instruction]:
-        self._enter(message.change)
+        self._enter(message.reassignment)
         part = message.parts[self.position]
         twice = sorted(part.states.keys() & states.keys())
         assert not twice, f"{self.name}: the state of keys {twice} comes from {message.giver}, and is there"
@@ -356,7 +362,7 @@ class Operator:
         installs: list[Instruction] = [Install(key, state) for key, state in part.states.items()]
         if self.following is not None:
             return [*installs, Send(self.following, message)]
-        return [*installs, *self._to_distributors(Installed(message.change, message.giver, message.keys))]
+        return [*installs, *self._to_distributors(Installed(message.reassignment, message.giver, message.keys))]
 
     def _to_distributors(self, message: Sets | Redistribute | Installed) -> list[Instruction]:
         return [Send(distributor, message) for distributor in sorted(self.distributors)]

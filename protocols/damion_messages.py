@@ -1,7 +1,7 @@
 """What the machines of Damion's protocol (damion.py) tell each other, and what they tell their shells to do.
 
 Machines are named by addresses. Between two of them, messages arrive in the order in which they were sent. Of messages from two senders, any may
-arrive first. `change` is the number of the change that a message belongs to, unless it says otherwise.
+arrive first. `reassignment` is the number of the change that a message belongs to, unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Input:
 @dataclass(frozen=True)
 class Record:
     """A record on its way to an instance. `origin`: the distributor that sends it. `sequence`: how many records this distributor had before.
-    `change`: the last change that the distributor had begun; 0 before the first. An operator passes the record on to the next one of its
+    `reassignment`: the last change that the distributor had begun; 0 before the first. An operator passes the record on to the next one of its
     chain with the same fields, but perhaps another body."""
 
     key: int
     origin: str
     sequence: int
-    change: int
+    reassignment: int
     body: object
 
 
@@ -43,7 +43,7 @@ class Record:
 class Begin:
     """Begin this change. No distributor gets it before the former change has ended at all of them."""
 
-    change: Reassignment
+    reassignment: Reassignment
 
 
 # From a distributor to the first operator of an old owner
@@ -53,14 +53,14 @@ class Begin:
 class Shutdown:
     """From now on, records of the keys that you give away come only as your SETS say."""
 
-    change: Reassignment
+    reassignment: Reassignment
 
 
 @dataclass(frozen=True)
 class Final:
     """No record of these keys comes from this distributor any more."""
 
-    change: int
+    reassignment: int
     keys: Keys
 
 
@@ -71,7 +71,7 @@ class Final:
 class Named:
     """SETS in the making: the keys that move and have state in an operator before this one."""
 
-    change: Reassignment
+    reassignment: Reassignment
     keys: Explicit
 
 
@@ -88,7 +88,7 @@ class Part:
 class Packing:
     """REDISTRIBUTE in the making: `parts` are those of the operators before this one, in the chain's order."""
 
-    change: int
+    reassignment: int
     keys: Keys
     parts: tuple[Part, ...]
 
@@ -100,7 +100,7 @@ class Packing:
 class Sets:
     """To all distributors. Keys of `whitelist` are still sent to `giver`, those of `hold` wait, all others already belong to the new owner."""
 
-    change: int
+    reassignment: int
     giver: str
     whitelist: Keys
     hold: Keys
@@ -110,7 +110,7 @@ class Sets:
 class Redistribute:
     """To all distributors: the state of `given` is on its way to the new owners, and `following` is next. The last one has no keys there."""
 
-    change: int
+    reassignment: int
     giver: str
     given: Keys
     following: Keys
@@ -120,7 +120,7 @@ class Redistribute:
 class State:
     """To the first operator of the new owner, and on along its chain: all that the old owner had of these keys, one part for each operator."""
 
-    change: int
+    reassignment: int
     giver: str
     keys: Keys
     parts: tuple[Part, ...]
@@ -133,7 +133,7 @@ class State:
 class Installed:
     """To all distributors: every operator of the new owner has the state of these keys, which `giver` gave away."""
 
-    change: int
+    reassignment: int
     giver: str
     keys: Keys
 

@@ -68,7 +68,7 @@ class DamionPlanner:
         self._deliver()
 
     def next(self, slots_max: int) -> Move | None:
-        """The move that is due, the same one until `moved` is called; None if all machines have ended. `slots_max` is of no account."""
+        """The move that is due, the same one until `note_move` is called; None if all machines have ended. `slots_max` is of no account."""
         while not self._states and self._turns:
             giver = self._turns.popleft()
             for to, message in self._rounds.pop(giver):
@@ -79,7 +79,7 @@ class DamionPlanner:
         to, state = self._states[0]
         return Move(_slots_of(state.keys), self._workers[state.giver], self._workers[to])
 
-    def moved(self, owned: Mapping[int, SlotSet]) -> bool:
+    def note_move(self, owned: Mapping[int, SlotSet]) -> bool:
         """The move that is due has been carried out, and these are the owners now. Returns whether the round goes on."""
         to, state = self._states.popleft()
         self._posted.append((state.giver, to, state))
@@ -152,14 +152,14 @@ class DamionPlanner:
                 self._posted.append((name, to, message))
 
 
-def _placed(distributor: Distributor, change: Reassignment, instance: str) -> SlotSet:
+def _placed(distributor: Distributor, reassignment: Reassignment, instance: str) -> SlotSet:
     """The slots whose records the distributor sends to this instance, while no key is held."""
-    if distributor.change is None:
-        return _slots_of(distributor.assignment.owned(instance))
+    if distributor.reassignment is None:
+        return _slots_of(distributor.assignment.hashes_of(instance))
     assert all(rule.hold.is_empty() for rule in distributor.rules.values()), f"{distributor.name} holds keys"
-    placed: Keys = change.new.owned(instance)
+    placed: Keys = reassignment.new.hashes_of(instance)
     for giver, rule in distributor.rules.items():
-        left = rule.whitelist if rule.has_sets else change.moved(giver)
+        left = rule.whitelist if rule.has_sets else reassignment.hashes_given_by(giver)
         placed = placed.union(left) if giver == instance else placed.minus(left)
     return _slots_of(placed)
 

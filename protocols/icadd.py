@@ -133,7 +133,7 @@ class Region:
     held_max: int = KEYS_HELD_MAX
     version: int = field(init=False)
     phase: Phase = Phase.SETTLED
-    change: Reassignment | None = None
+    reassignment: Reassignment | None = None
     unanswered: set[Lane] = field(default_factory=set)
     whitelist: dict[Key, None] = field(default_factory=dict)
     hold: dict[Key, Collection] = field(default_factory=dict)
@@ -153,12 +153,14 @@ class Region:
 
     # Inputs
 
-    def start(self, change: Reassignment) -> list[RegionInstruction]:
+    def start(self, reassignment: Reassignment) -> list[RegionInstruction]:
         """Begins a change. Every member must be started, and every region must have settled the change before."""
         assert self.phase is Phase.SETTLED, self._with_story("a change is started before the last one is settled")
-        assert self.me in change.members >= change.old, self._with_story("a change does not list its members")
+        assert self.me in reassignment.members >= reassignment.old, self._with_story(
+            "a change does not list its members"
+        )
         self.story.append("start")
-        self.phase, self.change = Phase.INTERROGATE, change
+        self.phase, self.reassignment = Phase.INTERROGATE, reassignment
         self.unanswered = set(self.lanes)
         self._out.append(Tell(Interrogate()))
         return self._instructions()
@@ -292,7 +294,7 @@ class Region:
 
     def _process(self, record: Record) -> None:
         assert record.key not in self.given, self._with_story(f"{record} is processed where its key has left")
-        if self.change is not None:
+        if self.reassignment is not None:
             last = self.latest.get((record.origin, record.key), -1)
             assert record.serial > last, self._with_story(f"{record} is processed behind serial {last} of its origin")
             self.latest[record.origin, record.key] = record.serial
@@ -320,18 +322,18 @@ class Region:
 
     def _advance(self) -> None:
         """Enters each phase whose condition holds."""
-        if self.change is not None:
+        if self.reassignment is not None:
             if self.phase is Phase.INTERROGATE and not self.unanswered:
-                self._enter_collect(self.change)
-            if self.phase is Phase.COLLECT and self._has_given_all() and self._has_all_markers(self.change):
-                self._enter_done(self.change)
-            if self.phase is Phase.DONE and self.closed >= self.change.old:
-                self._settle(self.change)
+                self._enter_collect(self.reassignment)
+            if self.phase is Phase.COLLECT and self._has_given_all() and self._has_all_markers(self.reassignment):
+                self._enter_done(self.reassignment)
+            if self.phase is Phase.DONE and self.closed >= self.reassignment.old:
+                self._settle(self.reassignment)
 
-    def _enter_collect(self, change: Reassignment) -> None:
+    def _enter_collect(self, reassignment: Reassignment) -> None:
         self.phase, self.version = Phase.COLLECT, self.settled + 1
         self.markers.add(self.me)
-        self._out.extend(Send(member, Marker(self.version)) for member in sorted(change.members - {self.me}))
+        self._out.extend(Send(member, Marker(self.version)) for member in sorted(reassignment.members - {self.me}))
 
     def _give(self, key: Key) -> None:
         """All operators have told their last state of the key. The state goes first, and the records that waited follow it."""
@@ -347,38 +349,40 @@ class Region:
     def _has_given_all(self) -> bool:
         return not self.whitelist and not self.hold and not self.undropped
 
-    def _has_all_markers(self, change: Reassignment) -> bool:
-        return self.markers >= change.members
+    def _has_all_markers(self, reassignment: Reassignment) -> bool:
+        return self.markers >= reassignment.members
 
-    def _enter_done(self, change: Reassignment) -> None:
+    def _enter_done(self, reassignment: Reassignment) -> None:
         self.phase = Phase.DONE
-        if self.me in change.old:
+        if self.me in reassignment.old:
             self.finished.add(self.me)
             self.closed.add(self.me)
-            self._out.extend(Send(member, Done(self.version)) for member in sorted(change.members - {self.me}))
+            self._out.extend(Send(member, Done(self.version)) for member in sorted(reassignment.members - {self.me}))
 
     def _on_done(self, sender: Worker) -> None:
         self.finished.add(sender)
         self._out.append(Send(sender, Probe(self.version)))
 
-    def _settle(self, change: Reassignment) -> None:
+    def _settle(self, reassignment: Reassignment) -> None:
         """From here on F' is the only routing. Nothing is known of single keys any more."""
-        self.phase, self.change = Phase.SETTLED, None
-        self.route, self.settled = change.route, self.version
+        self.phase, self.reassignment = Phase.SETTLED, None
+        self.route, self.settled = reassignment.route, self.version
         for forgotten in (self.given, self.markers, self.finished, self.closed):
             forgotten.clear()
         self.latest.clear()
 
     def _new_owner(self, key: Key) -> Worker:
-        assert self.change is not None, self._with_story("F' is asked for outside a change")
-        return self.change.route(key)
+        assert self.reassignment is not None, self._with_story("F' is asked for outside a change")
+        return self.reassignment.route(key)
 
     def _with_story(self, mistake: str) -> str:
         return f"worker {self.me}: {mistake}; before: {' > '.join(map(str, self.story))}"
 
     def check(self) -> None:
         """Asserts the invariants. That a key's records keep their order, and are processed where its state is, is asserted at each record."""
-        assert (self.change is None) == (self.phase is Phase.SETTLED), self._with_story("a change without a phase")
+        assert (self.reassignment is None) == (self.phase is Phase.SETTLED), self._with_story(
+            "a change without a phase"
+        )
         places = (self.whitelist.keys(), self.hold.keys(), self.given)
         assert sum(map(len, places)) == len(set().union(*places)), self._with_story("a key is in two places")
         assert self.undropped.keys() <= self.given, self._with_story("a key is dropped that was not given away")

@@ -53,14 +53,14 @@ class IcaddPlanner:
         self._posted: deque[tuple[Worker, LaneMessage]] = deque()  # words to operators
         self._channels: dict[tuple[Worker, Worker], deque[PeerMessage]] = {}
         self._turns = deque(self._workers)
-        change = Reassignment(then, frozenset(w for w in self._workers if owned.get(w)), frozenset(self._workers))
+        reassignment = Reassignment(then, frozenset(w for w in self._workers if owned.get(w)), frozenset(self._workers))
         for worker, region in self._regions.items():
-            self._carry_out(worker, region.start(change))
+            self._carry_out(worker, region.start(reassignment))
         self._deliver()
 
     def next(self, slots_max: int) -> Move | None:
-        """The move that is due, the same one until `moved` is called. Without one, a round begins in which a region gives away up to `slots_max`
-        slots. None if all machines have ended."""
+        """The move that is due, the same one until `note_move` is called. Without one, a round begins in which a region gives away up to
+        `slots_max` slots. None if all machines have ended."""
         for _ in self._workers:
             if self._is_within_round:
                 break
@@ -74,7 +74,7 @@ class IcaddPlanner:
     def _is_within_round(self) -> bool:
         return any(True for _ in self._waiting())
 
-    def moved(self, owned: Mapping[int, SlotSet]) -> bool:
+    def note_move(self, owned: Mapping[int, SlotSet]) -> bool:
         """The move that is due has been carried out, and these are the owners now. Returns whether the round goes on."""
         (source, to), slots = next(self._waiting())
         channel = self._channels[source, to]
@@ -159,8 +159,8 @@ class IcaddPlanner:
 
 def region_leaves(region: Region, owned: SlotSet) -> list[int]:
     """The slots of a worker that have to leave it."""
-    change = region.change
-    return [] if change is None else [slot for slot in owned if change.route(slot) != region.me]
+    reassignment = region.reassignment
+    return [] if reassignment is None else [slot for slot in owned if reassignment.route(slot) != region.me]
 
 
 def _route(owned: Mapping[int, SlotSet]) -> Route:

@@ -117,7 +117,7 @@ SIMILARITY_MIN = 0.5
 """The least ratio of difflib between a name and one that is suggested for it."""
 
 
-def nearest(name: str, known: Iterable[str], similarity_min: float = SIMILARITY_MIN) -> list[str]:
+def nearest_names(name: str, known: Iterable[str], similarity_min: float = SIMILARITY_MIN) -> list[str]:
     """The known names that look like `name`, best first."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=SUGGESTIONS_MAX, cutoff=similarity_min)
@@ -127,7 +127,7 @@ def nearest(name: str, known: Iterable[str], similarity_min: float = SIMILARITY_
 def did_you_mean(name: str, known: Iterable[str], kind: str = "names") -> str:
     """A sentence that helps with an unknown name: the names that look like it, otherwise all known names."""
     known = sorted(known)
-    close = nearest(name, known)
+    close = nearest_names(name, known)
     if close:
         return f"Did you mean {' or '.join(close)}?"
     return f"Known {kind}: {', '.join(known)}." if known else f"There are no {kind} here."

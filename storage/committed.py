@@ -1,6 +1,6 @@
 """The committed environment of a database: how it is entered, and how it is rewritten without the pages that nobody uses.
 
-LMDB reuses the pages that a transaction frees, but its file never shrinks. So where most of a state has left, by a change of the layout or
+LMDB reuses the pages that a transaction frees, but its file never shrinks. So where most of a state has left, by a rescale or
 because it was deleted, its file stays as large as it was. `compact` copies what is used into a second environment, which takes the place of the
 old one under its writer's lock:
 
@@ -33,15 +33,15 @@ FREE_BYTES_MIN = 64 << 20
 FREE_SHARE_MIN = 0.2
 """So that a file has at most 1.25 times the bytes that are used. Steps need free pages too, and would make the file grow again at once if they
 never got any."""
-ROOM_FACTOR = 2
+SPACE_FACTOR = 2
 """The copy is made only if the disk has so many times the room that it takes, for steps write meanwhile."""
 
 
 @contextmanager
-def using(path: Path) -> Iterator[Environment]:
+def open_committed(path: Path) -> Iterator[Environment]:
     """The committed environment of the database in `path`. Raises NoDatabase."""
     try:
-        with environments.using(path / COMMITTED, synced=True) as environment:
+        with environments.open_environment(path / COMMITTED, synced=True) as environment:
             yield environment
     except Gone as gone:
         if gone.folder != path / COMMITTED:
@@ -50,7 +50,7 @@ def using(path: Path) -> Iterator[Environment]:
 
 
 @contextmanager
-def writing(path: Path, epoch: int) -> Iterator[Writer]:
+def begin_write(path: Path, epoch: int) -> Iterator[Writer]:
     """Its write transaction. Raises NoDatabase, WriterBlocked, StorageFull."""
     with ExitStack() as stack:
         yield _enter_writing(path, epoch, stack)
@@ -60,7 +60,7 @@ def _enter_writing(path: Path, epoch: int, stack: ExitStack) -> Writer:
     for _ in range(REPLACED_MAX):
         with ExitStack() as attempt:
             try:
-                writer = attempt.enter_context(attempt.enter_context(using(path)).write(epoch))
+                writer = attempt.enter_context(attempt.enter_context(open_committed(path)).write(epoch))
             except Replaced:
                 continue
             stack.push(attempt.pop_all())
@@ -79,7 +79,7 @@ def load(path: Path, reader: Reader) -> Description:
 
 
 def read_description(path: Path) -> Description:
-    with using(path) as committed, committed.read() as reader:
+    with open_committed(path) as committed, committed.read() as reader:
         return load(path, reader)
 
 
@@ -99,7 +99,7 @@ def compact(
     `name`: of the copy, which no other caller uses at the same time. `check` raises if the caller may not write to the database."""
     copy = path / name
     try:
-        with using(path) as old:
+        with open_committed(path) as old:
             if not _is_worth_while(old.usage()):
                 return False
             environments.remove(copy)
@@ -109,7 +109,7 @@ def compact(
                 check(load(path, writer))
                 if old.usage().transactions != written:
                     return False
-                with environments.locked(copy, epoch):  # so that nobody writes to it before its name is durable
+                with environments.lock_writer(copy, epoch):  # so that nobody writes to it before its name is durable
                     exchange(path / COMMITTED, copy)
                     durable.sync(path)
         reached("compact.exchanged", worker)
@@ -128,5 +128,5 @@ def _is_worth_while(usage: Usage) -> bool:
     free_bytes = usage.file_bytes - usage.used_bytes
     return (
         free_bytes >= max(FREE_BYTES_MIN, FREE_SHARE_MIN * usage.file_bytes)
-        and usage.room_bytes >= ROOM_FACTOR * usage.used_bytes
+        and usage.free_bytes >= SPACE_FACTOR * usage.used_bytes
     )

@@ -110,7 +110,7 @@ class Database:
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
             environments.create(draft / COMMITTED, synced=True)
-            with environments.using(draft / COMMITTED, synced=True) as made, made.write(epoch) as writer:
+            with environments.open_environment(draft / COMMITTED, synced=True) as made, made.write(epoch) as writer:
                 first = {keys.OWNED_KEY: owned.to_bytes(), keys.STEP_KEY: base.step.to_bytes(8)}
                 checksum = folding.put_first(writer, {key: records.encode(key, value) for key, value in first.items()})
                 described.save(writer, Description(identity, epoch, (base,), record_set_checksums=(checksum,)))
@@ -157,7 +157,7 @@ class Database:
         looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
         StaleEpoch, WrongDatabase, WriterBlocked, StorageFull, CorruptRecord."""
         path = path.resolve()
-        with _in_folder(path), committed.writing(path, epoch) as writer:
+        with _in_folder(path), committed.begin_write(path, epoch) as writer:
             old = committed.load(path, writer)
             _check_owner(path, old, identity, epoch)
             # A process that was killed may have given a rewritten file this name without making that durable. From now on this run writes to it.
@@ -182,7 +182,7 @@ class Database:
         last_saved: Description | None = None
         next_key: bytes | None = b""
         while new is None:
-            with _in_folder(path), committed.writing(path, epoch) as writer:
+            with _in_folder(path), committed.begin_write(path, epoch) as writer:
                 old = committed.load(path, writer)
                 _check_owner(path, old, identity, epoch)
                 if fenced is not None and old.layers_made != fenced:
@@ -234,7 +234,7 @@ class Database:
             writer, layers = self._retry(stack, self._enter_writing)
             transaction = Transaction(layers, writable=True, pins=self.pins)
             yield transaction
-            transaction.write_changes(writer)
+            transaction.flush(writer)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -247,7 +247,7 @@ class Database:
     def read_committed(path: Path) -> Iterator[tuple[VersionId, Transaction]]:
         """A snapshot of the last complete version alone. Any process may read it, while steps run."""
         path = path.resolve()
-        with committed.using(path) as environment, environment.read() as reader:
+        with committed.open_committed(path) as environment, environment.read() as reader:
             present = committed.load(path, reader)
             layers = [_committed_layer(path, environment, reader, present)]
             if present.merge_progress is not None:
@@ -259,7 +259,7 @@ class Database:
         """The slots that the database owns in each complete version, ascending. Any process may ask, whether the database is open or not. Raises
         NoDatabase, CorruptFile, CorruptRecord."""
         path = path.resolve()
-        with committed.using(path) as environment, environment.read() as reader:
+        with committed.open_committed(path) as environment, environment.read() as reader:
             present = committed.load(path, reader)
             last = _committed_layer(path, environment, reader, present)
             to_former = UndoLayer(environment, reader, UNDO, f"the undo log in {path}")
@@ -277,7 +277,7 @@ class Database:
         with _in_folder(self.path), ExitStack() as stack:
             _, layers = self._retry(stack, self._enter_writing)  # keeps steps from writing in the meantime
             step = Transaction(layers, writable=False).get_step()
-            writer = stack.enter_context(committed.writing(self.path, self.epoch))
+            writer = stack.enter_context(committed.begin_write(self.path, self.epoch))
             old = committed.load(self.path, writer)
             self._check_open(old)
             if version in (old.freezing, old.last):
@@ -298,7 +298,7 @@ class Database:
         drops the undo log of the version before, because a freeze comes only when every worker has the last version.
         Raises StaleEpoch, NotOpen, CorruptRecord, WriterBlocked, StorageFull."""
         while True:
-            with _in_folder(self.path), committed.writing(self.path, self.epoch) as writer:
+            with _in_folder(self.path), committed.begin_write(self.path, self.epoch) as writer:
                 old = committed.load(self.path, writer)
                 self._check_open(old)
                 new = self._fold_piece(writer, old)
@@ -328,7 +328,7 @@ class Database:
         folder = self.path / old.frozen
         place = f"the frozen layer {folder} ({old.freezing})"
         try:
-            with environments.using(folder, synced=False) as frozen, frozen.read() as reader:
+            with environments.open_environment(folder, synced=False) as frozen, frozen.read() as reader:
                 progress, done = folding.merge_piece(
                     writer, reader, old.merge_progress, place, sum(old.table_bytes.values())
                 )
@@ -351,7 +351,7 @@ class Database:
             return committed.compact(self.path, name, worker, self.epoch, check=check, is_wanted=is_wanted)
 
     def statistics(self) -> Statistics:
-        with committed.using(self.path) as environment, environment.read() as reader:
+        with committed.open_committed(self.path) as environment, environment.read() as reader:
             present = committed.load(self.path, reader)
         layers = {COMMITTED: COMMITTED, "frozen": present.frozen, "working": present.working}
         sizes = {layer: _disk_bytes(self.path / folder) for layer, folder in layers.items() if folder is not None}
@@ -379,7 +379,7 @@ class Database:
     def _enter_layers(self, stack: ExitStack) -> tuple[Layer, ...]:
         """Consistent snapshots of all layers, uppermost first. Raises Gone where a layer was removed in the
         meantime."""
-        environment = stack.enter_context(committed.using(self.path))
+        environment = stack.enter_context(committed.open_committed(self.path))
         reader = stack.enter_context(environment.read())
         present = committed.load(self.path, reader)
         self._check_open(present)
@@ -387,7 +387,7 @@ class Database:
         environments.retire_except(self.path, frozenset(self.path / name for name in (COMMITTED, *names)))
         layers = []
         for name in names:
-            environment = stack.enter_context(environments.using(self.path / name, synced=False))
+            environment = stack.enter_context(environments.open_environment(self.path / name, synced=False))
             place = f"the layer {self.path / name} (after {present.last})"
             layers.append(Layer(environment, stack.enter_context(environment.read()), b"", place))
         return (*layers, _committed_layer(self.path, environment, reader, present))
@@ -398,7 +398,7 @@ class Database:
         present = committed.read_description(self.path)
         self._check_open(present)
         assert present.working is not None
-        working = stack.enter_context(environments.using(self.path / present.working, synced=False))
+        working = stack.enter_context(environments.open_environment(self.path / present.working, synced=False))
         writer = stack.enter_context(working.write(self.epoch))
         layers = self._enter_layers(stack)
         if layers[0].environment is not working:

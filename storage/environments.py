@@ -36,8 +36,8 @@ import lmdb
 
 from storage import durable
 from storage.errors import CorruptFile, ForkedWhileOpen, StorageError, StorageFull
-from storage.paced import paced
-from storage.writers import writing
+from storage.paced import write_paced
+from storage.writers import hold_lock
 
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
@@ -68,12 +68,12 @@ class Replaced(StorageError):
 
 @dataclass(frozen=True)
 class Usage:
-    """How much of its file an environment uses. `room_bytes`: free on the disk. `transactions`: the number of the last
+    """How much of its file an environment uses. `free_bytes`: free on the disk. `transactions`: the number of the last
     one that was committed."""
 
     file_bytes: int
     used_bytes: int
-    room_bytes: int
+    free_bytes: int
     transactions: int
 
 
@@ -188,7 +188,7 @@ class Environment:
         with ExitStack() as stack:
             try:
                 with disk_faults(self.folder):
-                    stack.enter_context(writing(self.folder, epoch))
+                    stack.enter_context(hold_lock(self.folder, epoch))
                 inode = (self.folder / DATA_FILE).stat().st_ino
             except FileNotFoundError:
                 raise Gone(self.folder) from None
@@ -214,7 +214,7 @@ class Environment:
         try:
             with disk_faults(folder), _faults(folder):
                 folder.mkdir()
-                with paced(folder / DATA_FILE, is_wanted) as descriptor:
+                with write_paced(folder / DATA_FILE, is_wanted) as descriptor:
                     self._handle.copyfd(descriptor, compact=True)
                 durable.sync(folder)
         except FileNotFoundError:
@@ -240,7 +240,7 @@ _table = _Table()
 
 
 @contextmanager
-def using(folder: Path, *, synced: bool) -> Iterator[Environment]:
+def open_environment(folder: Path, *, synced: bool) -> Iterator[Environment]:
     """The environment in `folder`. It is opened if it is not open yet. Raises Gone if there is none, ForkedWhileOpen,
     CorruptFile."""
     environment = _acquire(folder, synced)
@@ -319,14 +319,14 @@ def create(folder: Path, *, synced: bool) -> None:
     """Creates an empty environment in a new folder."""
     folder.mkdir()
     (folder / DATA_FILE).touch()
-    with using(folder, synced=synced):
+    with open_environment(folder, synced=synced):
         pass
 
 
 @contextmanager
-def locked(folder: Path, epoch: int) -> Iterator[None]:
+def lock_writer(folder: Path, epoch: int) -> Iterator[None]:
     """Keeps all others from writing to the environment in `folder`, which need not be open, whatever its name becomes. Raises WriterBlocked."""
-    with disk_faults(folder), writing(folder, epoch):
+    with disk_faults(folder), hold_lock(folder, epoch):
         yield
 
 

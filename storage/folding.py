@@ -51,7 +51,7 @@ def merge_piece(
     size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
     committed = _CommittedRecords(writer, size if live_bytes else 0)
     left = layer.items_from(bytes.fromhex(progress.next_key), b"")
-    sized = committed.absent(left, place) if progress.cleared else committed.obsolete(left)
+    sized = committed.find_absent(left, place) if progress.cleared else committed.obsolete(left)
     batch, next_key = _batch(sized, size)
     for key, stored in batch:
         if progress.cleared:
@@ -111,7 +111,7 @@ class _CommittedRecords:
             is_there = size == len(key) + len(stored) and self._get(key) == stored
             yield (key, stored), 0 if is_there else size
 
-    def absent(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
+    def find_absent(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
         """The layer's records, each with its size if it is still to be written. Each is verified, because a record
         whose length was damaged looks like a deletion."""
         for key, stored in layer:

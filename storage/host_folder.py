@@ -4,11 +4,11 @@ A **host** is such a folder with everything that can open it. In local mode ther
 
     <root>/host.json              names the folder; it is made once
     <databases>/NNNN/             the database of worker NNNN
-    <databases>/NNNN-bBIRTH/      that of a worker which a change of the layout has made
+    <databases>/NNNN-bBIRTH/      that of a worker which a rescale has made
     <databases>/.NNNN.old/        a database that is being removed
 
 In local mode the databases are in the project's storage folder, and the folder needs no name. With `stepwell.local.dir` the root is that
-folder, and each pipeline has a subfolder for its databases. `StatePlace` decides which, and is the same in every process of a run.
+folder, and each pipeline has a subfolder for its databases. `StateLocation` decides which, and is the same in every process of a run.
 
 Guarantees: `look` changes nothing, and reports a database that cannot be read instead of failing. `remove` removes a database only if it is
 still the one that the caller has seen; it renames the folder first, so a crash never leaves half a database under the name of a whole one.
@@ -50,7 +50,7 @@ NAMING_TRIES_MAX = 16
 
 
 @dataclass(frozen=True)
-class StatePlace:
+class StateLocation:
     """Where hosts keep the databases of a pipeline. `storage` is the project's folder on the driver's host, and `local_dir` the setting
     `stepwell.local.dir`. `on_cluster`: the workers may run on other hosts than the driver."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from base.version import VersionId
 
 FIRST_BIRTH = "0"
-"""The birth of the workers of a new state. A worker that a change of the layout makes has a birth of its own, which distinguishes its database
+"""The birth of the workers of a new state. A worker that a rescale makes has a birth of its own, which distinguishes its database
 from all others that ever had its number."""
 
 

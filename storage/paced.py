@@ -26,7 +26,7 @@ class Unwanted(Exception):
 
 
 @contextmanager
-def paced(file: Path, is_wanted: Callable[[], bool]) -> Iterator[int]:
+def write_paced(file: Path, is_wanted: Callable[[], bool]) -> Iterator[int]:
     """A descriptor for writing. What is written to it comes into a new file, which is durable when the body ends. Raises the
     OSError of the file, and Unwanted as soon as `is_wanted`, which is asked between two chunks, says no.
 

@@ -73,7 +73,7 @@ def delete_all(writer: Writer, prefix: bytes) -> bool:
 def get(reader: Reader, full_key: bytes) -> bytes | memoryview | None:
     """The stored record, or None. Raises ChecksumMismatch where a part is missing."""
     stored = reader.get(full_key)
-    return None if stored is None else whole(reader, full_key, stored)
+    return None if stored is None else read_whole(reader, full_key, stored)
 
 
 def length(stored: bytes | memoryview) -> int:
@@ -81,7 +81,7 @@ def length(stored: bytes | memoryview) -> int:
     return int.from_bytes(stored) if len(stored) == HEAD_BYTES else len(stored)
 
 
-def whole(reader: Reader, full_key: bytes, stored: memoryview) -> bytes | memoryview:
+def read_whole(reader: Reader, full_key: bytes, stored: memoryview) -> bytes | memoryview:
     """The whole record, from what is stored under its full key: the record itself or its head. Raises ChecksumMismatch
     where a part is missing. The record's own checksum, which the caller verifies, detects all other damage."""
     if len(stored) != HEAD_BYTES:
@@ -109,12 +109,12 @@ class PartedLayer(Layer):
                 return
             yield key, False
 
-    def decoded(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
+    def decode(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         try:
-            record = memoryview(whole(self.reader, self.key_space + key, stored))
+            record = memoryview(read_whole(self.reader, self.key_space + key, stored))
         except records.ChecksumMismatch:
             raise CorruptRecord(self.place, key) from None
-        return super().decoded(key, record, check)
+        return super().decode(key, record, check)
 
 
 def _key(full_key: bytes, number: int) -> bytes:

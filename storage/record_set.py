@@ -33,5 +33,5 @@ def checksum_of(reader: Reader) -> int:
         found = reader.get(full_key)
         if found is None or len(found) != len(stored):
             raise records.ChecksumMismatch
-        total += record_mark(full_key, parts.whole(reader, full_key, stored))
+        total += record_mark(full_key, parts.read_whole(reader, full_key, stored))
     return total % MODULUS

@@ -44,7 +44,7 @@ class Layer:
     def find(self, key: bytes, check: Check) -> memoryview | None:
         """The stored record under a key, verified; or None."""
         stored = self.reader.get(self.key_space + key)
-        return None if stored is None else self.decoded(key, stored, check)
+        return None if stored is None else self.decode(key, stored, check)
 
     def find_many(self, wanted: Sequence[bytes], check: Check) -> dict[bytes, memoryview]:
         """The stored records of those sorted keys that this layer has, verified."""
@@ -52,7 +52,7 @@ class Layer:
         found = self.reader.get_many([self.key_space + key for key in wanted] if cut else wanted)
         if cut:
             found = {key[cut:]: stored for key, stored in found.items()}
-        return {key: self.decoded(key, stored, check) for key, stored in found.items()}
+        return {key: self.decode(key, stored, check) for key, stored in found.items()}
 
     def items(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """All (key, stored record) whose key has the prefix, in the order of the keys, without storage's own records."""
@@ -61,7 +61,7 @@ class Layer:
             key = full_key[cut:]
             if key.startswith(keys.RESERVED):
                 return
-            yield key, self.decoded(key, stored, check)
+            yield key, self.decode(key, stored, check)
 
     def keys(self, prefix: bytes) -> Iterator[tuple[bytes, bool]]:
         """All (key, whether its record is a tombstone) whose key has the prefix, in the order of the keys, without storage's own records. No
@@ -78,7 +78,7 @@ class Layer:
         stored = self.reader.get(self.key_space + key)
         return stored is not None and not records.is_tombstone(stored)
 
-    def decoded(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
+    def decode(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         """The record, from what this layer stores under its key. Raises CorruptRecord."""
         if check == "once" and key in self.environment.verified:
             return stored
@@ -123,20 +123,20 @@ class Transaction:
         self._layers = layers  # uppermost first
         self._writable = writable
         self._pins = pins or {}
-        self._changes: dict[bytes, bytes] = {}  # key -> the record to store
+        self._writes: dict[bytes, bytes] = {}  # key -> the record to store
         self._staged = _Staged(self.get_staged())
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
         """The value of a key, without a copy; or None. With `immutable`, the value of this key never changes, so it is
         verified only once. Raises CorruptRecord."""
-        changed = self._changes.get(key)
+        changed = self._writes.get(key)
         stored = self._find(key, _check(immutable)) if changed is None else memoryview(changed)
         return None if stored is None or records.is_tombstone(stored) else records.value_of(stored)
 
     def get_many(self, wanted: Sequence[bytes], *, immutable: bool = False) -> list[memoryview | None]:
         """The values of the sorted keys `wanted`, in their order; None for each that is absent. Raises
         CorruptRecord."""
-        found: dict[bytes, memoryview] = {key: memoryview(self._changes[key]) for key in wanted if key in self._changes}
+        found: dict[bytes, memoryview] = {key: memoryview(self._writes[key]) for key in wanted if key in self._writes}
         for layer in self._layers:
             missing = [key for key in wanted if key not in found] if found else wanted
             if missing:
@@ -174,7 +174,7 @@ class Transaction:
         assert self._writable, "put in a transaction that only reads"
         assert 0 < len(key) <= keys.KEY_BYTES_MAX, f"a key of {len(key)} bytes"
         assert not key.startswith(keys.RESERVED), f"key {key.hex()} is storage's own"
-        self._changes[key] = records.encode(key, value)
+        self._writes[key] = records.encode(key, value)
 
     def put_many(self, items: Iterable[tuple[bytes, records.Octets]]) -> None:
         """Sets the values of several keys."""
@@ -185,7 +185,7 @@ class Transaction:
         """Deletes a key. It is no error if the key is absent."""
         assert self._writable, "delete in a transaction that only reads"
         assert not key.startswith(keys.RESERVED), f"key {key.hex()} is storage's own"
-        self._changes[key] = records.tombstone(key)
+        self._writes[key] = records.tombstone(key)
 
     def get_step(self) -> int:
         """The number of the next step to apply."""
@@ -195,7 +195,7 @@ class Transaction:
     def set_step(self, step: int) -> None:
         """Sets the number of the next step to apply."""
         assert self._writable, "set_step in a transaction that only reads"
-        self._changes[keys.STEP_KEY] = records.encode(keys.STEP_KEY, step.to_bytes(8))
+        self._writes[keys.STEP_KEY] = records.encode(keys.STEP_KEY, step.to_bytes(8))
 
     def get_owned(self) -> SlotSet:
         """The slots of which this database has the state."""
@@ -206,7 +206,7 @@ class Transaction:
     def set_owned(self, owned: SlotSet) -> None:
         """Sets the slots of which this database has the state. Their rows have to be there when the transaction ends, and no others."""
         assert self._writable, "set_owned in a transaction that only reads"
-        self._changes[keys.OWNED_KEY] = records.encode(keys.OWNED_KEY, owned.to_bytes())
+        self._writes[keys.OWNED_KEY] = records.encode(keys.OWNED_KEY, owned.to_bytes())
 
     def get_staged(self) -> SlotSet:
         """The slots of which this database has copies. Scans do not show them, because nobody has taken them over yet."""
@@ -216,7 +216,7 @@ class Transaction:
     def set_staged(self, staged: SlotSet) -> None:
         """Sets the slots whose records scans do not show. None of them is owned when the transaction ends."""
         assert self._writable, "set_staged in a transaction that only reads"
-        self._changes[keys.STAGED_KEY] = records.encode(keys.STAGED_KEY, staged.to_bytes())
+        self._writes[keys.STAGED_KEY] = records.encode(keys.STAGED_KEY, staged.to_bytes())
         self._staged = _Staged(staged)
 
     def get_in_error(self) -> frozenset[str]:
@@ -227,7 +227,7 @@ class Transaction:
     def set_in_error(self, views: frozenset[str]) -> None:
         """Sets the names of the views that have no answer."""
         assert self._writable, "set_in_error in a transaction that only reads"
-        self._changes[keys.IN_ERROR_KEY] = records.encode(keys.IN_ERROR_KEY, json.dumps(sorted(views)).encode())
+        self._writes[keys.IN_ERROR_KEY] = records.encode(keys.IN_ERROR_KEY, json.dumps(sorted(views)).encode())
 
     def get_cut(self) -> CutNumber:
         """The number of the last cut; (0, 0) before the first one."""
@@ -239,15 +239,15 @@ class Transaction:
         assert self._writable, "set_cut in a transaction that only reads"
         assert number > self.get_cut(), f"cut {number} after {self.get_cut()}"
         value = number.term.to_bytes(8) + number.batch.to_bytes(8)
-        self._changes[keys.CUT_KEY] = records.encode(keys.CUT_KEY, value)
+        self._writes[keys.CUT_KEY] = records.encode(keys.CUT_KEY, value)
 
-    def write_changes(self, writer: Writer) -> None:
+    def flush(self, writer: Writer) -> None:
         """Writes the changes to the working layer, in the order of their keys. Only `Database` calls this. A tombstone
         that hides nothing is not stored, so that a record that is created and deleted between two checkpoints leaves
         nothing behind."""
         puts = []
-        for key in sorted(self._changes):
-            stored = self._changes[key]
+        for key in sorted(self._writes):
+            stored = self._writes[key]
             if records.is_tombstone(stored) and not any(layer.has_value(key) for layer in self._layers[1:]):
                 writer.delete(key)
             else:
@@ -275,13 +275,13 @@ class Transaction:
 
     def _streams(self, prefix: bytes, check: Check) -> list[Iterator[tuple[bytes, Rank, memoryview]]]:
         """One ordered stream for each layer. Each stream has its own rank, so the merge never compares values."""
-        changes = [(key, memoryview(self._changes[key])) for key in self._changed(prefix)]
+        changes = [(key, memoryview(self._writes[key])) for key in self._written_keys(prefix)]
         layers = [changes, *(layer.items(prefix, check) for layer in self._layers)]
         return [_ranked(rank, stream) for rank, stream in enumerate(layers)]
 
     def _all_keys(self, prefix: bytes) -> Iterator[bytes]:
         """Each key whose uppermost record is no tombstone, in the order of the keys."""
-        changes = [(key, records.is_tombstone(self._changes[key])) for key in self._changed(prefix)]
+        changes = [(key, records.is_tombstone(self._writes[key])) for key in self._written_keys(prefix)]
         layers = [changes, *(layer.keys(prefix) for layer in self._layers)]
         last: bytes | None = None
         for key, _, is_tombstone in heapq.merge(*(_ranked(rank, stream) for rank, stream in enumerate(layers))):
@@ -289,8 +289,8 @@ class Transaction:
                 yield key
             last = key
 
-    def _changed(self, prefix: bytes) -> list[bytes]:
-        return sorted(key for key in self._changes if key.startswith(prefix) and not key.startswith(keys.RESERVED))
+    def _written_keys(self, prefix: bytes) -> list[bytes]:
+        return sorted(key for key in self._writes if key.startswith(prefix) and not key.startswith(keys.RESERVED))
 
 
 def _check(immutable: bool) -> Check:

@@ -61,7 +61,7 @@ def verify(reader: Reader, place: str) -> None:
 class UndoLayer(Layer):
     """The undo log as the layer above records that are partly merged."""
 
-    def decoded(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
+    def decode(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         """The entry is verified every time, also with "once", because the keys that the environment remembers as
         verified are those of the committed records."""
         return memoryview(_former(self.reader, key, stored, self.place))
@@ -79,7 +79,7 @@ def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes
     """The former record or tombstone of an entry. It verifies the entry's own checksum, then that of the record, which
     may have been damaged before the fold."""
     try:
-        entry = memoryview(parts.whole(reader, UNDO + key, stored))
+        entry = memoryview(parts.read_whole(reader, UNDO + key, stored))
         records.verify(UNDO + key, entry)
         former = records.tombstone(key) if records.is_tombstone(entry) else _decompressed(records.value_of(entry))
         records.verify(key, former)

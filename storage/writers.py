@@ -50,7 +50,7 @@ class Holder:
 
 
 @contextmanager
-def writing(folder: Path, epoch: int) -> Iterator[None]:
+def hold_lock(folder: Path, epoch: int) -> Iterator[None]:
     """Holds the lock of the environment in `folder`. It is not reentrant: a second attempt in the same process waits,
     and then fails. Raises WriterBlocked, FileNotFoundError."""
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

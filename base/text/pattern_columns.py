@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, UInt8s, filled
+from base.arrays import Bools, Int64s, UInt8s, fill
 from base.text.columns import by_length, digits, nulls_of
 from base.text.dates import days
 from base.text.patterns import (
@@ -90,7 +90,7 @@ def pattern_texts(column: pa.Array, pattern: str) -> pa.Array:
 def _numbers(column: pa.Array, kind: Kind) -> Int64s:
     """Days or microseconds since 1970, 0 for null."""
     column = column.cast(pa.int32()).cast(pa.int64()) if kind == "date" else column.cast(pa.int64())
-    return filled(column, 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return fill(column, 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _unit_us(kind: Kind) -> int:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from base.version import EMPTY, VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
@@ -28,7 +28,7 @@ from engine.operators.base import StepContext
 from engine.operators.facts import RunFacts
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import WorkerStep, run_stage
+from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore, Store
 from storage.database import Database, Identity
 
@@ -43,8 +43,8 @@ class Running:
     def __init__(self, circuit: Circuit, folder: Path, workers: int = 1) -> None:
         circuit.check()
         self.circuit = circuit
-        self.plan = plan(circuit)
-        self.placement = Placement.of(Layout.first(Fixed(), workers), {})
+        self.plan = plan_stages(circuit)
+        self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
         self.facts = RunFacts(append_only_inputs(circuit), partitions={}, schema_ids={})
         self.folder = folder
         self.databases = [self._database(worker) for worker in range(workers)]

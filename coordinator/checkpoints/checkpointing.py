@@ -16,7 +16,7 @@ import structlog
 from coordinator.checkpoints.truncation import snapshot_due, truncate
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
 from coordinator.specification import PipelineSpec
-from coordinator.starting.layouts import completion_records, placed_of
+from coordinator.starting.layouts import completion_records, ownership_of
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
 from engine.resident.crew import Crew
@@ -54,7 +54,7 @@ class Checkpointing:
                 self._began_at = self._monotonic()
                 reached("checkpoint.paused")
                 assert crew.placement is not None
-                placed = placed_of(crew.placement, births, self._writer.state)
+                placed = ownership_of(crew.placement, births, self._writer.state)
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
@@ -76,7 +76,7 @@ class Checkpointing:
         """Reports a fold that is over to the core. Raises the fault that ended it, if it failed."""
         if not self.is_folding:
             return
-        folded = crew.checkpoints.folded()
+        folded = crew.checkpoints.poll_folds()
         if folded is None:
             if not self._is_hurried and (core.stopping or not core.rescale.is_idle):
                 self._is_hurried = True
@@ -107,11 +107,11 @@ class Checkpointing:
         self.is_folding = False
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
-        writer, was_under_way = self._writer, self._writer.state.change is not None
+        writer, was_under_way = self._writer, self._writer.state.rescale is not None
         writer.append(completion_records(action.version, writer.state, writer.epoch, is_moved=core.rescale.is_moved))
         core.completed(writer.state)
         reached("checkpoint.completed")
-        if was_under_way and writer.state.change is None:
+        if was_under_way and writer.state.rescale is None:
             reached("settle.completed")
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
             writer.append([writer.state.snapshot()])
@@ -120,10 +120,10 @@ class Checkpointing:
         writer.forget(earliest)
         cut = truncate(self._topics, writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:
-            writer.truncated(cut)
+            writer.note_truncation(cut)
             reached("checkpoint.truncated")
         took_ms = 1e3 * (self._monotonic() - self._began_at)
-        self._board.checkpointed(action.version.version, action.version.step, took_ms)
+        self._board.note_checkpoint(action.version.version, action.version.step, took_ms)
         tables, disk = bytes_of(self._folded.values(), setup)
         self._board.update(state_bytes=tables, disk_bytes=disk)
 

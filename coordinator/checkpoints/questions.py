@@ -54,7 +54,7 @@ class _Question:
     done: threading.Event = field(default_factory=threading.Event)
     answer: ViewRows | Exception | None = None
 
-    def settle(self, answer: ViewRows | Exception) -> None:
+    def answer_with(self, answer: ViewRows | Exception) -> None:
         self.answer = answer
         self.done.set()
 
@@ -109,7 +109,7 @@ class Questions:
             raise
         except Exception as fault:  # of a read, which has changed nothing
             _log.warning("a question was not answered", fault=str(fault)[:500])
-            self._settle(question, fault)
+            self._answer(question, fault)
             return
         if found is None:
             return
@@ -119,7 +119,7 @@ class Questions:
         owned = {worker: contents.owned for worker, (contents, _) in found.items()}
         if len(versions) == 1 and why_no_partition(owned) is None:
             parts = tuple(zip(*(buffers for _, buffers in found.values()), strict=True))
-            self._settle(question, ViewRows(versions.pop(), parts))
+            self._answer(question, ViewRows(versions.pop(), parts))
 
     def end(self) -> None:
         """The run is over: nobody answers any more."""
@@ -127,15 +127,15 @@ class Questions:
             self._is_over = True
             ended, self._waiting = list(self._waiting), deque()
         for question in ended:
-            question.settle(
+            question.answer_with(
                 NoAnswer("the service has ended.", "Start it again with `stepwell run`, or see `stepwell status`.")
             )
 
-    def _settle(self, question: _Question, answer: ViewRows | Exception) -> None:
+    def _answer(self, question: _Question, answer: ViewRows | Exception) -> None:
         self._asked_of = None
         with self._lock:
             self._waiting.popleft()
-        question.settle(answer)
+        question.answer_with(answer)
 
 
 def _check(views: Sequence[str], found: Mapping[int, tuple[Contents, tuple[Buffer, ...]]]) -> None:

@@ -6,9 +6,9 @@ machine.py     the machine, as the core asks it
 ways.py        which slots have to go from where to where
 planner.py     what a protocol is asked that decides which slots move together
 rescaling.py   the shell of the machine: what is done at boundaries
-preparing.py   what is done beside the steps, with recruiting.py (tasks), hosts.py and room.py (disks), copying.py (copies)
+preparing.py   what is done beside the steps, with recruiting.py (tasks), hosts.py and disk_space.py (disks), copying.py (copies)
 cut_budget.py  how much one cut may move
 wishes.py      what users and a start want (requests.py), and what is done about it
 view.py        a rescale as users see it, with progress.py
-run.py         what the parts of the shell share
+shared.py      what the parts of the shell share
 """

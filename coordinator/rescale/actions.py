@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from base.slots import SlotSet
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, Target
+from io_kafka.step_log.layout_records import CutProtocol, RescaleMode, Target
 
 
 @dataclass(frozen=True)
 class Wish:
     """A rescale that is asked for and that the log does not have yet. See LayoutIntent."""
 
-    mode: ChangeMode
+    mode: RescaleMode
     target: Target
     asked: int | None
     budget_bytes: int | None = None

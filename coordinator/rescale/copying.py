@@ -23,7 +23,7 @@ class Copying:
         self._round: dict[int, int] = {}  # by source: the destination
         self._has_begun = self._is_over = False
 
-    def recovered(self) -> None:
+    def reset(self) -> None:
         """Other workers go on, which have no copies."""
         self._left, self._round, self._has_begun, self._is_over = {}, {}, False, False
 
@@ -36,7 +36,7 @@ class Copying:
     def is_done(self) -> bool:
         return self._has_begun and not self._left and not self._is_over
 
-    def goes_on(self, crew: Crew, ways: Ways) -> int:
+    def advance(self, crew: Crew, ways: Ways) -> int:
         """Begins a round, or takes the answers to the one under way. Returns how many bytes were copied. Raises TaskLost, and the fault of
         a worker."""
         assert not self._is_over, "copies are to be discarded"
@@ -47,7 +47,7 @@ class Copying:
         if not self._round:
             self._begin_round(crew, ways)
             return 0
-        answers = crew.slots.copied()
+        answers = crew.slots.poll_copies()
         if answers is None:
             return 0
         for source, answer in answers.items():
@@ -73,8 +73,8 @@ class Copying:
         """Discards the copies if they are of no use. Returns False as long as a round that is under way keeps it from that."""
         if not self._is_over:
             return True
-        if self._round and crew.slots.copied() is None:
+        if self._round and crew.slots.poll_copies() is None:
             return False
         crew.slots.unstage()
-        self.recovered()
+        self.reset()
         return True

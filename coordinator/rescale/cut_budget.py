@@ -52,12 +52,12 @@ class CutBudget:
         self._write_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._bytes_per_ms = BYTES_PER_MS_FIRST
 
-    def stepped(self, took_ms: float, write_ms: float) -> None:
+    def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, from its division to the end of the write of its output; and that write alone."""
         self._step_ms.append(took_ms)
         self._write_ms.append(write_ms)
 
-    def moved(self, moved_bytes: int, took_ms: float) -> None:
+    def note_cut(self, moved_bytes: int, took_ms: float) -> None:
         """A cut has taken so long. A small one says more of messages than of bytes, so it does not count."""
         if moved_bytes >= LIVE_CUT_BYTES_MIN:
             rate = moved_bytes / max(took_ms, 0.1)

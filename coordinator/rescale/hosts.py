@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from base.slots import SlotSet
-from coordinator.rescale.room import NoRoom, needed_bytes, why_no_room
+from coordinator.rescale.disk_space import NoDiskSpace, needed_bytes, why_no_disk_space
 from coordinator.rescale.ways import moves
 from engine.resident.crew import Crew
 from io_kafka.step_log.layout_records import Target
-from storage.host_folder import StatePlace
+from storage.host_folder import StateLocation
 
 
 def tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:
@@ -26,18 +26,20 @@ def tasks_for(new: Sequence[int], crew: Crew) -> dict[int, int]:
     return chosen
 
 
-def why_no_room_for(target: Target, owned: Mapping[int, SlotSet], crew: Crew, place: StatePlace) -> NoRoom | None:
+def why_no_disk_space_for(
+    target: Target, owned: Mapping[int, SlotSet], crew: Crew, location: StateLocation
+) -> NoDiskSpace | None:
     """Of the hosts that are known by now: before there are tasks for new workers, their hosts are not, unless there is one host. `owned`:
     the slots of the workers now."""
-    rooms = crew.rooms
-    host_of = {number: room.host for number, room in rooms.items()}
-    free = {room.host: room.free_bytes for room in rooms.values()}
+    disk_use = crew.disk_use
+    host_of = {number: use.host for number, use in disk_use.items()}
+    free = {use.host: use.free_bytes for use in disk_use.values()}
     names = {member.folder_name: f"host {member.host}" for member in crew.members.values()}
     new = [number for number in target.members if number not in host_of]
-    if not place.on_cluster:
+    if not location.on_cluster:
         (host,) = free
         host_of |= dict.fromkeys(new, host)
-        free[host] = place.here.free_bytes()  # now, and not at the last checkpoint
+        free[host] = location.here.free_bytes()  # now, and not at the last checkpoint
     elif len(crew.recruiting.candidates) >= len(new):
         tasks = {task.serial: task.registered for task in crew.recruiting.candidates}
         for number, serial in tasks_for(new, crew).items():
@@ -45,4 +47,4 @@ def why_no_room_for(target: Target, owned: Mapping[int, SlotSet], crew: Crew, pl
             free[tasks[serial].folder_name] = tasks[serial].free_bytes
             names[tasks[serial].folder_name] = f"host {tasks[serial].host}"
     ways = {ends: slots for ends, slots in moves(owned, target.owned).items() if ends[1] in host_of}
-    return why_no_room(needed_bytes(ways, owned, rooms, host_of), free, names)
+    return why_no_disk_space(needed_bytes(ways, owned, disk_use, host_of), free, names)

@@ -25,10 +25,10 @@ from coordinator.rescale.phases import (
     UnderWay,
     Wanted,
     Weighing,
-    resumed,
+    resume,
 )
-from coordinator.rescale.ways import Owned, missing, moves, slots_of
-from io_kafka.step_log.layout_records import ChangeMode, Target
+from coordinator.rescale.ways import Owned, missing_members, moves, slots_of
+from io_kafka.step_log.layout_records import RescaleMode, Target
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
@@ -37,9 +37,9 @@ class Rescale(Machine[Phase]):
     """Of one run since its last recovery."""
 
     @staticmethod
-    def resumed(owned: Owned, log: StepLogState) -> Rescale:
+    def resume(owned: Owned, log: StepLogState) -> Rescale:
         """`owned`: the owners in the version that was opened."""
-        return Rescale(resumed(owned, log.change, log.target))
+        return Rescale(resume(owned, log.rescale, log.target))
 
     @property
     def owned(self) -> Owned:
@@ -62,12 +62,12 @@ class Rescale(Machine[Phase]):
         return isinstance(self.phase, Moved)
 
     @property
-    def is_held(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether a user has paused it."""
-        return isinstance(self.phase, UnderWay) and self.phase.course.is_held
+        return isinstance(self.phase, UnderWay) and self.phase.course.is_paused
 
     @property
-    def mode(self) -> ChangeMode | None:
+    def mode(self) -> RescaleMode | None:
         """That of the rescale that is wanted or under way; None without one."""
         match self.phase:
             case Idle() | Burying():
@@ -93,7 +93,7 @@ class Rescale(Machine[Phase]):
                 assert_never(self.phase)
 
     @property
-    def holds_steps(self) -> bool:
+    def blocks_steps(self) -> bool:
         """Whether no step may begin."""
         match self.phase:
             case Idle() | Burying():
@@ -101,7 +101,7 @@ class Rescale(Machine[Phase]):
             case Wanted(wish=wish):
                 return wish.mode == "cold"
             case Moving():
-                return self.phase.holds_steps
+                return self.phase.blocks_steps
             case Staffing(aim=aim) | Weighing(aim=aim) | Copying(aim=aim) | Moved(aim=aim):
                 return aim.mode == "cold"
             case _:
@@ -114,7 +114,7 @@ class Rescale(Machine[Phase]):
 
     def is_due(self, log: StepLogState, moment: Moment) -> bool:
         """Whether something waits for a drained boundary."""
-        return self.holds_steps or self.is_moved or self.next(log, moment) is not None
+        return self.blocks_steps or self.is_moved or self.next(log, moment) is not None
 
     def stepped(self) -> None:
         """See UnderWay. In other phases steps are of no account."""
@@ -129,8 +129,8 @@ class Rescale(Machine[Phase]):
     def check(self, log: StepLogState) -> None:
         """Asserts the invariants. `next` calls it before each decision."""
         phase = self.phase
-        assert (log.change is not None) == self.is_under_way, self.with_story(
-            f"the phase is {type(phase).__name__}, and the log has {log.change}"
+        assert (log.rescale is not None) == self.is_under_way, self.with_story(
+            f"the phase is {type(phase).__name__}, and the log has {log.rescale}"
         )
         match phase:
             case Idle():
@@ -148,11 +148,11 @@ class Rescale(Machine[Phase]):
             assert why_not is None, self.with_story(why_not)
 
     def _check_under_way(self, phase: Staffing | Weighing | Copying | Moving | Moved, log: StepLogState) -> None:
-        intent, target = log.change, log.target
+        intent, target = log.rescale, log.target
         assert intent is not None and target is not None
         said = Aim(intent.mode, intent.protocol, target)
         assert phase.aim == said, self.with_story(f"the rescale leads to {phase.aim}, and that of the log to {said}")
-        new = missing(target.members, phase.owned)
+        new = missing_members(target.members, phase.owned)
         if isinstance(phase, Staffing):
             assert phase.new == new != (), self.with_story(f"workers {phase.new} are to be made, {new} are missing")
             return

@@ -23,16 +23,16 @@
     Copying    copied      Moving
     Moving     paced       Moving
     Moving     cut         Moving; for the next portion Copying; after the last one Moved
-    Moved      settled     Burying; if nobody leaves Idle
+    Moved      completed   Burying; if nobody leaves Idle
     Burying    copies      Burying
     Burying    buried      Idle
     UnderWay   turned      Staffing; without new workers Weighing; without slots to move Moved
-    UnderWay   held        the same
+    UnderWay   paused      the same
     UnderWay   copies      the same
     UnderWay   stepped     the same
     UnderWay   rested      the same
 
-UnderWay stands for the phases from Staffing to Moved, in which the log has the rescale. After a crash `resumed` gives the phase, as
+UnderWay stands for the phases from Staffing to Moved, in which the log has the rescale. After a crash `resume` gives the phase, as
 `turned` does.
 
 A **cold** rescale lets no step begin from the request until it is settled. A **live** one makes one cut, then lets as many steps go as the
@@ -49,11 +49,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Self, assert_never
 
-from base.slots import NO_SLOTS, SlotSet, owning
+from base.slots import NO_SLOTS, SlotSet, drop_empty
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
 from coordinator.rescale.planner import Planner
-from coordinator.rescale.ways import Owned, Ways, missing, moves, slots_of, within
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol, LayoutIntent, Target
+from coordinator.rescale.ways import Owned, Ways, missing_members, moves, restrict, slots_of
+from io_kafka.step_log.layout_records import CutProtocol, LayoutIntent, RescaleMode, Target
 
 COPIED_SLOTS_MAX = 16
 """Of the slots of a live rescale that exceed its budget, how many are copied and then cut together. What has come to them since they were
@@ -74,24 +74,24 @@ class Moment:
 class Aim:
     """What the log says of the rescale under way."""
 
-    mode: ChangeMode
+    mode: RescaleMode
     protocol: CutProtocol
     target: Target
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a rescale under way keeps from phase to phase. `is_held`: whether a user has paused it. `has_copies`: whether workers have
+    """What a rescale under way keeps from phase to phase. `is_paused`: whether a user has paused it. `has_copies`: whether workers have
     copies of slots, or make some. `steps_due`: how many steps have to come before the next cut of a live rescale. `cuts`: how many were
     made."""
 
-    is_held: bool
+    is_paused: bool
     has_copies: bool
     steps_due: int
     cuts: int
 
 
-COURSE_FIRST = Course(is_held=False, has_copies=False, steps_due=0, cuts=0)
+COURSE_FIRST = Course(is_paused=False, has_copies=False, steps_due=0, cuts=0)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Idle:
         return None
 
     def requested(self, wish: Wish) -> Wanted:
-        return Wanted(self.owned, wish, is_recruited=not missing(wish.target.members, self.owned))
+        return Wanted(self.owned, wish, is_recruited=not missing_members(wish.target.members, self.owned))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Wanted:
     @property
     def new(self) -> tuple[int, ...]:
         """The workers that the rescale needs and that are not there yet."""
-        return missing(self.wish.target.members, self.owned)
+        return missing_members(self.wish.target.members, self.owned)
 
     def next(self, moment: Moment) -> LogRescale | None:
         may_begin = self.wish.mode == "cold" or not moment.is_replaying
@@ -149,9 +149,9 @@ class UnderWay:
         """The log has another target. What the sources have counted and copied was for other slots."""
         return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
 
-    def held(self, is_held: bool) -> Self:
+    def paused(self, is_paused: bool) -> Self:
         """A user has paused the rescale, or lets it go on."""
-        return replace(self, course=replace(self.course, is_held=is_held))
+        return replace(self, course=replace(self.course, is_paused=is_paused))
 
     def copies(self, has_copies: bool) -> Self:
         """Workers have copies of slots, or make some; or have none any more."""
@@ -183,7 +183,7 @@ class Staffing(UnderWay):
 
     def staffed(self, owned: Owned) -> Weighing | Moved:
         """All workers of the target are there."""
-        assert owning(owned) == owning(self.owned), "slots moved with the new workers"
+        assert drop_empty(owned) == drop_empty(self.owned), "slots moved with the new workers"
         begun = _begun(owned, self.aim, self.course, is_recruited=False)
         assert not isinstance(begun, Staffing), f"workers {begun.new} were not made"
         return begun
@@ -253,13 +253,13 @@ class Moving(UnderWay):
             assert move is not None, f"{self.aim.protocol} has ended, and slots have other owners than in the target"
             return Cut(move.slots, move.source, move.destination, is_whole=True)
         # The copied slots come first, because the source merges nothing with what was copied. The pairs take turns.
-        first = within(self.ways, self.staged) or self.ways
+        first = restrict(self.ways, self.staged) or self.ways
         source, destination = sorted(first)[self.course.cuts % len(first)]
         return Cut(first[source, destination], source, destination, is_whole=False)
 
     @property
     def _may_cut(self) -> bool:
-        if self.course.is_held:
+        if self.course.is_paused:
             return False
         match self.aim.mode:
             case "cold" | "hot":
@@ -270,13 +270,13 @@ class Moving(UnderWay):
                 assert_never(self.aim.mode)
 
     @property
-    def holds_steps(self) -> bool:
+    def blocks_steps(self) -> bool:
         """Whether no step may begin."""
         match self.aim.mode:
             case "cold":
                 return True
             case "hot":
-                return not self.course.is_held
+                return not self.course.is_paused
             case "live":
                 return self.is_within_round
             case _:
@@ -290,7 +290,7 @@ class Moving(UnderWay):
         """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless there are
         none."""
         assert steps_between > 0, "no step between two cuts"
-        is_within_round = self.planner is not None and self.planner.moved(owned)
+        is_within_round = self.planner is not None and self.planner.note_move(owned)
         course = replace(self.course, steps_due=steps_between, cuts=self.course.cuts + 1)
         ways = moves(owned, self.aim.target.owned)
         if not ways:
@@ -313,7 +313,7 @@ class Moved(UnderWay):
     def next(self, moment: Moment) -> None:
         return None
 
-    def settled(self, members: Collection[int]) -> Burying | Idle:
+    def completed(self, members: Collection[int]) -> Burying | Idle:
         """The log has a new layout, which is that of the owners now. `members`: its workers."""
         leaving = tuple(sorted(set(self.owned) - set(members)))
         return Burying(self.owned, leaving, self.course.has_copies) if leaving else Idle(self.owned)
@@ -344,7 +344,7 @@ class Burying:
 Phase = Idle | Wanted | Staffing | Weighing | Copying | Moving | Moved | Burying
 
 
-def resumed(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | Moved:
+def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | Moved:
     """The phase of a run that has opened a version in which workers own these slots. `intent`: of the rescale that the log has; `target`:
     where it leads to now."""
     if intent is None or target is None:
@@ -354,7 +354,7 @@ def resumed(owned: Owned, intent: LayoutIntent | None, target: Target | None) ->
 
 def _begun(owned: Owned, aim: Aim, course: Course, *, is_recruited: bool) -> Staffing | Weighing | Moved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
-    if new := missing(aim.target.members, owned):
+    if new := missing_members(aim.target.members, owned):
         return Staffing(owned, aim, course, new, is_recruited)
     if ways := moves(owned, aim.target.owned):
         return Weighing(owned, aim, course, ways)
@@ -365,7 +365,7 @@ def _copying_portion(now: UnderWay, ways: Ways, heavy: SlotSet) -> Copying:
     """Slots over the budget are copied first, a portion of them after the other."""
     portion = heavy.first(COPIED_SLOTS_MAX)
     return Copying(
-        now.owned, now.aim, course=now.course, ways=ways, to_copy=within(ways, portion), heavy=heavy.minus(portion)
+        now.owned, now.aim, course=now.course, ways=ways, to_copy=restrict(ways, portion), heavy=heavy.minus(portion)
     )
 
 

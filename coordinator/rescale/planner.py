@@ -34,10 +34,10 @@ class Planner(Protocol):
     messages: int
 
     def next(self, slots_max: int) -> Move | None:
-        """The move that is due, the same one until `moved` is called. Without one, a round begins that moves up to `slots_max` slots of a
+        """The move that is due, the same one until `note_move` is called. Without one, a round begins that moves up to `slots_max` slots of a
         source, if the protocol lets the caller choose that. None if all has moved."""
 
-    def moved(self, owned: Owned) -> bool:
+    def note_move(self, owned: Owned) -> bool:
         """The move that is due has been carried out, and these are the owners now. Returns whether the round goes on. At its end it asserts
         that the workers own what they have by the protocol, and the invariants of its machines."""
 

@@ -10,12 +10,12 @@ import structlog
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale import phases
-from coordinator.rescale.hosts import why_no_room_for
+from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
-from coordinator.rescale.run import RescaleRun
-from coordinator.rescale.ways import Ways, leaving
+from coordinator.rescale.shared import RescaleParts
+from coordinator.rescale.ways import Ways, slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew
 from engine.resident.start_faults import NoSlots
@@ -28,20 +28,20 @@ MOVED_BYTES_MAX = 128 << 20
 
 
 class Preparing:
-    """Of one run. `recovered` is called after each recovery."""
+    """Of one run. `reset` is called after each recovery."""
 
-    def __init__(self, run: RescaleRun, wishes: Wishes) -> None:
+    def __init__(self, run: RescaleParts, wishes: Wishes) -> None:
         self._run, self._wishes = run, wishes
         self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
 
-    def recovered(self) -> None:
+    def reset(self) -> None:
         """Other workers go on. They count nothing yet, and have no copies."""
         self._weighing = None
         self._run.recruiting.forget()
-        self._run.copying.recovered()
+        self._run.copying.reset()
 
-    def moved(self, version: int, moved_bytes: int) -> None:
+    def note_cut(self, version: int, moved_bytes: int) -> None:
         """A cut has moved so much. `version`: the last complete one."""
         of, before = self._moved_since
         self._moved_since = (version, moved_bytes + (before if of == version else 0))
@@ -49,7 +49,7 @@ class Preparing:
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
         rescale = core.rescale
-        if self._run.log.change is None:
+        if self._run.log.rescale is None:
             self._run.copying.end()
         is_free = self._run.copying.look(crew)
         self._tell_copies(core)
@@ -62,7 +62,7 @@ class Preparing:
                 if not wanted.is_recruited:
                     self._recruit(core, crew, wanted.new)
                 if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:
-                    self._look_for_room(core, crew, wanted)
+                    self._check_disk_space(core, crew, wanted)
                 return
             case Staffing() as staffing:
                 if not staffing.is_recruited:
@@ -72,7 +72,7 @@ class Preparing:
             case phases.Copying() as copying:
                 if self._run.copying.is_done:
                     self._run.copying.end()  # the portion before has moved, and the sources may merge again
-                elif not (copying.course.is_held or core.replaying(self._run.log)):
+                elif not (copying.course.is_paused or core.is_replaying(self._run.log)):
                     self._copy(core, crew, copying)
             case Moving() as moving:
                 if moving.aim.mode == "live" and moving.staged == NO_SLOTS and self._run.copying.is_done:
@@ -119,9 +119,9 @@ class Preparing:
         else:
             self._wishes.drop(core, crew, str(fault))
 
-    def _look_for_room(self, core: Core, crew: Crew, wanted: Wanted) -> None:
+    def _check_disk_space(self, core: Core, crew: Crew, wanted: Wanted) -> None:
         """Once more before the rescale begins, when it is known to which hosts the new workers come."""
-        fault = why_no_room_for(wanted.wish.target, wanted.owned, crew, self._run.spec.place)
+        fault = why_no_disk_space_for(wanted.wish.target, wanted.owned, crew, self._run.spec.state_location)
         if fault is None:
             return
         if self._wishes.is_asked_by_start:
@@ -135,14 +135,14 @@ class Preparing:
         if self._weighing is None:
             self._weighing = present
             bound = self._run.budget.bytes_max(intent)
-            crew.slots.begin_weighing(leaving(phase.owned, phase.aim.target.owned), bound)
-        weighed = crew.slots.weighed()
+            crew.slots.begin_weighing(slots_to_leave(phase.owned, phase.aim.target.owned), bound)
+        weighed = crew.slots.poll_weights()
         if weighed is None:
             return
         left_bytes, heavy = weighed
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the rescale was not turned meanwhile
-            self._run.view.progress.weighed(left_bytes, self._run.monotonic())
+            self._run.view.progress.note_weights(left_bytes, self._run.monotonic())
             core.rescale.tell(Weighing.weighed, heavy, self._planner(phase, intent))
             self._run.view.show(core)
 
@@ -158,9 +158,9 @@ class Preparing:
 
     def _copy(self, core: Core, crew: Crew, phase: phases.Copying) -> None:
         """Has the sources copy the slots that are to be copied."""
-        copied_bytes = self._run.copying.goes_on(crew, phase.to_copy)
+        copied_bytes = self._run.copying.advance(crew, phase.to_copy)
         if copied_bytes:
-            self._run.view.progress.copied(copied_bytes, self._run.monotonic())
+            self._run.view.progress.note_copy(copied_bytes, self._run.monotonic())
             self._run.view.show(core)
         if self._run.copying.is_done:
             core.rescale.tell(phases.Copying.copied)
@@ -189,5 +189,5 @@ class Preparing:
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def _intent(self) -> LayoutIntent:
-        assert self._run.log.change is not None
-        return self._run.log.change
+        assert self._run.log.rescale is not None
+        return self._run.log.rescale

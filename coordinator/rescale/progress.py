@@ -18,41 +18,41 @@ class Progress:
         self.cuts_ms = 0.0
         self.longest_pause_ms = 0.0
         self.longest_step_ms = 0.0
-        self._held_at: float | None = None
-        self._held_s = 0.0  # since the moves began
+        self._paused_at: float | None = None
+        self._paused_s = 0.0  # since the moves began
 
-    def weighed(self, left_bytes: int, now: float) -> None:
+    def note_weights(self, left_bytes: int, now: float) -> None:
         """The sources have counted what they are to give away."""
         self.left_bytes = left_bytes
         self._moves_began_at = now if self._moves_began_at is None else self._moves_began_at
 
-    def held(self, is_held: bool, now: float) -> None:
+    def note_pause(self, is_paused: bool, now: float) -> None:
         """A user has paused the rescale, or lets it go on."""
-        if is_held and self._held_at is None:
-            self._held_at = now
-        elif not is_held and self._held_at is not None:
-            self._held_s += self._held_until(now)
-            self._held_at = None
+        if is_paused and self._paused_at is None:
+            self._paused_at = now
+        elif not is_paused and self._paused_at is not None:
+            self._paused_s += self._paused_until(now)
+            self._paused_at = None
 
-    def _held_until(self, now: float) -> float:
+    def _paused_until(self, now: float) -> float:
         """Of the pause that has not ended."""
-        if self._held_at is None or self._moves_began_at is None:
+        if self._paused_at is None or self._moves_began_at is None:
             return 0.0
-        return now - max(self._held_at, self._moves_began_at)
+        return now - max(self._paused_at, self._moves_began_at)
 
     def _moving_s(self, now: float) -> float:
         began_at = now if self._moves_began_at is None else self._moves_began_at
-        return now - began_at - self._held_s - self._held_until(now)
+        return now - began_at - self._paused_s - self._paused_until(now)
 
-    def blocked(self, took_ms: float) -> None:
+    def note_block(self, took_ms: float) -> None:
         """For so long no step could begin."""
         self.longest_pause_ms = max(self.longest_pause_ms, took_ms)
 
-    def stepped(self, took_ms: float) -> None:
+    def note_step(self, took_ms: float) -> None:
         """A step has ended during the rescale."""
         self.longest_step_ms = max(self.longest_step_ms, took_ms)
 
-    def moved(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
+    def note_cut(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
         """A cut has ended."""
         self.cuts += 1
         self.slots_moved += slots
@@ -63,7 +63,7 @@ class Progress:
         self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
         self.cuts_ms += took_ms
 
-    def copied(self, copied_bytes: int, now: float) -> None:
+    def note_copy(self, copied_bytes: int, now: float) -> None:
         """So much was copied beside the steps."""
         self.moved_bytes += copied_bytes
         self.seconds = self._moving_s(now)
@@ -84,7 +84,7 @@ class Progress:
             return None
         return self.left_bytes * self.seconds / self.moved_bytes
 
-    def done(self, now: float) -> dict[str, object]:
+    def done_numbers(self, now: float) -> dict[str, object]:
         """What was done, as in `Status.layout`. `elapsed_s`: since the rescale began, also with what it had to wait for."""
         return {
             "cuts": self.cuts,
@@ -99,7 +99,7 @@ class Progress:
             "longest_step_ms": round(self.longest_step_ms, 1),
         }
 
-    def left(self) -> dict[str, object]:
+    def left_numbers(self) -> dict[str, object]:
         """What is left to do, as in `Status.layout`."""
         seconds = self.seconds_left
         return {"bytes_left": self.left_bytes, "seconds_left": None if seconds is None else round(seconds, 1)}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from base.fault import ExitCode, Fault
 from engine.model.layout import Policy
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 
 
 class RescaleRefused(Fault):
@@ -23,7 +23,7 @@ class RescaleRequest:
     change; None leaves the bound to Stepwell. `protocol`: what decides which slots a cut of a live rescale moves."""
 
     workers: int
-    mode: ChangeMode
+    mode: RescaleMode
     policy: Policy | None = None
     budget_bytes: int | None = None
     budget_ms: float | None = None
@@ -31,10 +31,10 @@ class RescaleRequest:
 
 
 @dataclass(frozen=True)
-class HoldRequest:
+class PauseRequest:
     """Stop the cuts of the rescale under way, or continue them. Steps go on."""
 
-    is_held: bool
+    is_paused: bool
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TurnRequest:
     reason: Literal["reverse", "abort"]
 
 
-LayoutRequest = RescaleRequest | HoldRequest | TurnRequest
+LayoutRequest = RescaleRequest | PauseRequest | TurnRequest
 
 
 @dataclass(eq=False)
@@ -55,6 +55,6 @@ class Asked:
     done: threading.Event = field(default_factory=threading.Event)
     fault: Exception | None = None
 
-    def settle(self, fault: Exception | None) -> None:
+    def answer(self, fault: Exception | None) -> None:
         self.fault = fault
         self.done.set()

@@ -23,7 +23,7 @@ from coordinator.rescale.planner import Planners
 from coordinator.rescale.preparing import Preparing
 from coordinator.rescale.recruiting import Recruiting
 from coordinator.rescale.requests import LayoutRequest
-from coordinator.rescale.run import RescaleRun
+from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
@@ -52,7 +52,7 @@ class Rescaling:
         self._batch = 0
         self._cuts_ms = 0.0  # what the cuts since the last step have taken
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
-        self._run = RescaleRun(
+        self._run = RescaleParts(
             spec=spec,
             launcher=launcher,
             planners=planners,
@@ -71,12 +71,12 @@ class Rescaling:
         self._rules, self._batch = rules, 0
         self.births.clear()
         self.births.update(births)
-        self._preparing.recovered()
+        self._preparing.reset()
         if not self._has_started:
             self._has_started = True
             self._wishes.start(core)
         self._wishes.go_on(core)
-        self._run.view.recovered(core)
+        self._run.view.reset(core)
         self._run.view.show(core)
 
     def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
@@ -89,16 +89,16 @@ class Rescaling:
         self._run.view.look(core)
         self._preparing.look(core, crew)
 
-    def stepped(self, took_ms: float, write_ms: float) -> None:
+    def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
-        self._run.budget.stepped(took_ms, write_ms)
+        self._run.budget.note_step(took_ms, write_ms)
         self._cuts_ms = 0.0
-        if self._run.log.change is not None:
-            self._run.view.progress.stepped(took_ms)
+        if self._run.log.rescale is not None:
+            self._run.view.progress.note_step(took_ms)
 
     def do(self, action: RescaleAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""
-        self._run.view.acts()
+        self._run.view.note_action()
         match action:
             case LogRescale(wish):
                 self._log_rescale(wish)
@@ -116,7 +116,7 @@ class Rescaling:
     def _log_rescale(self, wish: Wish) -> None:
         intent = LayoutIntent(
             epoch=self._run.writer.epoch,
-            change=self._run.log.settled_layout.number + 1,
+            change=self._run.log.current_layout.number + 1,
             mode=wish.mode,
             target=wish.target,
             asked=wish.asked,
@@ -130,8 +130,8 @@ class Rescaling:
         reached("layout.intended")
 
     def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
-        assert self._run.log.change is not None and self._rules is not None and crew.placement is not None
-        born = dict.fromkeys(new, birth_of(self._run.log.change.change, crew.term))
+        assert self._run.log.rescale is not None and self._rules is not None and crew.placement is not None
+        born = dict.fromkeys(new, birth_of(self._run.log.rescale.change, crew.term))
         databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
         crew.admit(tasks_for(new, crew), databases, NewDatabase(NO_SLOTS, core.version))
         reached("born")
@@ -142,20 +142,20 @@ class Rescaling:
         core.staffed(crew.placement.owned)
 
     def _cut(self, cut: Cut, core: Core, crew: Crew) -> None:
-        assert self._run.log.change is not None
+        assert self._run.log.rescale is not None
         began = self._run.monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        bytes_max = HOT_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.change)
+        bytes_max = HOT_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.rescale)
         slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._run.monotonic() - began)
         assert crew.placement is not None
         self._cuts_ms += took_ms
         core.cut(crew.placement.owned, self._run.budget.steps_between(self._cuts_ms))
-        self._run.budget.moved(moved, took_ms)
-        self._preparing.moved(core.version.version, moved)
-        self._run.view.progress.moved(len(slots), moved, took_ms, self._run.monotonic())
+        self._run.budget.note_cut(moved, took_ms)
+        self._preparing.note_cut(core.version.version, moved)
+        self._run.view.progress.note_cut(len(slots), moved, took_ms, self._run.monotonic())
 
     def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
         assert crew.placement is not None

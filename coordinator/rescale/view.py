@@ -24,7 +24,7 @@ from coordinator.rescale.phases import (
     Weighing,
 )
 from coordinator.rescale.progress import Progress
-from coordinator.rescale.ways import leaving
+from coordinator.rescale.ways import slots_to_leave
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.state import StepLogState
@@ -57,16 +57,16 @@ class RescaleView:
     def _state(self) -> StepLogState:
         return self._writer.state
 
-    def requested(self) -> None:
+    def note_request(self) -> None:
         """A user has asked for a rescale, and it was accepted."""
         self.progress = Progress(self._monotonic())
 
-    def recovered(self, core: Core) -> None:
+    def reset(self, core: Core) -> None:
         """New workers go on with the rescale, and nobody has paused it any more."""
         self._blocked_since = None
-        self.progress.held(core.rescale.is_held, self._monotonic())
+        self.progress.note_pause(core.rescale.is_paused, self._monotonic())
 
-    def acts(self) -> None:
+    def note_action(self) -> None:
         """An action of the rescale begins, and the workers have no step."""
         if self._blocked_since is None:
             self._blocked_since = self._monotonic()
@@ -74,24 +74,24 @@ class RescaleView:
     def look(self, core: Core) -> None:
         """Called by the loop between its actions."""
         self._time_pause(core)
-        doing = doing_in(core.rescale.phase)
-        if (shown := (self._state.settled_layout.number, self._state.change is None, doing)) != self._shown:
+        doing = state_text(core.rescale.phase)
+        if (shown := (self._state.current_layout.number, self._state.rescale is None, doing)) != self._shown:
             self._shown = shown
             self.show(core)
 
     def _time_pause(self, core: Core) -> None:
         """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or holds them."""
-        if core.is_held_up(self._state):
-            self.acts()
+        if core.is_blocked(self._state):
+            self.note_action()
         elif self._blocked_since is not None:
-            self.progress.blocked(1e3 * (self._monotonic() - self._blocked_since))
+            self.progress.note_block(1e3 * (self._monotonic() - self._blocked_since))
             self._blocked_since = None
 
     def show(self, core: Core) -> None:
         """Updates the status."""
-        layout, now = self._state.settled_layout, self._monotonic()
+        layout, now = self._state.current_layout, self._monotonic()
         if self._blocked_since is not None:
-            self.progress.blocked(1e3 * (now - self._blocked_since))
+            self.progress.note_block(1e3 * (now - self._blocked_since))
         members = {
             str(worker): {"birth": self._births.get(worker, ""), "slots": len(slots)}
             for worker, slots in sorted(core.rescale.owned.items())
@@ -107,7 +107,7 @@ class RescaleView:
             shown["change"] = self._shown_rescale(core.rescale.phase)
         elif self._under_way:
             if self._under_way["number"] == layout.number:
-                done = self.progress.done(now)
+                done = self.progress.done_numbers(now)
                 self._last = {**self._under_way, "outcome": layout.outcome, **done}
                 self._note_rate()
             self._under_way = {}
@@ -128,30 +128,30 @@ class RescaleView:
         log = self._state
         said = phase.wish if isinstance(phase, Wanted) else phase.aim
         mode, target = said.mode, said.target
-        left = sum(len(slots) for slots in leaving(phase.owned, target.owned).values())
+        left = sum(len(slots) for slots in slots_to_leave(phase.owned, target.owned).values())
         if left == 0:
             self.progress.left_bytes = 0
-        number = log.settled_layout.number + 1 if log.change is None else log.change.change
+        number = log.current_layout.number + 1 if log.rescale is None else log.rescale.change
         self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
         if isinstance(phase, Moving | Moved) and phase.planner is not None:
             self._under_way |= {"protocol": phase.aim.protocol, "messages": phase.planner.messages}
         return {
             **self._under_way,
-            "state": doing_in(phase),
-            "is_paused": isinstance(phase, UnderWay) and phase.course.is_held,
+            "state": state_text(phase),
+            "is_paused": isinstance(phase, UnderWay) and phase.course.is_paused,
             "slots_left": left,
-            "cut_bytes_max": None if log.change is None else self._budget.bytes_max(log.change),
-            **self.progress.done(self._monotonic()),
-            **self.progress.left(),
+            "cut_bytes_max": None if log.rescale is None else self._budget.bytes_max(log.rescale),
+            **self.progress.done_numbers(self._monotonic()),
+            **self.progress.left_numbers(),
         }
 
 
-def doing_in(phase: Phase) -> str:
+def state_text(phase: Phase) -> str:
     """What a rescale is at in this phase, in a word; empty without one."""
     match phase:
         case Idle() | Burying():
             return ""
-        case UnderWay(course=Course(is_held=True)):
+        case UnderWay(course=Course(is_paused=True)):
             return "paused"
         case Wanted() | Staffing() | Weighing():
             return "starting"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from base.slots import NO_SLOTS, SlotSet, owning
+from base.slots import NO_SLOTS, SlotSet, drop_empty
 
 Owned = Mapping[int, SlotSet]
 """The slots of each worker, also of those without any."""
@@ -23,7 +23,7 @@ def moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
     return found
 
 
-def within(ways: Ways, slots: SlotSet) -> dict[tuple[int, int], SlotSet]:
+def restrict(ways: Ways, slots: SlotSet) -> dict[tuple[int, int], SlotSet]:
     """Of these ways, what concerns these slots."""
     found = {ends: its.intersection(slots) for ends, its in ways.items()} if slots != NO_SLOTS else {}
     return {ends: its for ends, its in found.items() if its != NO_SLOTS}
@@ -34,11 +34,11 @@ def slots_of(ways: Ways) -> SlotSet:
     return SlotSet.of(span for slots in ways.values() for span in slots.ranges)
 
 
-def leaving(owned: Owned, target: Owned) -> dict[int, SlotSet]:
+def slots_to_leave(owned: Owned, target: Owned) -> dict[int, SlotSet]:
     """The slots that each worker has to give away, of those that have to."""
-    return owning({worker: slots.minus(target.get(worker, NO_SLOTS)) for worker, slots in owned.items()})
+    return drop_empty({worker: slots.minus(target.get(worker, NO_SLOTS)) for worker, slots in owned.items()})
 
 
-def missing(members: Collection[int], owned: Owned) -> tuple[int, ...]:
+def missing_members(members: Collection[int], owned: Owned) -> tuple[int, ...]:
     """The members that are not there yet."""
     return tuple(member for member in members if member not in owned)

@@ -6,14 +6,14 @@ from typing import assert_never
 
 import structlog
 
-from base.slots import owning
+from base.slots import drop_empty
 from coordinator.core import Core
 from coordinator.rescale.actions import Wish
-from coordinator.rescale.hosts import why_no_room_for
+from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
-from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRefused, RescaleRequest, TurnRequest
-from coordinator.rescale.run import RescaleRun
-from coordinator.starting.layouts import is_as, layout_of, layout_to, layout_with, target_of, workers_to_have
+from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.shared import RescaleParts
+from coordinator.starting.layouts import has_same_target, layout_of, layout_to, layout_with, target_of, workers_to_have
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, TurnReason
@@ -28,7 +28,7 @@ class Wishes:
     """Of one run. `wish`: what is wanted and not in the log yet; it outlives a recovery. `is_asked_by_start`: whether the start of the run
     wants it."""
 
-    def __init__(self, run: RescaleRun) -> None:
+    def __init__(self, run: RescaleParts) -> None:
         self._run = run
         self.wish: Wish | None = None
         self.is_asked_by_start = False
@@ -39,13 +39,13 @@ class Wishes:
         workers = workers_to_have(wanted, log)
         if workers is None and core.only_layout and not self._is_as_asked():
             workers = wanted.now
-        if workers is not None and log.change is None:
+        if workers is not None and log.rescale is None:
             layout = layout_of(self._run.layout)
             target = layout.with_policy(self._run.spec.policy_now or layout.policy).with_workers(workers)
             self.wish, self.is_asked_by_start = Wish("cold", target_of(target), wanted.setting), True
         elif workers is not None:
             self._turn(core, self._replanned(core, workers), "replan", wanted.setting)
-        elif log.change is None and self._run.layout.asked != wanted.setting and wanted.setting is not None:
+        elif log.rescale is None and self._run.layout.asked != wanted.setting and wanted.setting is not None:
             again = {"epoch": self._run.writer.epoch, "number": self._run.layout.number + 1, "outcome": "asked"}
             self._run.writer.append([self._run.layout.model_copy(update={**again, "asked": wanted.setting})])
 
@@ -56,7 +56,7 @@ class Wishes:
         if self._run.log.target is not None:
             return policy in (None, layout_to(self._run.log.target, 0).policy)
         layout = layout_of(self._run.layout)
-        return number is None or is_as(
+        return number is None or has_same_target(
             self._run.layout, layout.with_policy(policy or layout.policy).with_workers(number)
         )
 
@@ -64,12 +64,12 @@ class Wishes:
         """From the present owners to so many workers."""
         assert self._run.log.target is not None
         policy = self._run.spec.policy_now or layout_to(self._run.log.target, 0).policy
-        now = layout_with(owning(core.rescale.owned), self._run.layout.number, policy)
+        now = layout_with(drop_empty(core.rescale.owned), self._run.layout.number, policy)
         return now.with_workers(workers)
 
     def go_on(self, core: Core) -> None:
         """After each recovery: the wish is told to the new core."""
-        if self.wish is not None and self._run.log.change is None:
+        if self.wish is not None and self._run.log.rescale is None:
             core.rescale.tell(Idle.requested, self.wish)
 
     def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
@@ -77,16 +77,16 @@ class Wishes:
         match request:
             case RescaleRequest():
                 self._ask_rescale(request, core, crew)
-            case HoldRequest(is_held):
+            case PauseRequest(is_paused):
                 self._under_way()
-                core.rescale.tell(UnderWay.held, is_held)
-                self._run.view.progress.held(is_held, self._run.monotonic())
+                core.rescale.tell(UnderWay.paused, is_paused)
+                self._run.view.progress.note_pause(is_paused, self._run.monotonic())
             case TurnRequest() if isinstance(core.rescale.phase, Wanted):
                 self._take_back(core, crew)
             case TurnRequest(reason):
                 intent = self._under_way()
                 before = layout_of(self._run.layout)
-                present = layout_with(owning(core.rescale.owned), before.number, before.policy)
+                present = layout_with(drop_empty(core.rescale.owned), before.number, before.policy)
                 self._turn(core, before if reason == "reverse" else present, reason, intent.asked)
             case _:
                 assert_never(request)
@@ -95,7 +95,9 @@ class Wishes:
         layout = layout_of(self._run.layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
         self._refuse(request, target, core)
-        if (full := why_no_room_for(target_of(target), core.rescale.owned, crew, self._run.spec.place)) is not None:
+        if (
+            full := why_no_disk_space_for(target_of(target), core.rescale.owned, crew, self._run.spec.state_location)
+        ) is not None:
             raise RescaleRefused(full.message, full.what_to_do)
         self.wish = Wish(
             request.mode,
@@ -107,7 +109,7 @@ class Wishes:
         )
         self.is_asked_by_start = False
         core.rescale.tell(Idle.requested, self.wish)
-        self._run.view.requested()
+        self._run.view.note_request()
         self._run.board.update(layout_fault=None)
 
     def _refuse(self, request: RescaleRequest, target: Layout, core: Core) -> None:
@@ -117,7 +119,7 @@ class Wishes:
                 f"a change of the layout to {self._heading_for(core)} workers is under way; nothing was changed.",
                 "Wait until it is settled (`stepwell layout show`), or end it: `stepwell layout abort`, `stepwell layout reverse`.",
             )
-        if is_as(self._run.layout, target):
+        if has_same_target(self._run.layout, target):
             raise RescaleRefused(
                 f"the layout has {request.workers} workers already; nothing was changed.",
                 "`stepwell layout show` shows them.",
@@ -147,12 +149,12 @@ class Wishes:
         return len(self._run.layout.placed.members if target is None else target.members)
 
     def _under_way(self) -> LayoutIntent:
-        if self._run.log.change is None:
+        if self._run.log.rescale is None:
             raise RescaleRefused(
                 "no change of the layout is under way; nothing was changed.",
                 "Begin one with `stepwell layout change --workers N`.",
             )
-        return self._run.log.change
+        return self._run.log.rescale
 
     def _turn(self, core: Core, layout: Layout, reason: TurnReason, asked: int | None) -> None:
         intent = self._under_way()

@@ -74,7 +74,7 @@ def _load(
     (name,) = source.table.topics
     facts = topics.ensure(name, TABLE_PARTITIONS, TOPIC_CONFIG, replication=spec.replication)
     topic = TopicIdentity(topic=name, id=facts.topic_id, partitions=facts.partitions)
-    starts = {place.partition: end for place, end in topics.end_offsets([name]).items()}
+    starts = {partition.partition: end for partition, end in topics.end_offsets([name]).items()}
     handle, before, record = source.table.handle, writer.state.tables.get(source.table.handle), None
     _log.info("reading a table", table=handle, topic=name, again=before is not None)
     for part, is_whole in _parts(rows, source.table.format.schema, facts.partitions):

@@ -75,7 +75,7 @@ class DatabaseName:
 
 
 def birth_of(change: int, term: Term) -> str:
-    """Of a worker that a change of the layout makes. No other worker has it, because no other attempt of a run has this term."""
+    """Of a worker that a rescale makes. No other worker has it, because no other attempt of a run has this term."""
     return f"{change}.{term.epoch}.{term.attempt}"
 
 
@@ -132,7 +132,7 @@ class Offer:
     databases: tuple[FoundDatabase, ...]
 
 
-class Claim(Enum):
+class Standing(Enum):
     """See the table above. The first ones are better."""
 
     HELD = 0
@@ -144,35 +144,35 @@ class Claim(Enum):
     REPLACED = 6
 
 
-def judge(found: FoundDatabase, rules: Rules) -> Claim:
+def judge(found: FoundDatabase, rules: Rules) -> Standing:
     """What a database that was found under the number of a worker is for this run."""
     if rules.is_own(found):
         return _judge_own(found, rules)
     if found.identity is None:
-        return Claim.REPLACED if rules.is_after_reset else Claim.OBSTACLE
+        return Standing.REPLACED if rules.is_after_reset else Standing.OBSTACLE
     if found.identity.pipeline != rules.pipeline:
-        return Claim.OBSTACLE
+        return Standing.OBSTACLE
     name = DatabaseName.of(found.identity.database)
     if name is not None and name.log_id == rules.log_id:
         # A higher generation belongs to a run that has replaced this one.
         is_named = (name.generation, name.worker, name.birth) == (rules.generation, found.worker, found.birth)
         if is_named and not rules.is_after_reset:
-            return Claim.LEFT
+            return Standing.LEFT
         is_older = name.generation < rules.generation or (rules.is_after_reset and name.generation == rules.generation)
-        return Claim.REPLACED if is_older else Claim.OBSTACLE
+        return Standing.REPLACED if is_older else Standing.OBSTACLE
     if rules.is_after_reset:
-        return Claim.REPLACED
-    return Claim.OTHER_LOG if rules.complete is None else Claim.OBSTACLE
+        return Standing.REPLACED
+    return Standing.OTHER_LOG if rules.complete is None else Standing.OBSTACLE
 
 
-def _judge_own(found: FoundDatabase, rules: Rules) -> Claim:
+def _judge_own(found: FoundDatabase, rules: Rules) -> Standing:
     if found.fault is not None:
-        return Claim.OBSTACLE
+        return Standing.OBSTACLE
     # A run that opened the pending checkpoint everywhere may have ended before it could write the completion. A version that the log does not
     # know is one of an intent that another run has replaced since: nobody can tell who owned what in it.
     if any(births.get(found.worker) == found.birth and v in found.versions for v, births in rules.owners.items()):
-        return Claim.HELD
-    return Claim.BLANK if found.versions == (EMPTY,) else Claim.STALE
+        return Standing.HELD
+    return Standing.BLANK if found.versions == (EMPTY,) else Standing.STALE
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Copy:
 
     host: str
     birth: str
-    claim: Claim
+    standing: Standing
     versions: frozenset[VersionId]
     disk_bytes: int
 
@@ -212,9 +212,9 @@ def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missi
     held = copies_of(offers, rules)
     births = births_of(held, rules)
     copies = _of_births(held, births, rules)
-    allowed = {Claim.HELD}
+    allowed = {Standing.HELD}
     if final:
-        allowed |= {Claim.STALE, Claim.OBSTACLE} if rules.accepts_older else {Claim.OBSTACLE}
+        allowed |= {Standing.STALE, Standing.OBSTACLE} if rules.accepts_older else {Standing.OBSTACLE}
     pools = {number: _pool(copies.get(number, ()), allowed) for number in births}
     tasks = _Tasks(offers)
     missing: dict[int, tuple[str, ...]] = {}
@@ -228,14 +228,17 @@ def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missi
             missing[number] = tuple(hosts)
     created: set[int] = set()
     for number in sorted(pools.keys() - chosen.keys()):
-        taken = {copy.host for copy in copies.get(number, ()) if copy.claim is not Claim.REPLACED}
+        taken = {copy.host for copy in copies.get(number, ()) if copy.standing is not Standing.REPLACED}
         if rules.is_fresh and tasks.give(number, tasks.emptiest(without=taken)):
             created.add(number)
         else:
             missing[number] = ()
     if missing:
         return Missing(missing)
-    left = {n: tuple(c.host for c in copies[n] if c.claim is Claim.HELD and c.host != tasks.host_of[n]) for n in chosen}
+    left = {
+        n: tuple(c.host for c in copies[n] if c.standing is Standing.HELD and c.host != tasks.host_of[n])
+        for n in chosen
+    }
     versions = dict.fromkeys(created, frozenset({EMPTY}))
     versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in chosen})
     return Bound(tasks.given, births, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
@@ -282,7 +285,9 @@ def _of_births(
     }
 
 
-def left(offers: Sequence[Offer], rules: Rules, kept: Mapping[int, str], epoch: int) -> dict[str, Databases]:
+def leftover_databases(
+    offers: Sequence[Offer], rules: Rules, kept: Mapping[int, str], epoch: int
+) -> dict[str, Databases]:
     """The databases of this generation, by host, that no version can need any more after a version was opened in which these births own all
     slots. Those that a newer run has made are not among them."""
     found: dict[str, dict[tuple[int, str], Identity]] = {}
@@ -296,18 +301,18 @@ def left(offers: Sequence[Offer], rules: Rules, kept: Mapping[int, str], epoch: 
             if is_ours and kept.get(each.worker) != each.birth and name.epoch <= epoch:
                 found.setdefault(offer.host, {})[each.worker, each.birth] = each.identity
     return {
-        host: tuple((*place, databases[place]) for place in sorted(databases))
+        host: tuple((*database_key, databases[database_key]) for database_key in sorted(databases))
         for host, databases in sorted(found.items())
     }
 
 
-def replaced(offers: Sequence[Offer], rules: Rules) -> dict[str, Databases]:
+def replaced_databases(offers: Sequence[Offer], rules: Rules) -> dict[str, Databases]:
     """The databases to be removed, by host."""
     found = {
         (offer.host, each.worker, each.birth): each.identity
         for offer in offers
         for each in offer.databases
-        if judge(each, rules) is Claim.REPLACED
+        if judge(each, rules) is Standing.REPLACED
     }
     hosts = sorted({host for host, _, _ in found})
     return {host: tuple((n, b, found[at, n, b]) for at, n, b in sorted(found) if at == host) for host in hosts}
@@ -319,10 +324,10 @@ def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ..
     merged: dict[tuple[int, str, str], Copy] = {}
     for offer in offers:
         for found in offer.databases:
-            claim, place = judge(found, rules), (found.worker, offer.host, found.birth)
-            copy = Copy(offer.host, found.birth, claim, frozenset(found.versions), found.disk_bytes)
-            former = merged.get(place)
-            merged[place] = copy if former is None else _merged(former, copy)
+            standing, database_key = judge(found, rules), (found.worker, offer.host, found.birth)
+            copy = Copy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
+            former = merged.get(database_key)
+            merged[database_key] = copy if former is None else _merged(former, copy)
     by_number: dict[int, tuple[Copy, ...]] = {}
     for (number, _, _), copy in sorted(merged.items()):
         by_number[number] = (*by_number.get(number, ()), copy)
@@ -330,15 +335,15 @@ def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ..
 
 
 def _merged(one: Copy, two: Copy) -> Copy:
-    claim = min(one.claim, two.claim, key=lambda claim: claim.value)
-    return Copy(one.host, one.birth, claim, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
+    standing = min(one.standing, two.standing, key=lambda standing: standing.value)
+    return Copy(one.host, one.birth, standing, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
 
 
-def _pool(copies: Iterable[Copy], allowed: Set[Claim]) -> tuple[Copy, ...]:
+def _pool(copies: Iterable[Copy], allowed: Set[Standing]) -> tuple[Copy, ...]:
     """The copies that may be bound: of those that are allowed, the ones with the best claim."""
-    usable = [copy for copy in copies if copy.claim in allowed]
-    best = min((copy.claim.value for copy in usable), default=None)
-    return tuple(copy for copy in usable if copy.claim.value == best)
+    usable = [copy for copy in copies if copy.standing in allowed]
+    best = min((copy.standing.value for copy in usable), default=None)
+    return tuple(copy for copy in usable if copy.standing.value == best)
 
 
 def _behind(pools: Mapping[int, Sequence[Copy]]) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never
 
-from base.slots import SLOTS, SlotSet, owning
+from base.slots import SLOTS, SlotSet, drop_empty
 from base.version import EMPTY, VersionId
 from coordinator.starting.errors import WorkersUnknown
 from engine.model.layout import Dynamic, Fixed, Layout, Policy
@@ -22,7 +22,7 @@ from io_kafka.step_log.layout_records import (
     FixedPart,
     LayoutRecord,
     Outcome,
-    Placed,
+    Ownership,
     PolicyPart,
     Target,
     ranges_of,
@@ -51,15 +51,15 @@ def first_layout(wanted: WorkersWanted, epoch: int) -> LayoutRecord:
             "the number of workers of a new pipeline on a cluster must be set: the driver's cores say nothing about the executors'.",
             "Set stepwell.workers, or run with --workers N. Each worker needs one task slot.",
         )
-    layout = Layout.first(wanted.policy, workers)
+    layout = Layout.initial(wanted.policy, workers)
     births = dict.fromkeys(layout.members, FIRST_BIRTH)
     return record_of(layout, births, epoch=epoch, asked=wanted.setting, outcome="first")
 
 
 def workers_to_have(wanted: WorkersWanted, state: StepLogState) -> int | None:
     """The number of workers to which a start has to bring the layout, or the rescale that is under way; None if it has not to."""
-    layout = state.settled_layout
-    asked = layout.asked if state.change is None else state.change.asked
+    layout = state.current_layout
+    asked = layout.asked if state.rescale is None else state.rescale.asked
     heading_for = len(layout.placed.members if state.target is None else state.target.members)
     for number, is_new in ((wanted.now, True), (wanted.setting, wanted.setting != asked)):
         if number is not None and is_new:
@@ -67,7 +67,7 @@ def workers_to_have(wanted: WorkersWanted, state: StepLogState) -> int | None:
     return None
 
 
-def is_as(record: LayoutRecord, layout: Layout) -> bool:
+def has_same_target(record: LayoutRecord, layout: Layout) -> bool:
     """Whether the recorded layout has the members, the owners and the policy of this one. Its number and its births do not matter."""
     target = target_of(layout)
     has = (record.placed.ranges, tuple(record.placed.births), record.policy)
@@ -83,7 +83,7 @@ def record_of(
         number=layout.number,
         shards=layout.shards,
         policy=part_of(layout.policy),
-        placed=Placed.of(births, layout.owned),
+        placed=Ownership.of(births, layout.owned),
         asked=asked,
         outcome=outcome,
     )
@@ -123,19 +123,19 @@ def owners_of(ranges: tuple[tuple[int, int], ...], shards: int) -> tuple[int, ..
 def layout_with(owned: Mapping[int, SlotSet], number: int, policy: Policy) -> Layout:
     """The layout in which these members own these slots, with as many shards as that needs."""
     ranges = ranges_of(owned)
-    shards = policy.needed(len(owned))
+    shards = policy.shards_needed(len(owned))
     while any(first % (SLOTS // shards) for first, _ in ranges):
         shards *= 2
     return Layout(number, policy, tuple(sorted(owned)), owners_of(ranges, shards))
 
 
-def placed_of(placement: Placement, births: Mapping[int, str], state: StepLogState) -> Placed:
+def ownership_of(placement: Placement, births: Mapping[int, str], state: StepLogState) -> Ownership:
     """Who owns what, as a checkpoint records it: without workers that are about to leave, and without those that have not got any slots
     yet."""
     staying = set() if state.target is None else set(state.target.members)
     if state.target is None or ranges_of(placement.owned) != state.target.ranges:
-        staying = set(owning(placement.owned))
-    return Placed.of({worker: births[worker] for worker in staying}, placement.owned)
+        staying = set(drop_empty(placement.owned))
+    return Ownership.of({worker: births[worker] for worker in staying}, placement.owned)
 
 
 def completion_records(version: VersionId, state: StepLogState, epoch: int, *, is_moved: bool) -> list[Record]:
@@ -145,16 +145,16 @@ def completion_records(version: VersionId, state: StepLogState, epoch: int, *, i
     target, placed = state.target, state.placed[version]
     if target is None or not is_moved or (placed.ranges, tuple(placed.births)) != (target.ranges, target.members):
         return [complete]
-    assert state.change is not None
+    assert state.rescale is not None
     outcomes: dict[str, Outcome] = {"reverse": "reversed", "abort": "aborted", "replan": "changed"}
     last = state.turns[-1] if state.turns else None
     settled = LayoutRecord(
         epoch=epoch,
-        number=state.change.change,
+        number=state.rescale.change,
         shards=target.shards,
         policy=target.policy,
         placed=placed,
-        asked=state.change.asked if last is None else last.asked,
+        asked=state.rescale.asked if last is None else last.asked,
         outcome="changed" if last is None else outcomes[last.reason],
     )
     return [complete, settled]
@@ -163,7 +163,7 @@ def completion_records(version: VersionId, state: StepLogState, epoch: int, *, i
 def owners_by_version(state: StepLogState) -> dict[VersionId, Mapping[int, str]]:
     """The births of the workers that own slots, by number, in every version that a run may open: the intended one, the last complete one,
     and while there is none of these, the empty one."""
-    layout = state.settled_layout
+    layout = state.current_layout
     known = {version for version in (state.intent, *state.checkpoints[-1:]) if version is not None}
     owners: dict[VersionId, Mapping[int, str]] = {version: state.placed[version].owners for version in known}
     if not state.checkpoints:

@@ -67,7 +67,7 @@ def differences(recorded: LeavesRecord, now: LeavesRecord) -> Iterator[str]:
     for output in now.outputs:
         before = topics.get(output.handle, output.topic)
         if before != output.topic:
-            yield f"output {output.handle}: {changed('topic', before, output.topic)}"
+            yield f"output {output.handle}: {difference_text('topic', before, output.topic)}"
 
 
 def unknown_topics(now: LeavesRecord, state: StepLogState) -> Iterator[str]:
@@ -161,10 +161,10 @@ def _between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
         ("key", ", ".join(before.key), ", ".join(now.key)),
         ("format", before.format, now.format),
     )
-    yield from (changed(name, was, is_now) for name, was, is_now in values if was != is_now)
+    yield from (difference_text(name, was, is_now) for name, was, is_now in values if was != is_now)
     names = sorted(before.encoding.keys() | now.encoding.keys())
     yield from (
-        changed(name, before.encoding.get(name), now.encoding.get(name))
+        difference_text(name, before.encoding.get(name), now.encoding.get(name))
         for name in names
         if before.encoding.get(name) != now.encoding.get(name)
     )
@@ -184,7 +184,7 @@ def _between_columns(before: dict[str, str], now: dict[str, str]) -> Iterator[st
         yield f"the order of the columns was {', '.join(before)}, and is {', '.join(now)} now"
 
 
-def changed(name: str, before: str | None, now: str | None) -> str:
+def difference_text(name: str, before: str | None, now: str | None) -> str:
     """How every difference of a property is told."""
     return f"{name} was {before or 'not set'}, and is {now or 'not set'} now"
 

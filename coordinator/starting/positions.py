@@ -30,20 +30,20 @@ def starting_positions(
     inputs = tuple(inputs)
     names = sorted({topic for source in inputs for topic in source.table.topics})
     begin, end = topics.begin_offsets(names), topics.end_offsets(names)
-    read_before = {place.topic for place in known}
+    read_before = {partition.topic for partition in known}
     positions: dict[TopicPartition, int] = {}
     for source in inputs:
         for missing in sorted((source.table.partitions or frozenset()) - begin.keys()):
             raise UnknownTopic(*missing)
         joins = source.table.pattern is not None and not read_before.isdisjoint(source.table.topics)
-        for place in filter(source.table.reads, begin):
-            wish = "earliest" if joins or place.topic in read_before else source.starting_offsets
-            offset = known.get(place)
+        for partition in filter(source.table.reads, begin):
+            wish = "earliest" if joins or partition.topic in read_before else source.starting_offsets
+            offset = known.get(partition)
             if offset is None and (since := since_of(wish)) is not None:
-                offset = _first_since(topics, place, since, end[place])
-            chosen = offset if offset is not None else _start(wish, place, begin[place], end[place])
+                offset = _first_since(topics, partition, since, end[partition])
+            chosen = offset if offset is not None else _start(wish, partition, begin[partition], end[partition])
             # Two tables may read one topic. The earlier position counts for both.
-            positions[place] = min(chosen, positions.get(place, chosen))
+            positions[partition] = min(chosen, positions.get(partition, chosen))
     return positions
 
 
@@ -76,10 +76,10 @@ def start_in(wish: str, topic: str) -> str | dict[int, int]:
     return {int(number): int(at) for number, at in offsets.items() if int(at) != EARLIEST}
 
 
-def _first_since(topics: Topics, place: TopicPartition, since: Since, end: int) -> int:
-    found = topics.offsets_since([place], since.milliseconds)[place]
+def _first_since(topics: Topics, partition: TopicPartition, since: Since, end: int) -> int:
+    found = topics.offsets_since([partition], since.milliseconds)[partition]
     if found is None and not since.or_latest:
-        raise NothingSince(*place, since.milliseconds)
+        raise NothingSince(*partition, since.milliseconds)
     return end if found is None else found
 
 
@@ -90,13 +90,13 @@ def depends_on_the_start(source: InputTopic) -> bool:
         return wish == "latest"
     if since_of(wish) is not None:
         return True
-    return any(int(offset) == LATEST for places in json.loads(wish).values() for offset in places.values())
+    return any(int(offset) == LATEST for partitions in json.loads(wish).values() for offset in partitions.values())
 
 
-def _start(wish: str, place: TopicPartition, begin: int, end: int) -> int:
+def _start(wish: str, partition: TopicPartition, begin: int, end: int) -> int:
     if wish == "earliest":
         return begin
     if wish == "latest":
         return end
-    offset = json.loads(wish).get(place.topic, {}).get(str(place.partition), EARLIEST)
+    offset = json.loads(wish).get(partition.topic, {}).get(str(partition.partition), EARLIEST)
     return {EARLIEST: begin, LATEST: end}.get(offset, int(offset))

@@ -20,7 +20,7 @@ class Recoveries:
     in_a_row: int = 0
     steps_before: int = -1
 
-    def lost(self, steps: int, folds_failed: int) -> str | None:
+    def count_loss(self, steps: int, folds_failed: int) -> str | None:
         """Counts a lost worker. `steps` is the number of steps in the log now, and `folds_failed` the number of folds that failed in a row.
         Returns None if the run may recover, and otherwise a description of what failed too often."""
         self.in_a_row = self.in_a_row + 1 if steps <= self.steps_before else 1

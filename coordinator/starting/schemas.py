@@ -33,7 +33,7 @@ class Subject(NamedTuple):
     kind: str
 
 
-def registered(spec: PipelineSpec) -> Mapping[str, SchemaIds]:
+def register_schemas(spec: PipelineSpec) -> Mapping[str, SchemaIds]:
     """The ids of the schemas of the outputs that have some, by handle. Raises RegistryUnreachable and RegistryRefused."""
     found: dict[str, SchemaIds] = {}
     for output in spec.outputs:

@@ -26,7 +26,17 @@ from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.core import NoCommonVersion, common_version
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound, Claim, Missing, Offer, Rules, bind, judge, left, replaced
+from coordinator.starting.binding import (
+    Bound,
+    Missing,
+    Offer,
+    Rules,
+    Standing,
+    bind,
+    judge,
+    leftover_databases,
+    replaced_databases,
+)
 from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import (
     CircuitChanged,
@@ -35,12 +45,12 @@ from coordinator.starting.errors import (
     TopicChanged,
 )
 from coordinator.starting.layouts import completion_records, first_layout, owners_by_version
-from coordinator.starting.leaves import changed as changed_property
 from coordinator.starting.leaves import check_leaves, leaves_of
+from coordinator.starting.leaves import difference_text as changed_property
 from coordinator.starting.refresh import refuse_foreign_messages
-from coordinator.starting.schemas import registered
+from coordinator.starting.schemas import register_schemas
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit
 from engine.operators.facts import RunFacts
@@ -77,14 +87,14 @@ def prepare(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
     )
     setup = TaskSetup(
-        plan=plan(spec.circuit),
+        plan=plan_stages(spec.circuit),
         kafka=spec.kafka,
         tables={source.table.handle: source.table for source in spec.inputs},
-        place=spec.place,
+        state_location=spec.state_location,
         facts=RunFacts(
             append_only=append_only_inputs(spec.circuit),
             partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
-            schema_ids=registered(spec),
+            schema_ids=register_schemas(spec),
         ),
     )
     return setup, identities
@@ -92,7 +102,7 @@ def prepare(
 
 def write_owner(spec: PipelineSpec, state: StepLogState) -> None:
     """Writes `circuit.json`, when the log has the layout."""
-    folders = tuple(database_folder(*member) for member in state.settled_layout.placed.births.items())
+    folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())
     owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), folders)
     owner.write(spec.storage, spec.kafka.outside.pid())
 
@@ -114,7 +124,7 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
     StateLost if none does before the deadline of registration, and at once in local mode, where all tasks see the same folder."""
     rules = rules_of(spec, state, log_id)
     crew.recruiting.wait_for_candidates()
-    final = not spec.place.on_cluster
+    final = not spec.state_location.on_cluster
     while True:
         offers = _offers(crew)
         for task in crew.recruiting.candidates:
@@ -131,7 +141,7 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
     for number, hosts in outcome.copies.items():
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
     _remove_replaced(crew, offers, outcome, rules)
-    owned = state.settled_layout.placed.owned
+    owned = state.current_layout.placed.owned
     crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
     return Found(rules, offers, outcome)
 
@@ -146,7 +156,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
         is_fresh=not state.checkpoints and state.intent is None and state.first == 0,
         complete=max(state.checkpoints, default=None),
         pending=state.intent,
-        accepts_older=not spec.place.on_cluster,
+        accepts_older=not spec.state_location.on_cluster,
     )
 
 
@@ -162,7 +172,7 @@ def _offers(crew: Crew) -> list[Offer]:
 def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: Rules) -> None:
     """One worker of each host removes the databases of older generations. Right after a full refresh it also looks for what a run that was
     killed has begun to remove."""
-    found = replaced(offers, rules)
+    found = replaced_databases(offers, rules)
     first = _first_of_host(offers, bound)
     crew.remove({first[host]: found.get(host, ()) for host in first if rules.is_after_reset or host in found})
 
@@ -175,8 +185,8 @@ def _first_of_host(offers: Sequence[Offer], bound: Bound) -> dict[str, int]:
 
 def remove_left(crew: Crew, found: Found, epoch: int) -> None:
     """After a version was opened: one worker of each host removes the databases that no version needs any more. They belonged to workers that
-    have left, or that a change of the layout had made before it was interrupted."""
-    databases = left(found.offers, found.rules, found.bound.births, epoch)
+    have left, or that a rescale had made before it was interrupted."""
+    databases = leftover_databases(found.offers, found.rules, found.bound.births, epoch)
     first = _first_of_host(found.offers, found.bound)
     crew.remove({first[host]: databases[host] for host in databases if host in first})
 
@@ -187,7 +197,7 @@ def refuse_other_log(
     """Raises StateLost if a database of this pipeline was created under another step log, and this log has no checkpoints. Then the old log was
     lost."""
     for found in databases:
-        if found.worker in rules.numbers and judge(found, rules) is Claim.OTHER_LOG:
+        if found.worker in rules.numbers and judge(found, rules) is Standing.OTHER_LOG:
             raise StateLost(
                 f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
                 "which was deleted and created again.",
@@ -207,7 +217,7 @@ def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
         )
     asked = sorted({(registered.folder, registered.host) for registered in hosts.values()})
     folders = ", ".join(f"{folder}/{number:04d} (host {host})" for folder, host in asked)
-    if spec.place.on_cluster:
+    if spec.state_location.on_cluster:
         return DatabaseMissing(
             f"worker {number} has no database with the last checkpoint of the step log in {folders}.",
             "If another host holds it, start an executor there, or raise stepwell.worker.register until it has started. If it is lost, restore "
@@ -272,17 +282,17 @@ def _usable(
 def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLogState) -> None:
     """Raises StateLost unless each slot has one owner, and the one that the step log says. It says nothing of a version that is older than its
     last checkpoints, such as a backup of the storage folder."""
-    layout = state.settled_layout
+    layout = state.current_layout
     recorded = state.placed.get(version, layout.placed if version == EMPTY else None)
     said = owned if recorded is None else recorded.owned
     for worker, slots in sorted(owned.items()):
         if said[worker] != slots:
-            raise _not_placed(version, f"worker {worker} owns {slots}, and the step log says {said[worker]}")
+            raise _not_bound_fault(version, f"worker {worker} owns {slots}, and the step log says {said[worker]}")
     if (why_not := why_no_partition(owned)) is not None:
-        raise _not_placed(version, why_not)
+        raise _not_bound_fault(version, why_not)
 
 
-def _not_placed(version: VersionId, what: str) -> StateLost:
+def _not_bound_fault(version: VersionId, what: str) -> StateLost:
     return StateLost(
         f"the databases at version {version.version} (step {version.step}) do not belong together: {what}.",
         "Restore the storage folder that belongs to this pipeline, or rebuild the state with `stepwell run --full-refresh`.",
@@ -296,7 +306,7 @@ def record_completion(writer: PipelineWriter, version: VersionId) -> None:
         writer.append(completion_records(version, writer.state, writer.epoch, is_moved=True))
 
 
-def first_needed(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
+def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
     """The first step that a later attempt of this run can replay, after `version` was opened. `checkpoints`: the complete ones. On another host
     the next attempt may find a copy of a database that is not further than the last of them."""
     return min(version.step, max(checkpoints, default=EMPTY).step)
@@ -389,7 +399,7 @@ def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: 
         refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
     except TopicChanged:
         writer.confirm()
-        own = spec.place.on_host(None)
+        own = spec.state_location.on_host(None)
         if own is not None:
             rules = rules_of(spec, writer.state, log_id)
             refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())

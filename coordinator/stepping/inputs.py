@@ -18,7 +18,7 @@ from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
 from coordinator.starting.start import check_topics
 from coordinator.status import StatusBoard
-from coordinator.stepping.views_in_error import goes_on, is_release_due
+from coordinator.stepping.views_in_error import is_release_due, next_counted
 from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -42,7 +42,7 @@ def positions_after(
     starts: Mapping[TopicPartition, int], divided: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Where the next division starts in each partition of `starts`: the end of the last division, or else the partition's start."""
-    return {place: divided.get(place, start) for place, start in starts.items()}
+    return {partition: divided.get(partition, start) for partition, start in starts.items()}
 
 
 def of_announced_partitions(
@@ -51,7 +51,7 @@ def of_announced_partitions(
     """The entries of `found` for partitions that the identities count. A partition that was added later is not read before a division
     announces it."""
     counts = {identity.topic: identity.partitions for identity in identities}
-    return {place: at for place, at in found.items() if place.partition < counts[place.topic]}
+    return {partition: at for partition, at in found.items() if partition.partition < counts[partition.topic]}
 
 
 def with_partitions(
@@ -69,7 +69,7 @@ def ends_until(
     until: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The ends of a run that reads only what was there at its start. An earlier run may have read a partition beyond them already."""
-    return {place: max(end, positions[place]) for place, end in until.items()}
+    return {partition: max(end, positions[partition]) for partition, end in until.items()}
 
 
 def empty_division(step: int, positions: Mapping[TopicPartition, int]) -> Division:
@@ -148,7 +148,7 @@ class Inputs:
             positions = {**positions, **{r.where: r.end for r in division.ranges}}
         return chosen
 
-    def wider(self, record: DivisionRecord) -> dict[TopicPartition, int] | None:
+    def widen(self, record: DivisionRecord) -> dict[TopicPartition, int] | None:
         """Where the ranges of a step may end instead, so that it has more input: as much as a step may have at first, then twice as much as
         before. None if no more has arrived, or if the step was widened WIDENINGS_MAX times by this run."""
         widenings = self._widenings[record.step] = self._widenings.get(record.step, 0) + 1
@@ -158,8 +158,12 @@ class Inputs:
         now = self._ends_now(positions_after(self._starts, before))
         rows = record.division.rows
         limits = Limits(rows_max=self._spec.limits.rows if rows < self._spec.limits.rows else 2 * rows)
-        found = divide(record.step, starts, {place: now[place] for place in starts}, limits)
-        ends = before if found is None else {place: max(end, found.ends[place]) for place, end in before.items()}
+        found = divide(record.step, starts, {partition: now[partition] for partition in starts}, limits)
+        ends = (
+            before
+            if found is None
+            else {partition: max(end, found.ends[partition]) for partition, end in before.items()}
+        )
         return ends if ends != before else None
 
     @property
@@ -172,16 +176,16 @@ class Inputs:
         """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics. `is_drained`: whether
         all steps before it are written."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
-        record = DivisionRecord.of(epoch, division, topics, grown=log.grown_with(topics))
+        record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
         policy = {
             "on_error": self._spec.on_error,
             "dead_letters": self._spec.dead_letter_topics,
             "truncate": self._spec.truncate,
         }
-        counted, released = goes_on(self._spec.circuit, log, is_drained=is_drained)
+        counted, released = next_counted(self._spec.circuit, log, is_drained=is_drained)
         return record.model_copy(update={**policy, "counted": counted, "released": released})
 
-    def recorded(self) -> None:
+    def note_record(self) -> None:
         """To be called when the record of a division is in the log."""
         self._announced = True
 
@@ -195,14 +199,14 @@ class Inputs:
         self, step: int, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> Division | None:
         """Batch tables first, and nothing beside them: what is computed of a topic then has its dimensions from the first message on."""
-        if any(positions[place] < end for place, end in self._table_ends.items()):
-            of_tables = {place: self._table_ends.get(place, at) for place, at in positions.items()}
+        if any(positions[partition] < end for partition, end in self._table_ends.items()):
+            of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}
             return divide(step, positions, of_tables, self._table_limits)
         return divide(step, positions, ends, self._spec.limits)
 
-    def _ends_of(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _ends_of(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
         """The last stable offsets; of a batch table, where its load has ended."""
-        return {**self._topics.end_offsets_of(places), **self._table_ends}
+        return {**self._topics.end_offsets_of(asked), **self._table_ends}
 
     def _ends_now(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag."""
@@ -210,7 +214,7 @@ class Inputs:
             ends = ends_until(self._until, positions)
         else:
             ends = self._ends_of(sorted(positions))
-        self._board.update(lag={str(place): ends[place] - positions[place] for place in ends})
+        self._board.update(lag={str(partition): ends[partition] - positions[partition] for partition in ends})
         return ends
 
     def _check_for_growth_if_due(self, log: StepLogState) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.analysis.stages import Plan
+from engine.analysis.stages import StagePlan
 from engine.errors import TaskLost
 from engine.model.circuit import Output
 from engine.model.rows import Source
@@ -36,7 +36,7 @@ class Expected:
     them."""
 
     step: int
-    plan: Plan
+    plan: StagePlan
     partitions: Mapping[str, int]
     ranges: Sequence[OffsetRange]
     dead_letters: Mapping[str, str]

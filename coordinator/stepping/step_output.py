@@ -16,8 +16,8 @@ from coordinator.stepping.step_answers import Expected, read_answers
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
-from engine.run.region import name_of
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
+from engine.run.stage import name_of
 from io_kafka.clients.writer import StepOutput
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum

@@ -22,7 +22,7 @@ from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
-from coordinator.stepping.views_in_error import can_count, counting_all, errors_before, of_division, shown, totals
+from coordinator.stepping.views_in_error import can_count, count_all, error_texts, errors_before, of_division, totals
 from engine.errors import DataError, EngineError
 from engine.model.circuit import Circuit
 from engine.resident.crew import Crew, WorkerOutput
@@ -78,7 +78,7 @@ class Stepping:
                 self._requests.wait(IDLE_SECONDS)
             return
         self._writer.append([self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=True)])
-        self._inputs.recorded()
+        self._inputs.note_record()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
     def give(self, action: Give, core: Core, crew: Crew) -> None:
@@ -142,7 +142,7 @@ class Stepping:
         )
         reached("replay.compared" if action.replay else "step.complete")
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
-        self._board.stepped(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
+        self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
         self._board.of_event_time(result.late, result.watermarks_us)
         self._tell_views_in_error()
         if result.late:
@@ -150,7 +150,7 @@ class Stepping:
         core.settled(step, self._writer.state)
         self._divide_ms = 0.0
         if ahead:
-            self._inputs.recorded()
+            self._inputs.note_record()
         return times.divide + 1e3 * (computed - run.began) + times.write, times.write
 
     def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
@@ -165,12 +165,12 @@ class Stepping:
         circuit = self._spec.circuit
         if not can_count(circuit, self._writer.state, record, fault):
             return
-        self._writer.append([counting_all(circuit, self._writer.epoch, record)])
+        self._writer.append([count_all(circuit, self._writer.epoch, record)])
         raise DividedAgain(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
     def _tell_views_in_error(self) -> None:
         """Shows what is in error, and logs what is new or in error no more."""
-        now = shown(self._spec.circuit, self._writer.state.errors, self._spec.column_names)
+        now = error_texts(self._spec.circuit, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
         for view in sorted(now.keys() - before.keys()):
             _log.warning("rows are in error, so what depends on them is withheld", view=view, error=now[view])
@@ -184,7 +184,7 @@ class Stepping:
         log = self._writer.state
         if fault.place is not None or record.step < log.steps:
             return
-        ends = self._inputs.wider(record)
+        ends = self._inputs.widen(record)
         if ends is None:
             return
         wider = record.with_ends(self._writer.epoch, ends)

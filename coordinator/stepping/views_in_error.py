@@ -22,7 +22,7 @@ from engine.errors import DataError
 from engine.model.circuit import Circuit, Output, View
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows, add_all
-from engine.run.region import name_of
+from engine.run.stage import name_of
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
 from io_kafka.step_log.state import StepLogState
 
@@ -38,14 +38,14 @@ def can_count(circuit: Circuit, log: StepLogState, record: DivisionRecord, fault
     return fault.node not in record.counted and fault.node in countable(circuit)
 
 
-def counting_all(circuit: Circuit, epoch: int, record: DivisionRecord) -> DivisionRecord:
+def count_all(circuit: Circuit, epoch: int, record: DivisionRecord) -> DivisionRecord:
     """The division of a step, recorded again so that no error of a row ends it. It counts the error rows of all nodes that can, because rows of
     other views may give errors too, and each would cost a recovery of its own."""
     counted = countable(circuit) | set(record.counted)
-    return record.counting(epoch, tuple(sorted(counted)), outputs_behind(circuit, counted))
+    return record.with_counted(epoch, tuple(sorted(counted)), outputs_behind(circuit, counted))
 
 
-def goes_on(circuit: Circuit, log: StepLogState, *, is_drained: bool) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def next_counted(circuit: Circuit, log: StepLogState, *, is_drained: bool) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """(the nodes whose error rows the next division counts, the outputs that it releases). If steps before it are not written yet
     (`is_drained` is False), these are the nodes of the division before it, because such a step may find error rows."""
     if not is_drained:
@@ -104,7 +104,7 @@ Sources = Mapping[str, Sequence[str]]
 """The names of the columns of the sources, by handle."""
 
 
-def shown(circuit: Circuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
+def error_texts(circuit: Circuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
     """The views that have no answer, and the outputs with rows that have no message, with the error of one row, for people."""
     found: dict[str, str] = {}
     for each in errors:
@@ -143,4 +143,4 @@ def check_answers(circuit: Circuit, log: StepLogState, sources: Sources) -> None
         " ".join(texts),
         "All other views are up to date. Correct or delete these rows and run again, or guard against them in the view (CASE, nullif, "
         f"try_cast). Until then what changes in {', '.join(sorted(outputs))} is kept in the state.",
-    ).located(owner=name_of(circuit, first.node), step=first.since)
+    ).locate(owner=name_of(circuit, first.node), step=first.since)

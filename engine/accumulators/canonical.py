@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import filled
+from base.arrays import fill
 from engine.rows.hashing import canonical_floats
 
 
@@ -19,7 +19,7 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         fields = [canonical(field) for field in column.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(column.type), mask=column.is_null())
     if pa.types.is_list(column.type):
-        lengths = filled(column.value_lengths(), 0).to_numpy()
+        lengths = fill(column.value_lengths(), 0).to_numpy()
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
         return pa.ListArray.from_arrays(offsets, canonical(column.flatten()), type=column.type, mask=column.is_null())
     return column
@@ -29,7 +29,7 @@ def one_nan(column: pa.Array) -> pa.Array:
     """The column with one NaN for all, and with its -0.0. Nested values are returned unchanged."""
     if not pa.types.is_floating(column.type):
         return column
-    values = filled(column, 0.0).to_numpy(zero_copy_only=False)
+    values = fill(column, 0.0).to_numpy(zero_copy_only=False)
     plain = np.where(np.isnan(values), np.array(np.nan, dtype=values.dtype), values)
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(plain, type=column.type, mask=mask, from_pandas=False)

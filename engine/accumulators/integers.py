@@ -56,7 +56,7 @@ def sum_limbs(values: pa.Array, weights: Int64s, groups: Int64s, group_count: in
     return normalise(_add_limbs(_limbs_of_int64(numbers), weights, groups, group_count))
 
 
-def weighted(limbs: Int64s, weights: Int64s, groups: Int64s, group_count: int) -> Int64s:
+def weight_sums(limbs: Int64s, weights: Int64s, groups: Int64s, group_count: int) -> Int64s:
     """Sums of sums: limbs of shape (width, rows) times weights, added by group. The result is perhaps not in normal
     form, but it is exact."""
     heaviest = float(np.abs(weights).sum(dtype=np.float64))

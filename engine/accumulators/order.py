@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools, Int64s, UInt64s, decimal_words, filled
+from base.arrays import Bools, Int64s, UInt64s, decimal_words, fill
 from engine.accumulators.integers import to_int64
 
 # Initial values of min and max. A value may have the same code; a count of the values that are not null distinguishes
@@ -53,10 +53,10 @@ def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
     """The reverse of `encode`. A value is null where its code is null."""
     if has_codes(type_):
         valid = encoded.is_valid().to_numpy(zero_copy_only=False)
-        return values_of(filled(encoded, 0).to_numpy(), type_, valid)
+        return values_of(fill(encoded, 0).to_numpy(), type_, valid)
     if pa.types.is_decimal(type_):
         zero = b"\0" * _WIDE_BYTES
-        raw = b"".join(filled(encoded, zero).to_pylist())
+        raw = b"".join(fill(encoded, zero).to_pylist())
         words = np.frombuffer(raw, dtype=">u8").reshape(-1, 2).astype(np.uint64)
         native = np.stack([words[:, 1], words[:, 0] ^ _SIGN], axis=1)
         return _decimals(native, type_, encoded.is_valid().to_numpy(zero_copy_only=False))

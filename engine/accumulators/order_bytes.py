@@ -52,9 +52,9 @@ def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
 def _field(values: pa.Array) -> pa.Array:
     """The values, nulls among them, each with its mark."""
     if not values.null_count:
-        return joined(bytes([_VALUE]), _body(values))
+        return join_parts(bytes([_VALUE]), _body(values))
     valid = values.is_valid().to_numpy(zero_copy_only=False)
-    marked = joined(bytes([_VALUE]), _body(values.drop_null()))
+    marked = join_parts(bytes([_VALUE]), _body(values.drop_null()))
     with_null = pa.concat_arrays([marked, pa.array([bytes([_NULL])], pa.binary())])
     return with_null.take(pa.array(np.where(valid, np.cumsum(valid) - 1, len(marked))))
 
@@ -69,7 +69,7 @@ def _body(values: pa.Array) -> pa.Array:
         elements = _field(values.flatten())
         lengths = values.value_lengths().to_numpy(zero_copy_only=False)
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
-        return joined(pc.binary_join(pa.ListArray.from_arrays(offsets, elements), b""), b"\x00")
+        return join_parts(pc.binary_join(pa.ListArray.from_arrays(offsets, elements), b""), b"\x00")
     if pa.types.is_null(type_):
         return pa.array([b""] * len(values), pa.binary())
     if order.has_codes(type_):
@@ -81,20 +81,20 @@ def _body(values: pa.Array) -> pa.Array:
         return order.encode(values)
     raw = values.cast(pa.binary())
     escaped = pc.replace_substring(raw, b"\x00", b"\x00\xff")
-    return joined(escaped, b"\x00\x01")
+    return join_parts(escaped, b"\x00\x01")
 
 
 def _struct(values: pa.Array) -> pa.Array:
     fields = []
     for field, column in zip(values.type, values.flatten(), strict=True):
         written = _field(column)
-        fields.append(inverted(written) if field.name.startswith(DESCENDING) else written)
+        fields.append(invert(written) if field.name.startswith(DESCENDING) else written)
     if not fields:
         return pa.array([b""] * len(values), pa.binary())
-    return fields[0] if len(fields) == 1 else joined(*fields)
+    return fields[0] if len(fields) == 1 else join_parts(*fields)
 
 
-def joined(*parts: pa.Array | bytes) -> pa.Array:
+def join_parts(*parts: pa.Array | bytes) -> pa.Array:
     """The parts of each value, one behind the other. A part that is bytes is the same for all."""
     whole = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*whole, pa.scalar(b"", pa.binary()))
@@ -110,7 +110,7 @@ def _fixed(raw: bytes, count: int, width: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(raw)])
 
 
-def inverted(written: pa.Array) -> pa.Array:
+def invert(written: pa.Array) -> pa.Array:
     """The same lengths, with every bit inverted."""
     offsets = _offsets_of(written).astype(np.int32)
     flipped = ~_bytes_of(written)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Float64s, Int64s, UInt8s, UInt64s, filled
+from base.arrays import Float64s, Int64s, UInt8s, UInt64s, fill
 from base.slots import SLOT_BITS
 from engine.accumulators import order, order_bytes
 from engine.accumulators.canonical import canonical
@@ -47,10 +47,10 @@ def has_order(type_: pa.DataType) -> bool:
 def sort_bytes(keys: Sequence[Sorted], last: UInt64s) -> pa.Array:
     """The bytes of each row, as a binary array without nulls. `last`: one number for each row, by which rows with equal keys are ordered."""
     parts = [_key(canonical(key.values), key.ascending, key.nulls_first) for key in keys]
-    return order_bytes.joined(*parts, order_bytes.words(last))
+    return order_bytes.join_parts(*parts, order_bytes.words(last))
 
 
-def spread(sort: pa.Array, leading: pa.DataType | None) -> UInt64s:
+def spread_codes(sort: pa.Array, leading: pa.DataType | None) -> UInt64s:
     """A number below 2**48 for each of these byte strings, which grows with it or stays the same. `leading`: the type of the first sort
     key; None if there are no keys.
 
@@ -107,12 +107,12 @@ def _key(values: pa.Array, ascending: bool, nulls_first: bool) -> pa.Array:
     present = values.drop_null() if values.null_count else values
     encoded = order_bytes.encode(present)
     if not ascending:
-        encoded = order_bytes.inverted(encoded)
+        encoded = order_bytes.invert(encoded)
     value = pa.scalar(_VALUE, pa.binary())
     if not values.null_count:
         return pc.binary_join_element_wise(value, encoded, b"")
     valid = values.is_valid()
     places = np.cumsum(valid.to_numpy(zero_copy_only=False)) - 1
-    spread = filled(encoded.take(pa.array(places, mask=~valid.to_numpy(zero_copy_only=False))), b"")
+    spread = fill(encoded.take(pa.array(places, mask=~valid.to_numpy(zero_copy_only=False))), b"")
     null = pa.scalar(_NULL_FIRST if nulls_first else _NULL_LAST, pa.binary())
     return pc.binary_join_element_wise(pc.if_else(valid, value, null), spread, b"")

@@ -28,7 +28,7 @@ from typing import Any
 import xxhash
 
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.expressions.functions import revisions_in
 from engine.model.circuit import Circuit, Node, Output, View, plain_fields
 from engine.model.node import Expression, NodeBase
@@ -109,7 +109,7 @@ class _Identifying:
         self._previous: Mapping[str, str] = {} if previous is None else previous.views
         self._names = {node.name for node in self._nodes if isinstance(node, View)}
         self._grows = append_only_inputs(project.circuit)
-        self._lies = plan(project.circuit).input_places
+        self._lies = plan_stages(project.circuit).input_colocation
         self._rows: list[_Rows] = []
         self._found: list[str] = []
         self._leaves: dict[str, str] = {}

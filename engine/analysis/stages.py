@@ -3,8 +3,8 @@
 An **exchange** routes rows, by the hash of a key, to the workers that own their slots; or it sends all rows to every worker, which the
 value of a subquery needs.
 
-Each operator's descriptor says which exchanges it needs (engine/operators/arrangement.py defines placements). Operators with the same key run
-in one stage without an exchange between them.
+Each operator's descriptor says which exchanges it needs (engine/operators/arrangement.py defines co-location keys). Operators with the same key
+run in one stage without an exchange between them.
 
 A node's stage is the number of exchanges on the longest path to it from a source:
 
@@ -46,17 +46,18 @@ class Channel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class StagePlan:
     """`stage[n]`: the stage of node n. `arrivals[n][slot]`: the channel by which an input arrives; None if the same stage computes it on the
-    same worker. `last_read[channel]`: the last stage that reads the channel. `places[n]`: the columns by whose hash the rows of node n lie on
-    their worker, as its descriptor says; None if nothing is known. `input_places[n][slot]`: the same of an input's rows as they arrive."""
+    same worker. `last_read[channel]`: the last stage that reads the channel. `colocation[n]`: the columns by whose hash the rows of node n lie
+    on their worker, as its descriptor says; None if nothing is known. `input_colocation[n][slot]`: the same of an input's rows as they
+    arrive."""
 
     circuit: Circuit
     stage: tuple[int, ...]
     arrivals: tuple[tuple[Channel | None, ...], ...]
     last_read: dict[Channel, int]
-    places: tuple[Key | None, ...]
-    input_places: tuple[tuple[Key | None, ...], ...]
+    colocation: tuple[Key | None, ...]
+    input_colocation: tuple[tuple[Key | None, ...], ...]
 
     @property
     def stages(self) -> int:
@@ -79,21 +80,21 @@ class Plan:
                     assert self.stage[producer] < self.stage[index] <= self.last_read[channel]
 
 
-def plan(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Plan:
+def plan_stages(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> StagePlan:
     """The stages of a circuit, in a step that holds or releases the outputs `withheld`. They are a function of the circuit and these handles
     alone. Only the outputs are in other stages than without them."""
-    placements: list[Key | None] = []
+    colocations: list[Key | None] = []
     stage: list[int] = []
     arrivals: list[tuple[Channel | None, ...]] = []
     for node in circuit.nodes:
         if isinstance(node, Output) and node.handle in withheld:
             (producer,) = node.inputs
-            arrangement = arrange_withheld(node, placements[producer], has_state=stage[producer] > 0)
+            arrangement = arrange_withheld(node, colocations[producer], has_state=stage[producer] > 0)
         else:
-            arrangement = operator_of(node).arrange(node, [placements[i] for i in node.inputs])
+            arrangement = operator_of(node).arrange(node, [colocations[i] for i in node.inputs])
         keys = arrangement.exchanges
         at = max((stage[i] + (key is not None) for i, key in zip(node.inputs, keys, strict=True)), default=0)
-        placements.append(arrangement.placement)
+        colocations.append(arrangement.colocation)
         stage.append(at)
         arrivals.append(
             tuple(
@@ -108,25 +109,25 @@ def plan(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Plan:
                 last_read[channel] = max(last_read.get(channel, 0), stage[index])
     input_places = tuple(
         tuple(
-            placements[producer] if channel is None or not channel.is_exchange else channel.key
+            colocations[producer] if channel is None or not channel.is_exchange else channel.key
             for producer, channel in zip(node.inputs, channels, strict=True)
         )
         for node, channels in zip(circuit.nodes, arrivals, strict=True)
     )
-    result = Plan(
+    result = StagePlan(
         circuit=circuit,
         stage=tuple(stage),
         arrivals=tuple(arrivals),
         last_read=last_read,
-        places=tuple(placements),
-        input_places=input_places,
+        colocation=tuple(colocations),
+        input_colocation=input_places,
     )
     result.check()
     return result
 
 
-def channels_of(usual: Plan) -> tuple[Channel, ...]:
+def channels_of(usual: StagePlan) -> tuple[Channel, ...]:
     """All channels that a step may have, whatever it withholds, in an order that is the same in all workers. `usual`: the plan of a step that
     withholds nothing."""
     every = frozenset(node.handle for node in usual.circuit.nodes if isinstance(node, Output))
-    return tuple(dict.fromkeys([*usual.last_read, *plan(usual.circuit, every).last_read]))
+    return tuple(dict.fromkeys([*usual.last_read, *plan_stages(usual.circuit, every).last_read]))

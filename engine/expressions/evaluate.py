@@ -26,7 +26,7 @@ from engine.errors import DataError
 from engine.expressions import failing_row
 from engine.expressions import functions as expression_functions
 from engine.expressions.failing_row import FailingRow
-from engine.expressions.types import duck_type, inside, relabel
+from engine.expressions.types import buffer_type, duck_type, relabel
 from engine.model.node import Expression
 
 WEIGHT = "weight"
@@ -129,11 +129,11 @@ def _computed(predicate: Expression | None, outputs: Sequence[Expression], table
     # Two columns of one name (a self-join's both weights) cannot happen: a circuit's columns are named by position.
     read = set(_COLUMN.findall(" ".join(query)))
     names = [name for name in table.column_names if name in read]
-    columns = [relabel(column, inside(column.type)) for column in (table.column(name) for name in names)]
+    columns = [relabel(column, buffer_type(column.type)) for column in (table.column(name) for name in names)]
     visible = pa.table(columns, names=names) if columns else pa.table({"none": pa.nulls(table.num_rows)})
     result = _connection().run(query, visible)
     return [
-        relabel(column.cast(inside(output.type)), output.type)
+        relabel(column.cast(buffer_type(output.type)), output.type)
         for column, output in zip(result.columns[: len(outputs)], outputs, strict=True)
     ]
 
@@ -267,7 +267,7 @@ def _expression_error(fault: FailingRow) -> ExpressionError:
     """The error of the row, with Spark's error class. An error without a class stops the step as an error of the data too, because only the user
     can change the row or the view."""
     error_class, text = _named(str(fault.error))
-    return ExpressionError(error_class, f"{text} ({failing_row.described(fault)})")
+    return ExpressionError(error_class, f"{text} ({failing_row.describe(fault)})")
 
 
 def _named(text: str) -> tuple[str, str]:

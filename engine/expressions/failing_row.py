@@ -70,7 +70,7 @@ def _first(
     return None if fault is None else FailingRow(expression, table, fault)
 
 
-def described(fault: FailingRow) -> str:
+def describe(fault: FailingRow) -> str:
     """The expression and the values of the columns that it reads, shortened."""
     sql = fault.expression.sql
     sql = sql if len(sql) <= SQL_CHARACTERS_SHOWN_MAX else f"{sql[:SQL_CHARACTERS_SHOWN_MAX]}..."

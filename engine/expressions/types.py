@@ -56,23 +56,23 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def inside(type_: pa.DataType) -> pa.DataType:
+def buffer_type(type_: pa.DataType) -> pa.DataType:
     """The Arrow type whose buffers are the same and which DuckDB reads as `duck_type(type_)`."""
     if pa.types.is_timestamp(type_):
         return pa.timestamp("us")
     if pa.types.is_duration(type_):
         return pa.int64()
     if pa.types.is_list(type_):
-        return pa.list_(pa.field("element", inside(type_.value_type)))
+        return pa.list_(pa.field("element", buffer_type(type_.value_type)))
     if pa.types.is_map(type_):
-        return pa.map_(inside(type_.key_type), inside(type_.item_type))
+        return pa.map_(buffer_type(type_.key_type), buffer_type(type_.item_type))
     if pa.types.is_struct(type_):
-        return pa.struct([pa.field(field.name, inside(field.type)) for field in type_])
+        return pa.struct([pa.field(field.name, buffer_type(field.type)) for field in type_])
     return type_
 
 
 def relabel(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """The same values as a type of the same memory layout (from a type to `inside` of it, or back), without copying."""
+    """The same values as a type of the same memory layout (from a type to `buffer_type` of it, or back), without copying."""
     if column.type == type_:
         return column
     if pa.types.is_struct(type_) and type_.num_fields == 0:

@@ -35,7 +35,7 @@ class Fixed:
 
     shards: int = SHARDS_FIXED
 
-    def needed(self, workers: int) -> int:
+    def shards_needed(self, workers: int) -> int:
         """The least number of shards for so many workers."""
         return max(self.shards, _power_of_two(workers))
 
@@ -44,7 +44,7 @@ class Fixed:
 class Dynamic:
     inaccuracy: float = INACCURACY
 
-    def needed(self, workers: int) -> int:
+    def shards_needed(self, workers: int) -> int:
         """The least number of shards for so many workers."""
         return min(SLOTS, _power_of_two(workers / self.inaccuracy))
 
@@ -64,10 +64,10 @@ class Layout:
     owners: tuple[int, ...]
 
     @staticmethod
-    def first(policy: Policy, workers: int) -> Layout:
+    def initial(policy: Policy, workers: int) -> Layout:
         """Of a new state: members 0 to `workers` - 1, with neighbouring shards."""
         members = tuple(range(workers))
-        shards = policy.needed(workers)
+        shards = policy.shards_needed(workers)
         return Layout(0, policy, members, tuple(shard * workers // shards for shard in range(shards)))
 
     @property
@@ -96,9 +96,9 @@ class Layout:
 
     def with_members(self, members: Sequence[int]) -> Layout:
         """The next layout, which has these members and moves as little as possible."""
-        needed = self.policy.needed(len(members))
-        owners = quota(stretched(self.owners, max(needed, self.shards)), members)
-        while len(owners) > needed and (half := halved(owners)) is not None:
+        needed = self.policy.shards_needed(len(members))
+        owners = quota(stretch(self.owners, max(needed, self.shards)), members)
+        while len(owners) > needed and (half := halve(owners)) is not None:
             owners = half
         return Layout(self.number + 1, self.policy, tuple(sorted(members)), owners)
 
@@ -135,13 +135,13 @@ def quota(owners: Sequence[int], members: Iterable[int]) -> tuple[int, ...]:
     return tuple(after)
 
 
-def stretched(owners: Sequence[int], shards: int) -> tuple[int, ...]:
+def stretch(owners: Sequence[int], shards: int) -> tuple[int, ...]:
     """So many shards, a multiple of those of `owners`, with the same owners of all slots."""
     times = shards // len(owners)
     return tuple(owner for owner in owners for _ in range(times))
 
 
-def halved(owners: Sequence[int]) -> tuple[int, ...] | None:
+def halve(owners: Sequence[int]) -> tuple[int, ...] | None:
     """Half as many shards with the same owners of all slots; None if two shards that would be joined have different owners."""
     if len(owners) < 2 or owners[::2] != owners[1::2]:
         return None
@@ -152,7 +152,7 @@ def moves(origin: Layout, target: Layout) -> Mapping[tuple[int, int], SlotSet]:
     """The slots that go from one member to another, by (source, destination)."""
     shards = max(origin.shards, target.shards)
     each = SLOTS // shards
-    before, after = (stretched(layout.owners, shards) for layout in (origin, target))
+    before, after = (stretch(layout.owners, shards) for layout in (origin, target))
     ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for shard, way in enumerate(zip(before, after, strict=True)):
         if way[0] != way[1]:

@@ -31,7 +31,7 @@ class Placement:
     readers: Mapping[str, tuple[int, ...]]
 
     @staticmethod
-    def first(owned: Mapping[int, SlotSet], partitions: Mapping[str, int]) -> Placement:
+    def initial(owned: Mapping[int, SlotSet], partitions: Mapping[str, int]) -> Placement:
         """The first one of a term. `partitions`: the number of partitions of each input topic. They are given to the workers in turn, in the
         order of topic and number."""
         workers = sorted(owned)
@@ -41,7 +41,7 @@ class Placement:
     @staticmethod
     def of(layout: Layout, partitions: Mapping[str, int]) -> Placement:
         """The first one of a layout to which nothing has to be moved."""
-        return Placement.first(layout.owned, partitions)
+        return Placement.initial(layout.owned, partitions)
 
     def with_members(self, members: Iterable[int]) -> Placement:
         """The next one, with other workers. Those that are new own no slots yet, and those that leave own none any more. Partitions move as

@@ -153,11 +153,11 @@ class Generate(NodeBase):
     def check(self, inputs: Sequence[Types]) -> None:
         (rows,) = inputs
         assert columns_exist((*self.kept, self.collection), rows)
-        made = self.made(rows[self.collection], position=self.position, fields=self.fields)
+        made = self.made_types(rows[self.collection], position=self.position, fields=self.fields)
         assert self.types == (*(rows[column] for column in self.kept), *made)
 
     @staticmethod
-    def made(collection: pa.DataType, *, position: bool, fields: bool) -> Types:
+    def made_types(collection: pa.DataType, *, position: bool, fields: bool) -> Types:
         """The types of the columns that are made of a list or map of this type."""
         if pa.types.is_map(collection):
             element = pa.struct([("key", collection.key_type), ("value", collection.item_type)])

@@ -33,9 +33,9 @@ from engine.operators import words
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
 from engine.operators.aggregate_functions import FUNCTIONS, Values
 from engine.operators.aggregate_functions import Extreme as ExtremeFunction
-from engine.operators.aggregate_plan import DISTINCT_SLOT, Ordered, Plan, plan_of
+from engine.operators.aggregate_plan import DISTINCT_SLOT, AggregatePlan, Ordered, aggregate_plan_of
 from engine.operators.aggregate_results import Result, results_of
-from engine.operators.aggregate_stored_values import Net, ValueTraces, appearing, no_change, read_ordered
+from engine.operators.aggregate_stored_values import Net, ValueTraces, find_appearing, no_change, read_ordered
 from engine.operators.aggregate_totals import (
     Keys,
     Totals,
@@ -50,7 +50,7 @@ from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Operator
 from engine.operators.error_rows import ErrorRows
-from engine.operators.keys import PlacedKey, distinct_keys
+from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
 
@@ -66,7 +66,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
     append_only = all(context.append_only)
-    plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
+    plan = aggregate_plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
     batch = Batch(plan, delta, context.key(0, node.group))
     fresh = fresh_totals(plan, batch, context)
     return advance(plan, node.types, batch.keys, fresh, context, first=first, batch=batch)
@@ -78,7 +78,7 @@ def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
 
 
 def advance(
-    plan: Plan,
+    plan: AggregatePlan,
     types: Sequence[pa.DataType],
     keys: Keys,
     fresh: Totals,
@@ -97,16 +97,16 @@ def advance(
         raise ResultOverflow.of_sum() from error
     check_counts(plan, keys, new)
     traces.write(old, new)
-    if batch is not None and plan.ordered():
+    if batch is not None and plan.ordered_arguments():
         read_ordered(plan, keys, batch.net, context, old=old, new=new)
     existed = np.full(keys.count, not first) if not plan.group else old.sums[0] > 0
     exists = np.ones(keys.count, np.bool_) if not plan.group else new.sums[0] > 0
-    before = fitting(plan, keys, existed, results_of(plan, old), context.errors, sign=-1)
-    after = fitting(plan, keys, exists, results_of(plan, new), context.errors, sign=1)
+    before = fit_results(plan, keys, existed, results_of(plan, old), context.errors, sign=-1)
+    after = fit_results(plan, keys, exists, results_of(plan, new), context.errors, sign=1)
     return _difference(plan, types, keys, before, after)
 
 
-def keys_of(columns: Sequence[pa.Array], length: int, key: PlacedKey) -> tuple[Keys, Int64s]:
+def keys_of(columns: Sequence[pa.Array], length: int, key: ColocatedKey) -> tuple[Keys, Int64s]:
     """(each group of the change once, the group of every row). Without columns there is one group. `key` says which of the columns decide the
     worker."""
     if not columns:
@@ -117,7 +117,7 @@ def keys_of(columns: Sequence[pa.Array], length: int, key: PlacedKey) -> tuple[K
     return Keys(keys, hashes), groups
 
 
-def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepContext) -> list[pa.Array]:
+def rows_of_state(plan: AggregatePlan, group_types: Sequence[pa.DataType], context: StepContext) -> list[pa.Array]:
     """The columns of all rows of the aggregate: the groups, then the results. Queries and tests use it."""
     key = context.key(0, plan.group)
     no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0, key)
@@ -130,10 +130,10 @@ def rows_of_state(plan: Plan, group_types: Sequence[pa.DataType], context: StepC
     return [*(keys.arrays(exists) if plan.group else []), *results]
 
 
-def stored_totals(plan: Plan, keys: Keys, context: StepContext) -> Totals:
+def stored_totals(plan: AggregatePlan, keys: Keys, context: StepContext) -> Totals:
     """What the state has of these groups, with all values that the calls need."""
     totals = TotalsTraces(plan, keys, context).read()
-    if plan.ordered():
+    if plan.ordered_arguments():
         read_ordered(plan, keys, no_change, context, old=totals, new=zero_totals(plan, keys.count))
     return totals
 
@@ -141,7 +141,7 @@ def stored_totals(plan: Plan, keys: Keys, context: StepContext) -> Totals:
 class Batch:
     """A change with its groups. `groups[i]` is the position in `keys` of row i's group."""
 
-    def __init__(self, plan: Plan, delta: pa.Table, key: PlacedKey) -> None:
+    def __init__(self, plan: AggregatePlan, delta: pa.Table, key: ColocatedKey) -> None:
         self._delta = delta
         self.weights = zset.weights_of(delta)
         assert not plan.append_only or (self.weights >= 0).all(), "an append-only input retracted"
@@ -175,7 +175,7 @@ class Batch:
         return values.take(chosen), encoded.take(chosen), totals[kept], groups[rows]
 
 
-def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
+def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Totals:
     """The totals of the change alone."""
     fresh = zero_totals(plan, batch.keys.count)
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
@@ -184,7 +184,7 @@ def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
         for feed in plan.feeds:
             if feed.distinct:
                 argument = Ordered(feed.argument, feed.type, raw=False)
-                values, weights, groups = appearing(batch.keys, argument, batch.net(argument), distinct)
+                values, weights, groups = find_appearing(batch.keys, argument, batch.net(argument), distinct)
             else:
                 values, weights, groups = batch.present(feed.argument)
             add_values(plan, feed, values, weights, groups, to=fresh)
@@ -199,7 +199,7 @@ def fresh_totals(plan: Plan, batch: Batch, context: StepContext) -> Totals:
     return fresh
 
 
-def check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
+def check_counts(plan: AggregatePlan, keys: Keys, new: Totals) -> None:
     """Raises unless every count is at least 0 and at most the count of rows, and all totals of a group without rows are 0."""
     rows = new.sums[0]
     wrong = (rows < 0) | ((rows == 0) & new.sums.any(axis=0))
@@ -215,8 +215,8 @@ def check_counts(plan: Plan, keys: Keys, new: Totals) -> None:
         raise negative_count(keys, int(np.flatnonzero(wrong)[0]))
 
 
-def fitting(
-    plan: Plan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, *, sign: int
+def fit_results(
+    plan: AggregatePlan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, *, sign: int
 ) -> tuple[Bools, list[Result]]:
     """(whether the group has a row, the results). A group of which a result does not fit its type is an error row: it has none, and is counted
     with `sign` (see ErrorRows.add). If nothing is counted, ResultOverflow is raised."""
@@ -233,7 +233,7 @@ def fitting(
 
 
 def _difference(
-    plan: Plan,
+    plan: AggregatePlan,
     types: Sequence[pa.DataType],
     keys: Keys,
     old: tuple[Bools, list[Result]],
@@ -265,7 +265,7 @@ REPLACES = "an aggregate replaces a group's row when the group changes (GROUP BY
 
 
 def content_of_state(
-    plan: Plan, types: Sequence[pa.DataType], inputs: Sequence[pa.DataType], context: StepContext
+    plan: AggregatePlan, types: Sequence[pa.DataType], inputs: Sequence[pa.DataType], context: StepContext
 ) -> pa.Table:
     """This worker's rows of the aggregate, as a Z-set, computed from its state. Before the first step there are none. `inputs`: the types of the
     input's columns."""
@@ -278,7 +278,7 @@ def content_of_state(
 
 def _content(node: Aggregate, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
     return content_of_state(
-        plan_of(node.group, node.calls, inputs, all(context.append_only)), node.types, inputs, context
+        aggregate_plan_of(node.group, node.calls, inputs, all(context.append_only)), node.types, inputs, context
     )
 
 

@@ -90,7 +90,7 @@ class Extreme:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class AggregatePlan:
     """`sums`: the number of sums. Sum 0 is the count of rows. `digit_feeds`: the number of feeds in the trace of digits."""
 
     group: tuple[Column, ...]
@@ -103,7 +103,7 @@ class Plan:
     values: tuple[Ordered, ...] = ()
     """The arguments of which the functions of all values read the values."""
 
-    def ordered(self) -> tuple[Ordered, ...]:
+    def ordered_arguments(self) -> tuple[Ordered, ...]:
         """The arguments whose values are stored in order."""
         searched = () if self.append_only else self.extremes
         return tuple(dict.fromkeys([*(extreme.values for extreme in searched), *self.values]))
@@ -130,9 +130,9 @@ class Plan:
         return self.extremes if self.append_only else ()
 
 
-def plan_of(
+def aggregate_plan_of(
     group: tuple[Column, ...], calls: tuple[AggregateCall, ...], types: Sequence[pa.DataType], append_only: bool
-) -> Plan:
+) -> AggregatePlan:
     """`types`: the types of the columns that the calls' arguments name. Raises TypeError for an argument type that a function does not support;
     lowering refuses those before."""
     wanted: dict[tuple[Column, bool], list[AggregateCall]] = {}
@@ -172,7 +172,7 @@ def plan_of(
             digit_feeds += len(CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS)
         feeds.append(feed)
         sums += 1 + width
-    return Plan(
+    return AggregatePlan(
         group=group,
         calls=calls,
         feeds=tuple(feeds),

@@ -18,7 +18,7 @@ from engine.accumulators.doubles import FINITE_BINS, Digits
 from engine.model.aggregates import AggregateCall, ValuesCall
 from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Values
 from engine.operators.aggregate_moments import Spread
-from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, Feed, Ordered, Plan
+from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, Feed, Ordered
 from engine.operators.aggregate_totals import Totals
 from engine.operators.aggregate_values import decode
 
@@ -30,12 +30,12 @@ class Result(NamedTuple):
     fits: Bools
 
 
-def results_of(plan: Plan, totals: Totals) -> list[Result]:
+def results_of(plan: AggregatePlan, totals: Totals) -> list[Result]:
     """One column per call, with one row per group."""
     return [_result(plan, totals, call) for call in plan.calls]
 
 
-def _result(plan: Plan, totals: Totals, call: AggregateCall) -> Result:
+def _result(plan: AggregatePlan, totals: Totals, call: AggregateCall) -> Result:
     everything = np.ones(totals.count, dtype=np.bool_)
     if call.argument is None:
         return Result(pa.array(totals.sums[0]), everything)
@@ -65,14 +65,14 @@ def _result(plan: Plan, totals: Totals, call: AggregateCall) -> Result:
     return _average(limbs, feed, counts, call.type, valid)
 
 
-def _extreme(plan: Plan, totals: Totals, call: AggregateCall, feed: Feed, valid: Bools) -> pa.Array:
+def _extreme(plan: AggregatePlan, totals: Totals, call: AggregateCall, feed: Feed, valid: Bools) -> pa.Array:
     encoded = totals.extremes[plan.extreme(call)]
     if order.has_codes(feed.type):
         return order.values_of(encoded.to_numpy(), feed.type, valid)
     return decode(encoded, feed.type)
 
 
-def _spread(plan: Plan, totals: Totals, feed: Feed) -> Spread:
+def _spread(plan: AggregatePlan, totals: Totals, feed: Feed) -> Spread:
     assert feed.products is not None
     names = CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS
     sums = {name: totals.digits_of(plan, feed.products + place) for place, name in enumerate(names)}

@@ -1,7 +1,7 @@
 """The values that an aggregate stores: distinct ones, and all values in order.
 
 `read_ordered` finds minima and maxima at the ends of the runs, and reads all values of the changed groups for the functions that need them.
-`appearing` tells which distinct values came and went.
+`find_appearing` tells which distinct values came and went.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Int64s, filled
+from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
-from engine.operators.aggregate_plan import EXTREMES_SLOT, Extreme, Ordered, Plan
+from engine.operators.aggregate_plan import EXTREMES_SLOT, AggregatePlan, Extreme, Ordered
 from engine.operators.aggregate_totals import Keys, Totals
 from engine.operators.aggregate_values import GroupValues, encode, sorted_values
 from engine.operators.base import StepContext
@@ -31,7 +31,7 @@ _LOW_BITS = np.uint64(32)
 class ValueTraces:
     """Two traces (group, argument, value) -> weight: one of int64 values and one of binary values. Each is opened when it is needed."""
 
-    def __init__(self, plan: Plan, keys: Keys, context: StepContext, slot: int, ordered: bool) -> None:
+    def __init__(self, plan: AggregatePlan, keys: Keys, context: StepContext, slot: int, ordered: bool) -> None:
         self._keys, self._context, self._slot, self._ordered = keys, context, slot, ordered
         self._types = [column.type for column in keys.columns.columns]
         self._open: dict[pa.DataType, Trace] = {}
@@ -60,7 +60,7 @@ class ValueTraces:
         trace.append(pa.Table.from_arrays(rows, trace.layout.schema.names[:-1]), hashes)
 
 
-def appearing(keys: Keys, argument: Ordered, net: Net, traces: ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
+def find_appearing(keys: Keys, argument: Ordered, net: Net, traces: ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
     """(values, +1 or -1, groups) of the values that appear in or vanish from their group. The change `net` is appended to the traces."""
     values, encoded, weights, groups = net
     trace = traces.trace(encoded.type)
@@ -83,13 +83,13 @@ def no_change(argument: Ordered) -> Net:
 
 
 def read_ordered(
-    plan: Plan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext, *, old: Totals, new: Totals
+    plan: AggregatePlan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext, *, old: Totals, new: Totals
 ) -> None:
     """Sets the extremes and the values before and after the change, from the traces of values in order. The change is appended to the traces."""
     traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
     before: dict[Extreme, pa.Array] = {}
     after: dict[Extreme, pa.Array] = {}
-    for argument in plan.ordered():
+    for argument in plan.ordered_arguments():
         _, encoded, weights, groups = net(argument)
         trace = traces.trace(encoded.type)
         columns = traces.keys(argument.number)
@@ -110,10 +110,10 @@ def read_ordered(
         old.extremes, new.extremes = ([found[extreme] for extreme in plan.extremes] for found in (before, after))
 
 
-def store_ordered(plan: Plan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext) -> None:
+def store_ordered(plan: AggregatePlan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext) -> None:
     """Appends the change to the traces of values in order, and reads nothing."""
     traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
-    for argument in plan.ordered():
+    for argument in plan.ordered_arguments():
         _, encoded, weights, groups = net(argument)
         trace, hashes = traces.trace(encoded.type), traces.hashes(argument.number, np.arange(keys.count))
         traces.append(trace, [*traces.keys(argument.number, groups), encoded], weights, hashes[groups])
@@ -140,4 +140,4 @@ def _all_values(
 
 
 def _without_nulls(extreme: Extreme, encoded: pa.Array) -> pa.Array:
-    return filled(encoded, 0) if extreme.coded else encoded
+    return fill(encoded, 0) if extreme.coded else encoded

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Float64s, Int64s, filled
+from base.arrays import Float64s, Int64s, fill
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import Digits
-from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, Extreme, Feed, Ordered, Plan
+from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, AggregatePlan, Extreme, Feed, Ordered
 from engine.operators.aggregate_values import GroupValues, encode
 from engine.operators.base import StepContext
 from engine.rows import zset
@@ -57,24 +57,26 @@ class Totals:
     def count(self) -> int:
         return int(self.sums.shape[1])
 
-    def digits_of(self, plan: Plan, feed: int) -> Digits:
+    def digits_of(self, plan: AggregatePlan, feed: int) -> Digits:
         """The sum of doubles of every group, exactly."""
         mine = self.digits.groups % plan.digit_feeds == feed
         groups, bins, digits = (column[mine] for column in self.digits)
         return Digits(groups // plan.digit_feeds, bins, digits)
 
-    def double_sums(self, plan: Plan, feed: int) -> Float64s:
+    def double_sums(self, plan: AggregatePlan, feed: int) -> Float64s:
         """The rounded sum of doubles of every group."""
         return doubles.round_sums(self.digits_of(plan, feed), self.count)
 
 
-def zero_totals(plan: Plan, count: int) -> Totals:
+def zero_totals(plan: AggregatePlan, count: int) -> Totals:
     """The totals of `count` groups without rows."""
     extremes = [_no_extremes(extreme, count) for extreme in plan.kept_extremes()]
     return Totals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
 
 
-def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals) -> None:
+def add_values(
+    plan: AggregatePlan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals
+) -> None:
     """Adds canonical values without nulls, times their weights, to a feed's accumulators. The result is not in normal form."""
     np.add.at(to.sums[feed.count], groups, weights)
     if feed.products is not None:
@@ -87,7 +89,7 @@ def add_values(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups
         to.sums[feed.limbs] += integers.sum_limbs(values, weights, groups, to.count)
 
 
-def _products(plan: Plan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s) -> list[Digits]:
+def _products(plan: AggregatePlan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s) -> list[Digits]:
     """The sums that moments need, each under its own number."""
     assert feed.products is not None
     columns = values.flatten() if feed.is_pair else [values]
@@ -111,7 +113,7 @@ def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s,
         _update_binary(number, extreme, encode(values), groups, to)
 
 
-def combine(plan: Plan, old: Totals, fresh: Totals) -> Totals:
+def combine(plan: AggregatePlan, old: Totals, fresh: Totals) -> Totals:
     """The sum of both, in normal form."""
     sums = old.sums + fresh.sums
     for feed in plan.feeds:
@@ -128,7 +130,7 @@ def combine(plan: Plan, old: Totals, fresh: Totals) -> Totals:
 class TotalsTraces:
     """The traces of totals and of digits: slots 0 and 1 of the node."""
 
-    def __init__(self, plan: Plan, keys: Keys, context: StepContext) -> None:
+    def __init__(self, plan: AggregatePlan, keys: Keys, context: StepContext) -> None:
         self._plan, self._keys = plan, keys
         types = [column.type for column in keys.columns.columns]
         self._width = len(types)
@@ -166,7 +168,7 @@ class TotalsTraces:
         change = new.sums - old.sums
         moved = change.any(axis=0)
         for a, b in zip(old.extremes, new.extremes, strict=True):
-            moved |= filled(pc.not_equal(a, b), True).to_numpy(zero_copy_only=False)
+            moved |= fill(pc.not_equal(a, b), True).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(moved)
         columns = [*self._keys.arrays(rows), *(pa.array(row[rows]) for row in change)]
         columns += [extreme.take(pa.array(rows)) for extreme in new.extremes]

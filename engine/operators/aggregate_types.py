@@ -21,7 +21,7 @@ def double(value: pa.DataType) -> pa.DataType:
     return pa.float64()
 
 
-def same(value: pa.DataType) -> pa.DataType:
+def type_of_value(value: pa.DataType) -> pa.DataType:
     return value
 
 

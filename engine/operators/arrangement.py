@@ -1,8 +1,9 @@
 """Arrangements: on which workers an operator needs its input rows, and on which its output rows are.
 
-Every node's output has a *placement*: the columns whose hash decides the worker of a row. It is `()` if all rows are on the owner of the empty
-key, and None if a row may be on any worker. An operator with state needs rows with equal keys on one worker. If its input is placed otherwise,
-the rows are exchanged first. A placement by a part of the key's columns is sufficient, because rows with equal keys are still together.
+Every node's output has a *co-location key*: the columns whose hash decides the worker of a row. It is `()` if all rows are on the owner of the
+empty key, and None if a row may be on any worker. An operator with state needs rows with equal keys on one worker. If its input lies by other
+columns, the rows are exchanged first. A co-location key of a part of the key's columns is sufficient, because rows with equal keys are still
+together.
 
 `engine/analysis/stages.py` asks each operator for its arrangement. Several operators share the functions of this module.
 """
@@ -31,22 +32,22 @@ Exchange = Key | Everyone | None
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`exchanges[i]`: how input i is exchanged. `placement`: the placement of the output."""
+    """`exchanges[i]`: how input i is exchanged. `colocation`: the co-location key of the output."""
 
     exchanges: tuple[Exchange, ...]
-    placement: Key | None
+    colocation: Key | None
 
 
-def by_key(needed: Key, placement: Key | None) -> Arrangement:
+def by_key(needed: Key, colocation: Key | None) -> Arrangement:
     """For an operator with one input that needs rows with equal `needed` columns on one worker, and whose output has the columns of the
     input."""
-    exchange, after = _together(needed, placement)
+    exchange, after = _together(needed, colocation)
     return Arrangement((exchange,), after)
 
 
-def by_group(group: Key, placement: Key | None) -> Arrangement:
+def by_group(group: Key, colocation: Key | None) -> Arrangement:
     """As `by_key`, for an operator whose output begins with the columns of the group and has no other column of its input."""
-    exchange, after = _together(group, placement)
+    exchange, after = _together(group, colocation)
     return Arrangement((exchange,), tuple(group.index(column) for column in after))
 
 
@@ -54,26 +55,26 @@ def by_join_key(left_key: Key, right_key: Key, inputs: Sequence[Key | None]) -> 
     """Places both sides by the same columns of the join's key: by those by which a side is placed already, otherwise by all."""
     pairs = list(zip(left_key, right_key, strict=True))
     chosen = pairs
-    for side, placement in enumerate(inputs):
-        if placement and set(placement) <= {pair[side] for pair in pairs}:
-            chosen = [next(pair for pair in pairs if pair[side] == column) for column in placement]
+    for side, colocation in enumerate(inputs):
+        if colocation and set(colocation) <= {pair[side] for pair in pairs}:
+            chosen = [next(pair for pair in pairs if pair[side] == column) for column in colocation]
             break
     left, right = tuple(pair[0] for pair in chosen), tuple(pair[1] for pair in chosen)
     return Arrangement((None if inputs[0] == left else left, None if inputs[1] == right else right), left)
 
 
-def told_to_all(arrangement: Arrangement) -> Arrangement:
+def add_broadcast(arrangement: Arrangement) -> Arrangement:
     """The same with one more input behind the others, which every worker gets: a watermark."""
-    return Arrangement((*arrangement.exchanges, EVERYONE), arrangement.placement)
+    return Arrangement((*arrangement.exchanges, EVERYONE), arrangement.colocation)
 
 
 def on_one_worker(inputs: Sequence[Key | None]) -> Arrangement:
     """Places all rows of all inputs on the owner of the empty key."""
-    return Arrangement(tuple(None if placement == () else () for placement in inputs), ())
+    return Arrangement(tuple(None if colocation == () else () for colocation in inputs), ())
 
 
-def _together(needed: Key, placement: Key | None) -> tuple[Key | None, Key]:
-    """(the exchange that is needed, the placement after it)."""
-    if placement is not None and set(placement) <= set(needed) and (placement or not needed):
-        return None, placement
+def _together(needed: Key, colocation: Key | None) -> tuple[Key | None, Key]:
+    """(the exchange that is needed, the co-location key after it)."""
+    if colocation is not None and set(colocation) <= set(needed) and (colocation or not needed):
+        return None, colocation
     return needed, needed

@@ -15,9 +15,9 @@ import pyarrow as pa
 from engine.expressions.evaluate import evaluate, try_evaluate
 from engine.model.node import Expression, NodeBase
 from engine.operators.arrangement import Key
-from engine.operators.error_rows import ErrorRows, left_out
+from engine.operators.error_rows import ErrorRows, leave_out
 from engine.operators.facts import PartFacts, RunFacts, StepFacts
-from engine.operators.keys import PlacedKey
+from engine.operators.keys import ColocatedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
 from storage.keys import TABLE_FIRST
@@ -87,7 +87,7 @@ class StepContext:
         return self.run.append_only[self.node] if self.part is None else self.part.append_only
 
     @property
-    def places(self) -> tuple[Key | None, ...]:
+    def colocation(self) -> tuple[Key | None, ...]:
         """Of each input, by the hash of which columns its rows lie on this worker. None: they may lie on any worker."""
         return self.step.places[self.node] if self.part is None else self.part.places
 
@@ -97,7 +97,7 @@ class StepContext:
         """As `evaluate` of the expressions, without the error rows if the step counts them. `sign`: see ErrorRows.add."""
         if self.errors is None:
             return evaluate(predicate, projections, rows)
-        return left_out(
+        return leave_out(
             self.errors,
             lambda part: try_evaluate(predicate, projections, part),
             lambda row: evaluate(predicate, projections, row),
@@ -130,21 +130,23 @@ class StepContext:
         )
         return Trace(self.store, layout)
 
-    def key(self, number: int, columns: Sequence[int]) -> PlacedKey:
+    def key(self, number: int, columns: Sequence[int]) -> ColocatedKey:
         """The key of input `number` by which its rows are stored. All columns of the input's place must be in it."""
-        place = self.places[number]
-        assert place is not None, f"node {self.node} has state, and input {number} has no place"
-        assert set(place) <= set(columns), f"node {self.node}: input {number} lies by {place}, and its key is {columns}"
-        return PlacedKey(tuple(columns), tuple(columns.index(column) for column in place))
+        colocation = self.colocation[number]
+        assert colocation is not None, f"node {self.node} has state, and input {number} has no place"
+        assert set(colocation) <= set(columns), (
+            f"node {self.node}: input {number} lies by {colocation}, and its key is {columns}"
+        )
+        return ColocatedKey(tuple(columns), tuple(columns.index(column) for column in colocation))
 
-    def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[PlacedKey, PlacedKey]:
+    def join_keys(self, left: Sequence[int], right: Sequence[int]) -> tuple[ColocatedKey, ColocatedKey]:
         """The keys of the two inputs of a join. Equal keys of both sides have equal hashes."""
         keys = self.key(0, left), self.key(1, right)
-        one, other = self.places[:2]
+        one, other = self.colocation[:2]
         assert one is not None and other is not None
         # A column may be in several pairs of the key (x = a AND x = b). Then its positions in the key have equal values, so any of them will do.
-        placed = zip(one, other, strict=True)
-        assert set(placed) <= set(zip(left, right, strict=True)), (
+        colocated = zip(one, other, strict=True)
+        assert set(colocated) <= set(zip(left, right, strict=True)), (
             f"node {self.node}: its inputs lie by different columns of the key"
         )
         return keys

@@ -20,21 +20,21 @@ import pyarrow as pa
 from engine.model.event_time import ClosingAggregate, ClosingSessions
 from engine.model.ordered import Sessions
 from engine.operators import words
-from engine.operators.aggregate import Batch, check_counts, fitting, fresh_totals, keys_of, stored_totals
+from engine.operators.aggregate import Batch, check_counts, fit_results, fresh_totals, keys_of, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Plan, plan_of
+from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
 from engine.operators.aggregate_totals import Keys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode
-from engine.operators.arrangement import by_group, by_key, told_to_all
+from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.event_time import Mark, mark_of, passed, punctual, times_of, untold
+from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
-from engine.operators.sessions import merged
+from engine.operators.sessions import merge_sessions
 from engine.rows import zset
-from engine.state.forgetting import forget, rows_of_groups, selected
+from engine.state.forgetting import forget, rows_of_groups, select_rows
 from engine.state.trace import Trace, as_rows, as_zset
 
 
@@ -43,10 +43,10 @@ def step_closing_aggregate(node: ClosingAggregate, inputs: Sequence[pa.Table], c
     counted when it closes, and has no row."""
     rows, told = inputs
     if not told.num_rows:
-        return untold([rows], node.types)
+        return empty_rows([rows], node.types)
     mark = mark_of(told)
-    delta = punctual(rows, node.group[node.time], mark, context)
-    plan = plan_of(node.group, node.calls, rows.schema.types[:-1], append_only=True)
+    delta = drop_late(rows, node.group[node.time], mark, context)
+    plan = aggregate_plan_of(node.group, node.calls, rows.schema.types[:-1], append_only=True)
     if delta.num_rows:
         _add(plan, delta, context)
     if mark.after <= mark.before:
@@ -54,7 +54,7 @@ def step_closing_aggregate(node: ClosingAggregate, inputs: Sequence[pa.Table], c
     return _closed(node, plan, [rows.schema.types[column] for column in node.group], mark, context)
 
 
-def _add(plan: Plan, delta: pa.Table, context: StepContext) -> None:
+def _add(plan: AggregatePlan, delta: pa.Table, context: StepContext) -> None:
     """Adds rows to the accumulators of their groups."""
     batch = Batch(plan, delta, context.key(0, plan.group))
     fresh = fresh_totals(plan, batch, context)
@@ -70,18 +70,18 @@ def _add(plan: Plan, delta: pa.Table, context: StepContext) -> None:
 
 
 def _closed(
-    node: ClosingAggregate, plan: Plan, group_types: Sequence[pa.DataType], mark: Mark, context: StepContext
+    node: ClosingAggregate, plan: AggregatePlan, group_types: Sequence[pa.DataType], mark: Mark, context: StepContext
 ) -> pa.Table:
     """The rows of the groups between the two watermarks, whose state is removed."""
     key = context.key(0, node.group)
     no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0, key)
     totals_trace = TotalsTraces(plan, no_keys, context).totals
-    found = selected(totals_trace, lambda run: passed(run.column(node.time), mark))
+    found = select_rows(totals_trace, lambda run: find_passed(run.column(node.time), mark))
     keys, _ = keys_of([found.column(i) for i in range(len(group_types))], found.num_rows, key)
     if not keys.count:
         return zset.empty(node.types)
     totals = stored_totals(plan, keys, context)
-    fits, results = fitting(plan, keys, totals.sums[0] > 0, results_of(plan, totals), context.errors, sign=1)
+    fits, results = fit_results(plan, keys, totals.sums[0] > 0, results_of(plan, totals), context.errors, sign=1)
     exists = np.flatnonzero(fits)
     for trace in traces_of(plan, keys, context):
         forget(trace, rows_of_groups(trace, keys.columns, keys.hashes))
@@ -89,13 +89,13 @@ def _closed(
     return zset.build(columns, np.ones(len(exists), np.int64)).cast(zset.schema_of(node.types))
 
 
-def traces_of(plan: Plan, keys: Keys, context: StepContext) -> Iterator[Trace]:
+def traces_of(plan: AggregatePlan, keys: Keys, context: StepContext) -> Iterator[Trace]:
     """Every trace in which these groups may have rows."""
     totals = TotalsTraces(plan, keys, context)
     yield totals.totals
     if totals.digits is not None:
         yield totals.digits
-    ordered = {encode(pa.array([], argument.type)).type for argument in plan.ordered()}
+    ordered = {encode(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
     yield from (ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True).trace(kind) for kind in ordered)
     distinct = {encode(pa.array([], feed.type)).type for feed in plan.feeds if feed.distinct}
     yield from (ValueTraces(plan, keys, context, DISTINCT_SLOT, ordered=False).trace(kind) for kind in distinct)
@@ -104,19 +104,19 @@ def traces_of(plan: Plan, keys: Keys, context: StepContext) -> Iterator[Trace]:
 def step_closing_sessions(node: ClosingSessions, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     rows, told = inputs
     if not told.num_rows:
-        return untold([rows], node.types)
+        return empty_rows([rows], node.types)
     mark = mark_of(told)
-    delta = punctual(zset.consolidate(rows), node.window, mark, context)
+    delta = drop_late(zset.consolidate(rows), node.window, mark, context)
     trace, key = context.trace(0, node.types, node.key), context.key(0, node.key)
     trace.append(as_rows(delta), key.hashes(delta))
     if mark.after <= mark.before:
         return zset.empty(node.types)
-    ending = selected(trace, lambda run: passed(run.column(node.window), mark))
+    ending = select_rows(trace, lambda run: find_passed(run.column(node.window), mark))
     if not ending.num_rows:
         return zset.empty(node.types)
     keys, hashes, _ = distinct_keys(ending, node.key, key.hashes(ending))
     stored = zset.consolidate(as_zset(trace.probe(keys, hashes).rows))
-    in_sessions = merged(Sessions((0,), node.types, node.key, node.window), stored)
+    in_sessions = merge_sessions(Sessions((0,), node.types, node.key, node.window), stored)
     ends, _ = times_of(in_sessions.column(node.window))
     over = pa.array(ends <= mark.after)
     gone = stored.filter(over)
@@ -132,7 +132,7 @@ CLOSING_AGGREGATE = Operator(
     node=ClosingAggregate,
     revision=1,
     step=step_closing_aggregate,
-    arrange=lambda node, inputs: told_to_all(by_group(node.group, inputs[0])),
+    arrange=lambda node, inputs: add_broadcast(by_group(node.group, inputs[0])),
     retraction=lambda node: None,
     keeps=lambda node, append_only: "the accumulators of the groups that are not closed",
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
@@ -150,7 +150,7 @@ CLOSING_SESSIONS = Operator(
     node=ClosingSessions,
     revision=1,
     step=step_closing_sessions,
-    arrange=lambda node, inputs: told_to_all(by_key(node.key, inputs[0])),
+    arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
     retraction=lambda node: None,
     keeps=lambda node, append_only: "the rows of the sessions that are not closed",
     unique_key=lambda node, inputs: None,

@@ -53,7 +53,7 @@ class Operator(Generic[N]):
     another revision has made is then not kept (engine/analysis/identity.py).
     `step`: computes the change of the output from the changes of the inputs; None for a source, whose rows are read and not computed.
 
-    `arrange(node, placements of the inputs)`: the exchanges before the operator, and the placement of its output.
+    `arrange(node, co-location keys of the inputs)`: the exchanges before the operator, and the co-location key of its output.
     `retraction(node)`: why the operator can retract rows even if its inputs only insert, as the end of a sentence that begins with "because";
     None if it cannot. (If an input can retract, the output counts as retracting in any case.)
     `keeps(node, append_only)`: a text for users that says what the operator stores between steps; empty if nothing. `append_only`: no input can

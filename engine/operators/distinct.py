@@ -20,7 +20,7 @@ from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import PlacedKey, distinct_keys, hash_keys
+from engine.operators.keys import ColocatedKey, distinct_keys, hash_keys
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows, as_zset
 
@@ -71,7 +71,7 @@ def _least(node: Deduplicate, content: pa.Table) -> pa.Table:
     return zset.build([zset.take(c, pa.array(chosen)) for c in zset.rows_of(positive)], np.ones(len(chosen), np.int64))
 
 
-def _first_seen(key: PlacedKey, node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Trace) -> pa.Table:
+def _first_seen(key: ColocatedKey, node: Deduplicate, delta: pa.Table, stored: pa.Table, trace: Trace) -> pa.Table:
     least = _least(node, delta)
     both = zset.add([stored, least])
     _, _, group = distinct_keys(both, node.key, hash_keys(both, node.key))

@@ -54,7 +54,7 @@ class ErrorRows:
         if not self.example and error is not None and (weights > 0).any():
             self.example = error.message[:EXAMPLE_CHARACTERS_MAX]
 
-    def added(self, other: ErrorRows) -> ErrorRows:
+    def plus(self, other: ErrorRows) -> ErrorRows:
         """The sum of both. The example is the later one's, if it has one."""
         checksum = (self.checksum + other.checksum) % (1 << CHECKSUM_BITS)
         return ErrorRows(self.rows + other.rows, checksum, other.example or self.example)
@@ -63,10 +63,10 @@ class ErrorRows:
 def add_all(sums: MutableMapping[int, ErrorRows], changes: Mapping[int, ErrorRows]) -> None:
     """Adds changes to sums, both by node."""
     for node, change in changes.items():
-        sums[node] = sums.get(node, ErrorRows()).added(change)
+        sums[node] = sums.get(node, ErrorRows()).plus(change)
 
 
-def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple[list[T], list[int]]:
+def attempt_all(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple[list[T], list[int]]:
     """(results, the numbers of the rows that fail). `attempt` gives None if one of the rows that it is given fails. The rows are found by
     halving, and a few are tried one by one. An attempt costs 0.2 ms or more."""
     done: list[T] = []
@@ -87,7 +87,7 @@ def attempted(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tuple
     return done, failing
 
 
-def left_out(
+def leave_out(
     errors: ErrorRows,
     attempt: Callable[[pa.Table], pa.Table | None],
     compute: Callable[[pa.Table], object],
@@ -99,7 +99,7 @@ def left_out(
 ) -> pa.Table:
     """The results of the rows that do not fail. The others are added to `errors`. `compute` is `attempt` that raises if a row fails.
     `counted`: what is counted of rows that fail, one row for each, if an operator adds columns to them that another step would not have."""
-    done, failing = attempted(attempt, rows)
+    done, failing = attempt_all(attempt, rows)
     if failing:
         wrong = zset.take_rows(rows, np.array(failing))
         what = counted(wrong)

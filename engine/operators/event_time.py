@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from engine.model.event_time import LatestTime, Watermark
 from engine.operators.arrangement import Arrangement, on_one_worker
 from engine.operators.base import StepContext
@@ -57,10 +57,10 @@ def times_of(column: pa.ChunkedArray | pa.Array) -> tuple[Int64s, Bools]:
     numbers = array.view(pa.int64())
     if not array.null_count:
         return numbers.to_numpy(), np.ones(len(array), np.bool_)
-    return filled(numbers, 0).to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
+    return fill(numbers, 0).to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
 
 
-def punctual(rows: pa.Table, time: int, mark: Mark, context: StepContext) -> pa.Table:
+def drop_late(rows: pa.Table, time: int, mark: Mark, context: StepContext) -> pa.Table:
     """The rows that are not late. Those that are late are counted. A row without a time is never late."""
     if not rows.num_rows:
         return rows
@@ -72,7 +72,7 @@ def punctual(rows: pa.Table, time: int, mark: Mark, context: StepContext) -> pa.
     return rows.filter(pa.array(~late))
 
 
-def passed(column: pa.ChunkedArray | pa.Array, mark: Mark, offset_us: int = 0) -> Bools:
+def find_passed(column: pa.ChunkedArray | pa.Array, mark: Mark, offset_us: int = 0) -> Bools:
     """For each event time, whether the watermark reaches it, plus the offset, in this step. Those that it had reached before are left out."""
     times, valid = times_of(column)
     within = times > mark.before - offset_us
@@ -81,7 +81,7 @@ def passed(column: pa.ChunkedArray | pa.Array, mark: Mark, offset_us: int = 0) -
     return within
 
 
-def untold(rows: Sequence[pa.Table], types: Sequence[pa.DataType]) -> pa.Table:
+def empty_rows(rows: Sequence[pa.Table], types: Sequence[pa.DataType]) -> pa.Table:
     """The output of a stage to which no watermark came, which then has no rows either."""
     assert not any(table.num_rows for table in rows), "there are rows and no watermark: it is told in every step"
     return zset.empty(types)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import as_lists, filled
+from base.arrays import as_lists, fill
 from engine.model.rows import Generate
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
@@ -27,7 +27,7 @@ def _generated(node: Generate, rows: pa.Table) -> pa.Table:
         return zset.empty(node.types)
     lists = rows.column(node.collection).combine_chunks()
     lists = as_lists(lists) if pa.types.is_map(lists.type) else lists
-    lengths = filled(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = fill(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.maximum(lengths, 1) if node.outer else lengths
     of_row = np.repeat(np.arange(rows.num_rows), counts)
     position = np.arange(len(of_row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -43,10 +43,10 @@ def _generated(node: Generate, rows: pa.Table) -> pa.Table:
 
 
 def _arrange(node: Generate, inputs: Sequence[Key | None]) -> Arrangement:
-    (placement,) = inputs
-    if placement is None or not set(placement) <= set(node.kept):
+    (colocation,) = inputs
+    if colocation is None or not set(colocation) <= set(node.kept):
         return Arrangement((None,), None)
-    return Arrangement((None,), tuple(node.kept.index(column) for column in placement))
+    return Arrangement((None,), tuple(node.kept.index(column) for column in colocation))
 
 
 def _text(node: Generate) -> str:

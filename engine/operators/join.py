@@ -17,7 +17,7 @@ from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.error_rows import left_out
+from engine.operators.error_rows import leave_out
 from engine.operators.keys import columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -44,13 +44,13 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
     left_trace.append(as_rows(left), left_hashes)
     joined = zset.add([p.cast(zset.schema_of(node.types)) for p in pairs])
     if node.residual is not None:
-        joined = matching(
+        joined = match_pairs(
             joined if context.errors is None else zset.consolidate(joined), node.residual, node.types, context
         )
     return zset.consolidate(joined)
 
 
-def matching(
+def match_pairs(
     pairs: pa.Table,
     condition: Expression,
     types: Sequence[pa.DataType],
@@ -64,7 +64,7 @@ def matching(
     if context.errors is None or not pairs.num_rows:
         return keep(pairs, condition, types)
     every = _every(types)
-    return left_out(
+    return leave_out(
         context.errors,
         lambda part: try_evaluate(condition, every, part),
         lambda row: evaluate(condition, every, row),

@@ -1,6 +1,6 @@
 """Keys of Z-sets: their hashes, which of them can match, and the distinct keys of a change.
 
-A trace keeps a row under its **placed hash**: the slot of its routing hash (base/slots.py), and below it the hash of the trace's key.
+A trace keeps a row under its **co-located hash**: the slot of its routing hash (base/slots.py), and below it the hash of the trace's key.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ import pyarrow as pa
 
 from base.arrays import Bools
 from engine.rows import zset
-from engine.rows.hashing import Hashes, hash_columns, placed_hash_columns
+from engine.rows.hashing import Hashes, colocated_hashes, hash_columns
 
 
 @dataclass(frozen=True)
-class PlacedKey:
-    """A key, and which of its columns decide the worker of a row. `columns`: the key's columns in some table. `place`: positions in `columns`.
+class ColocatedKey:
+    """A key, and which of its columns decide the worker of a row. `columns`: the key's columns in some table. `colocation`: positions in
+    `columns`.
 
-    The hash of a key has the slot of its place columns, so that all rows of a slot have neighbouring hashes in every trace, whatever the
-    trace's key is. Two tables whose keys have equal values in equal order have equal hashes if their `place` is equal too."""
+    The hash of a key has the slot of its co-location columns, so that all rows of a slot have neighbouring hashes in every trace, whatever the
+    trace's key is. Two tables whose keys have equal values in equal order have equal hashes if their `colocation` is equal too."""
 
     columns: tuple[int, ...]
-    place: tuple[int, ...]
+    colocation: tuple[int, ...]
 
     def hashes(self, table: pa.Table) -> Hashes:
-        """The placed hash of every row's key."""
-        return placed_hash_columns([table.column(i) for i in self.columns], table.num_rows, self.place)
+        """The co-located hash of every row's key."""
+        return colocated_hashes([table.column(i) for i in self.columns], table.num_rows, self.colocation)
 
     @property
-    def alone(self) -> PlacedKey:
+    def alone(self) -> ColocatedKey:
         """The key in a table of its columns alone, in their order."""
-        return PlacedKey(tuple(range(len(self.columns))), self.place)
+        return ColocatedKey(tuple(range(len(self.columns))), self.colocation)
 
 
 def hash_keys(table: pa.Table, key: Sequence[int]) -> Hashes:
-    """The hash of every row's key, without regard to where the row lies. The routing hash is that of the place columns."""
+    """The hash of every row's key, without regard to where the row lies. The routing hash is that of the co-location columns."""
     return hash_columns([table.column(i) for i in key], table.num_rows)
 
 

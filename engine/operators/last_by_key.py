@@ -30,7 +30,7 @@ from engine.operators.arrangement import by_key
 from engine.operators.base import Refused, StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.former_values import Messages, outcome, truncations_before
-from engine.operators.keys import PlacedKey, distinct_keys
+from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
 from engine.state.trace import HASH, Trace, as_rows, as_zset
 from io_kafka.formats.unavailable import placeholder_of
@@ -56,7 +56,7 @@ def _latest(
     node: LastByKey,
     messages: pa.Table,
     trace: Trace,
-    key: PlacedKey,
+    key: ColocatedKey,
     context: StepContext,
     *,
     before: Int64s,
@@ -118,7 +118,7 @@ def _refuse(
         context.found.refused.append(Refused(node.handle, partition, offset, column))
 
 
-def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: PlacedKey, context: StepContext) -> pa.Table:
+def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
     """The same for messages among which the table was truncated. All rows leave the trace, bucket by bucket. Rows whose key has none after the
     step need no comparison with others, so they are only negated."""
     width = len(node.types)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import filled
+from base.arrays import fill
 from engine.expressions.evaluate import evaluate
 from engine.model.rows import Constant, Map, Replicate, Union
 from engine.operators import words
@@ -27,7 +27,7 @@ def step_map(node: Map, inputs: Sequence[pa.Table], context: StepContext) -> pa.
 def step_replicate(node: Replicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """Multiplies the weights. If only the number of a row changes, what is left is the difference of its weights."""
     (delta,) = inputs
-    times = np.maximum(filled(delta.column(node.times), 0).to_numpy(), 0)
+    times = np.maximum(fill(delta.column(node.times), 0).to_numpy(), 0)
     columns = [column for place, column in enumerate(zset.rows_of(delta)) if place != node.times]
     return zset.consolidate(zset.build(columns, zset.weights_of(delta) * times))
 
@@ -45,19 +45,19 @@ def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepConte
 
 
 def _arrange_map(node: Map, inputs: Sequence[Key | None]) -> Arrangement:
-    (placement,) = inputs
-    return Arrangement((None,), None if placement is None else node.places_of(placement))
+    (colocation,) = inputs
+    return Arrangement((None,), None if colocation is None else node.places_of(colocation))
 
 
 def _arrange_replicate(node: Replicate, inputs: Sequence[Key | None]) -> Arrangement:
-    (placement,) = inputs
-    if placement is None or node.times in placement:
+    (colocation,) = inputs
+    if colocation is None or node.times in colocation:
         return Arrangement((None,), None)
-    return Arrangement((None,), tuple(column - (column > node.times) for column in placement))
+    return Arrangement((None,), tuple(column - (column > node.times) for column in colocation))
 
 
 def _arrange_union(node: Union, inputs: Sequence[Key | None]) -> Arrangement:
-    alike = all(placement == inputs[0] for placement in inputs)
+    alike = all(colocation == inputs[0] for colocation in inputs)
     return Arrangement((None,) * len(inputs), inputs[0] if alike else None)
 
 

@@ -33,7 +33,7 @@ from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
-from engine.operators.join import matching
+from engine.operators.join import match_pairs
 from engine.operators.keys import distinct_keys, matchable, only
 from engine.operators.scalar import TooManyRows
 from engine.rows import zset
@@ -113,13 +113,13 @@ class _Side:
             hashes = meeting.hashes[meeting.stored.group[rows]]
             self.store(_at(meeting.stored.columns, rows), np.zeros(len(rows), np.int64), meeting.gained[rows], hashes)
 
-    def beside(self, columns: Columns, others: Columns) -> list[pa.Array | pa.ChunkedArray]:
+    def join_columns(self, columns: Columns, others: Columns) -> list[pa.Array | pa.ChunkedArray]:
         """Columns of this side and of the other one, in the order of the output."""
         return [*columns, *others] if self.number == LEFT else [*others, *columns]
 
     def with_nulls(self, columns: Columns, weights: Int64s) -> pa.Table:
         """Rows of this side, with NULLs in the columns of the other."""
-        return zset.build(self.beside(columns, [pa.nulls(len(weights), kind) for kind in self.others]), weights)
+        return zset.build(self.join_columns(columns, [pa.nulls(len(weights), kind) for kind in self.others]), weights)
 
 
 @dataclass(frozen=True)
@@ -179,13 +179,13 @@ def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> 
     keys, hashes, group = distinct_keys(comes.change, comes.key, comes.hashes)
     stored = stays.rows_of(keys, hashes)
     stored_at, changed_at = _equal_keys(stored.group, group, len(hashes))
-    columns = stays.beside(_at(stored.columns, stored_at), _at(comes.change.columns[:-1], changed_at))
+    columns = stays.join_columns(_at(stored.columns, stored_at), _at(comes.change.columns[:-1], changed_at))
     weights = stored.weights[stored_at] * comes.weights[changed_at]
     pairs = zset.build(columns, weights)
     if node.residual is not None and len(weights):
         numbered = zset.build([*columns, pa.array(stored_at), pa.array(changed_at)], weights)
         types = [*node.types, pa.int64(), pa.int64()]
-        kept = matching(
+        kept = match_pairs(
             numbered, node.residual, types, context, counted=lambda wrong: zset.project(wrong, range(len(columns)))
         )
         stored_at, changed_at = (kept.column(len(columns) + i).to_numpy() for i in (0, 1))

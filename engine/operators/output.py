@@ -34,7 +34,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.error_rows import left_out
+from engine.operators.error_rows import leave_out
 from engine.operators.keys import net_rows_by_key
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -122,7 +122,7 @@ def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputF
             return None
         return rows
 
-    left_out(context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types)
+    leave_out(context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types)
 
 
 def _check_messages(node: Output, form: OutputFormat, rows: pa.Table) -> None:
@@ -207,21 +207,21 @@ def _images(rows: pa.StructArray, before: Int64s, after: Int64s) -> pa.Table:
 
 
 def _arrange(node: Output, inputs: Sequence[Key | None]) -> Arrangement:
-    """Exchanges by the message key, or by the whole row without one, unless the placement keeps equal ones together already. The input of an
-    append topic only inserts, so nothing has to meet there."""
-    (placement,) = inputs
+    """Exchanges by the message key, or by the whole row without one, unless the co-location key keeps equal ones together already. The input of
+    an append topic only inserts, so nothing has to meet there."""
+    (colocation,) = inputs
     together = _together(node)
-    if node.mode == "append" or (placement is not None and set(placement) <= set(together)):
-        return Arrangement((None,), placement)
+    if node.mode == "append" or (colocation is not None and set(colocation) <= set(together)):
+        return Arrangement((None,), colocation)
     return Arrangement((together,), together)
 
 
-def arrange_withheld(node: Output, placement: Key | None, *, has_state: bool) -> Arrangement:
+def arrange_withheld(node: Output, colocation: Key | None, *, has_state: bool) -> Arrangement:
     """The arrangement of an output that is held or released. `placement`: of its input. `has_state`: whether the input is made in a stage with
     state. Equal rows must meet, also of an append topic, because what is kept is one Z-set wherever it is kept."""
     together = _together(node)
-    if has_state and placement is not None and set(placement) <= set(together):
-        return Arrangement((None,), placement)
+    if has_state and colocation is not None and set(colocation) <= set(together):
+        return Arrangement((None,), colocation)
     return Arrangement((together,), together)
 
 

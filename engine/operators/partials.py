@@ -8,7 +8,7 @@ time and its state no longer depend on the number of rows.
                                      ~> FinalAggregate -> one row per group
 
 A partial is a row with the group's columns, then its sums as columns of int64, and a weight that multiplies them. The order of the sums is that
-of `aggregate_plan.Plan`, which the first and the last of the three operators derive from the same calls.
+of `aggregate_plan.AggregatePlan`, which the first and the last of the three operators derive from the same calls.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from engine.operators.aggregate import (
     keys_of,
 )
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import Plan, plan_of
+from engine.operators.aggregate_plan import AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, NoContent, Operator
 from engine.operators.join import pairs_of
-from engine.operators.keys import PlacedKey, columns_at, distinct_keys, hash_keys, matchable, only
+from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Combine, Trace, as_rows
@@ -56,7 +56,7 @@ def step_partial_aggregate(node: PartialAggregate, inputs: Sequence[pa.Table], c
     delta = inputs[0]
     if delta.num_rows == 0:
         return zset.empty(node.types)
-    plan = plan_of(node.group, node.calls, delta.schema.types[:-1], append_only=False)
+    plan = aggregate_plan_of(node.group, node.calls, delta.schema.types[:-1], append_only=False)
     batch = Batch(plan, delta, _anywhere(node.group))
     totals = fresh_totals(plan, batch, context)
     return _partials(batch.keys.arrays() if node.group else [], totals.sums)
@@ -93,7 +93,7 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
     first = is_first_output(node.group, context)
     if delta.num_rows == 0 and not first:
         return zset.empty(node.types)
-    plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
+    plan = aggregate_plan_of(node.group, node.calls, node.argument_types, append_only=False)
     columns = [canonical(delta.column(i)) for i in node.group]
     keys, groups = keys_of(columns, delta.num_rows, context.key(0, node.group))
     sums = np.array([delta.column(node.first_sum + i).to_numpy() for i in range(plan.sums)])
@@ -101,9 +101,9 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
     return advance(plan, node.types, keys, fresh, context, first=first)
 
 
-def _anywhere(group: Key) -> PlacedKey:
+def _anywhere(group: Key) -> ColocatedKey:
     """The key of groups that are not stored, so that it does not matter where they lie."""
-    return PlacedKey(group, tuple(range(len(group))))
+    return ColocatedKey(group, tuple(range(len(group))))
 
 
 def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
@@ -142,7 +142,7 @@ def _checked(joined: pa.Table) -> pa.Table:
     return joined
 
 
-def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:
+def _totals(plan: AggregatePlan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:
     """The sums by group of partials times their weights."""
     fresh = zero_totals(plan, count)
     heaviest = float(np.abs(weights).sum(dtype=np.float64))
@@ -153,7 +153,7 @@ def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: in
             np.add.at(fresh.sums[place], groups, sums[place] * weights)
         for feed in plan.feeds:
             if feed.limbs.start < feed.limbs.stop:
-                fresh.sums[feed.limbs] = integers.weighted(sums[feed.limbs], weights, groups, count)
+                fresh.sums[feed.limbs] = integers.weight_sums(sums[feed.limbs], weights, groups, count)
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     return fresh
@@ -161,14 +161,14 @@ def _totals(plan: Plan, sums: Int64s, weights: Int64s, groups: Int64s, count: in
 
 def _arrange_partial(node: PartialAggregate, inputs: Sequence[Key | None]) -> Arrangement:
     """If the rows of one group are on one worker already, so are its partials."""
-    (placement,) = inputs
-    if placement is None or not set(placement) <= set(node.group):
+    (colocation,) = inputs
+    if colocation is None or not set(colocation) <= set(node.group):
         return Arrangement((None,), None)
-    return Arrangement((None,), tuple(node.group.index(column) for column in placement))
+    return Arrangement((None,), tuple(node.group.index(column) for column in colocation))
 
 
 def _content_of_final(node: FinalAggregate, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
-    plan = plan_of(node.group, node.calls, node.argument_types, append_only=False)
+    plan = aggregate_plan_of(node.group, node.calls, node.argument_types, append_only=False)
     return content_of_state(plan, node.types, inputs, context)
 
 

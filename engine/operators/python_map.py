@@ -12,7 +12,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.error_rows import left_out
+from engine.operators.error_rows import leave_out
 from engine.python.calls import results, try_results
 from engine.rows import zset
 
@@ -23,7 +23,7 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
         return zset.empty(node.types)
     if context.errors is None:
         return _mapped(node, rows)
-    return left_out(
+    return leave_out(
         context.errors,
         lambda part: _attempted(node, part),
         lambda row: _mapped(node, row),

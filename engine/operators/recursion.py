@@ -36,7 +36,7 @@ from engine.operators.base import TRACES_MAX, StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts
-from engine.operators.scalar import tells_a_change, told_again
+from engine.operators.scalar import tell_again, tells_a_change
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
 
@@ -177,12 +177,12 @@ class _Body:
             operator = parts[type(part)]
             grow = tuple(only_grows[i] for i in part.inputs)
             only_grows.append(all(grow) and operator.retraction(part) is None)
-            places: tuple[Key | None, ...] = ((),) * len(part.inputs)
-            exchanges = operator.arrange(part, places).exchanges
+            colocation: tuple[Key | None, ...] = ((),) * len(part.inputs)
+            exchanges = operator.arrange(part, colocation).exchanges
             self._values |= {
                 i - 1 for i, told in zip(part.inputs, exchanges, strict=True) if isinstance(told, Everyone)
             }
-            self._contexts[index] = replace(context, part=PartFacts(grow, places, first))
+            self._contexts[index] = replace(context, part=PartFacts(grow, colocation, first))
             assert operator.traces_in_recursion is not None
             first += operator.traces_in_recursion
 
@@ -203,7 +203,7 @@ class _Body:
 
     def after_first_round(self, place: int, rows: pa.Table) -> pa.Table:
         """What an input has in later rounds: no change. A value is told again, as the one after the step."""
-        return told_again(rows) if place in self._values else rows.slice(0, 0)
+        return tell_again(rows) if place in self._values else rows.slice(0, 0)
 
 
 def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:

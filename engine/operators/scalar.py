@@ -105,7 +105,7 @@ def tells_a_change(told: pa.Table) -> bool:
     return _flags(told) not in ([True], [None])
 
 
-def told_again(told: pa.Table) -> pa.Table:
+def tell_again(told: pa.Table) -> pa.Table:
     """The same value, as a step tells it that does not change it."""
     flags = _flags(told)
     if True in flags:

@@ -25,8 +25,8 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.join import matching
-from engine.operators.keys import PlacedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
+from engine.operators.join import match_pairs
+from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Trace, as_rows, as_zset
@@ -60,7 +60,7 @@ def _scaled(rows: pa.Table, factor: Int64s) -> pa.Table:
     return zset.build(rows.columns[:-1], zset.weights_of(rows) * factor)
 
 
-def _counts(trace: Trace, table: pa.Table, key: PlacedKey, hashes: Hashes) -> Int64s:
+def _counts(trace: Trace, table: pa.Table, key: ColocatedKey, hashes: Hashes) -> Int64s:
     """For every row of `table`, the number of stored rows with its key. `hashes`: of the rows' keys."""
     return trace.probe(columns_at(table, key.columns), hashes).totals(table.num_rows)
 
@@ -153,7 +153,7 @@ def _match_counts(
         of_left = weights[wrong.column(len(joined)).to_numpy()]
         return zset.build(wrong.columns[: len(joined)], zset.weights_of(wrong) * of_left)
 
-    kept = matching(pairs, node.residual, _types(pairs), context, counted=counted, sign=sign)
+    kept = match_pairs(pairs, node.residual, _types(pairs), context, counted=counted, sign=sign)
     np.add.at(counts, kept.columns[-2].to_numpy(), zset.weights_of(kept))
     return counts
 
@@ -208,7 +208,7 @@ def _summary_trace(context: StepContext) -> Trace:
     return context.trace(SUMMARY, (), (), ("sum", "sum"), (pa.int64(), pa.int64()))
 
 
-def _rows_to_review(key: PlacedKey, change: pa.Table, old: _Summary, new: _Summary, left_trace: Trace) -> pa.Table:
+def _rows_to_review(key: ColocatedKey, change: pa.Table, old: _Summary, new: _Summary, left_trace: Trace) -> pa.Table:
     """The stored left rows whose answer may have changed. These are all rows if the right side has become empty or is no longer empty, or has
     its first null or has lost the last one. Otherwise they are the rows of the changed keys."""
     if old.has_rows_and_nulls != new.has_rows_and_nulls:
@@ -218,7 +218,7 @@ def _rows_to_review(key: PlacedKey, change: pa.Table, old: _Summary, new: _Summa
     return zset.consolidate(as_zset(rows))
 
 
-def _stays(key: PlacedKey, left: pa.Table, right: _Summary, right_trace: Trace) -> Bools:
+def _stays(key: ColocatedKey, left: pa.Table, right: _Summary, right_trace: Trace) -> Bools:
     """For every left row, whether it is in the output."""
     if right.rows <= 0:
         return np.ones(left.num_rows, dtype=bool)

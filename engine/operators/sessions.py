@@ -36,10 +36,10 @@ def step_sessions(node: Sessions, inputs: Sequence[pa.Table], context: StepConte
     before = zset.consolidate(as_zset(trace.probe(keys, hashes).rows))
     after = zset.consolidate(zset.add([before, delta]))
     trace.append(as_rows(delta), of_rows)
-    return zset.consolidate(zset.add([merged(node, after), zset.negate(merged(node, before))]))
+    return zset.consolidate(zset.add([merge_sessions(node, after), zset.negate(merge_sessions(node, before))]))
 
 
-def merged(node: Sessions, rows: pa.Table) -> pa.Table:
+def merge_sessions(node: Sessions, rows: pa.Table) -> pa.Table:
     """The rows with their sessions in place of their own ranges. `rows` holds all rows of its keys. A row of negative weight, which only a wrong
     input has, is left out."""
     rows = rows.filter(pa.array(zset.weights_of(rows) > 0))

@@ -22,7 +22,7 @@ DELETED, PARTITION, OFFSET = -4, -3, -2
 """The columns of a keyed source's messages behind those of the table, counted from the end, where the weight is."""
 
 
-def for_everyone(node: NodeBase, rows: pa.Table) -> Bools | None:
+def broadcast_rows(node: NodeBase, rows: pa.Table) -> Bools | None:
     """Which rows of a node's output concern every key, so that every worker needs them, by whatever key they are exchanged; None if none does:
     the messages of a keyed source that delete every row of the table."""
     if not isinstance(node, Source) or not node.keyed or not rows.column(DELETED).null_count:

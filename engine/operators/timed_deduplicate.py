@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import filled
+from base.arrays import fill
 from engine.model.event_time import TimedDeduplicate
 from engine.operators import words
-from engine.operators.arrangement import by_key, told_to_all
+from engine.operators.arrangement import add_broadcast, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.event_time import mark_of, passed, punctual, times_of, untold
+from engine.operators.event_time import drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.rows import zset
-from engine.state.forgetting import forget, selected
+from engine.state.forgetting import forget, select_rows
 
 MOMENT = pa.timestamp("us")
 """Of the time at which a key is forgotten; null if it never is."""
@@ -34,9 +34,9 @@ MOMENT = pa.timestamp("us")
 def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     rows, told = inputs
     if not told.num_rows:
-        return untold([rows], node.types)
+        return empty_rows([rows], node.types)
     mark = mark_of(told)
-    delta = punctual(zset.consolidate(rows), node.time, mark, context)
+    delta = drop_late(zset.consolidate(rows), node.time, mark, context)
     key, width = context.key(0, node.key), len(node.key)
     trace = context.trace(0, [*(node.types[column] for column in node.key), MOMENT], range(width))
     fresh = zset.empty(node.types)
@@ -48,7 +48,7 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
         chosen = pa.array(np.sort(least[new]))
         fresh = zset.build([zset.take(column, chosen) for column in zset.rows_of(delta)], np.ones(len(new), np.int64))
         forgotten = _forgotten_at(node, fresh)
-        stays = pa.array(filled(pc.greater(forgotten.cast(pa.int64()), mark.after), True))
+        stays = pa.array(fill(pc.greater(forgotten.cast(pa.int64()), mark.after), True))
         stored = fresh.append_column("forgotten", forgotten).filter(stays)
         columns = [
             *(stored.column(column) for column in node.key),
@@ -57,7 +57,7 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
         ]
         trace.append(pa.Table.from_arrays(columns, trace.layout.schema.names[:-1]), key.hashes(stored))
     if node.lifetime_us is not None and mark.after > mark.before:
-        forget(trace, selected(trace, lambda run: passed(run.column(width), mark)))
+        forget(trace, select_rows(trace, lambda run: find_passed(run.column(width), mark)))
     return fresh
 
 
@@ -78,7 +78,7 @@ TIMED_DEDUPLICATE = Operator(
     node=TimedDeduplicate,
     revision=1,
     step=step_timed_deduplicate,
-    arrange=lambda node, inputs: told_to_all(by_key(node.key, inputs[0])),
+    arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
     retraction=lambda node: None,
     keeps=_keeps,
     unique_key=lambda node, inputs: None,

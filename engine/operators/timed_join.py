@@ -21,15 +21,15 @@ import pyarrow as pa
 from engine.model.event_time import Expiry, TimedJoin
 from engine.model.node import Column
 from engine.operators import words
-from engine.operators.arrangement import Arrangement, Key, by_join_key, told_to_all
+from engine.operators.arrangement import Arrangement, Key, add_broadcast, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.event_time import Mark, mark_of, passed, punctual, times_of, untold
-from engine.operators.join import matching, pairs_of
-from engine.operators.keys import PlacedKey, columns_at, matchable, only
+from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
+from engine.operators.join import match_pairs, pairs_of
+from engine.operators.keys import ColocatedKey, columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.forgetting import forget, selected
+from engine.state.forgetting import forget, select_rows
 from engine.state.trace import HASH, Trace, as_rows, as_zset
 
 ROWS_SLOT, PAIRS_SLOT = 0, 2
@@ -38,7 +38,7 @@ ROWS_SLOT, PAIRS_SLOT = 0, 2
 def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     *rows, told = inputs
     if not told.num_rows:
-        return untold(rows, node.types)
+        return empty_rows(rows, node.types)
     mark = mark_of(told)
     left, right = (_Side(node, number, table, mark, context) for number, table in enumerate(rows))
     right.store()
@@ -46,7 +46,7 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
     left.store()
     joined = zset.consolidate(zset.add([part.cast(zset.schema_of(node.types)) for part in parts]))
     if node.residual is not None:
-        joined = matching(joined, node.residual, node.types, context)
+        joined = match_pairs(joined, node.residual, node.types, context)
         joined = zset.consolidate(joined)
     out = [joined]
     for side in (left, right):
@@ -83,11 +83,11 @@ class _Side:
         self._is = _columns(node, number, len(self._types))
         rows = zset.consolidate(rows)
         if self._is.time is not None:
-            rows = punctual(rows, self._is.time, mark, context)
+            rows = drop_late(rows, self._is.time, mark, context)
         can_match = matchable(rows, self._is.key, node.null_safe)
-        self._key: PlacedKey = context.join_keys(node.left_key, node.right_key)[number]
-        self._whole = PlacedKey(
-            tuple(range(len(self._types))), tuple(self._key.columns[place] for place in self._key.place)
+        self._key: ColocatedKey = context.join_keys(node.left_key, node.right_key)[number]
+        self._whole = ColocatedKey(
+            tuple(range(len(self._types))), tuple(self._key.columns[place] for place in self._key.colocation)
         )
         self.rows = rows if self._is.outer else only(rows, can_match)
         self.matchable = only(rows, can_match)
@@ -133,7 +133,7 @@ class _Side:
     def _expiring(self, expiry: Expiry, mark: Mark) -> pa.Table:
         """The rows that the watermark reaches in this step. Some expire as soon as they come: they are punctual, and what could match them is
         late."""
-        reached = selected(self.trace, lambda run: passed(run.column(expiry.column), mark, expiry.offset_us))
+        reached = select_rows(self.trace, lambda run: find_passed(run.column(expiry.column), mark, expiry.offset_us))
         reached = reached.drop_columns([HASH])
         times, valid = times_of(self.rows.column(expiry.column))
         at_once = self.rows.filter(pa.array(valid & (times <= mark.before - expiry.offset_us)))
@@ -152,7 +152,7 @@ def _with_hash(rows: pa.Table, hashes: Hashes) -> pa.Table:
 
 def _arrange(node: TimedJoin, inputs: Sequence[Key | None]) -> Arrangement:
     """A right row that goes out alone has NULLs in the columns of the left key, and does not lie by them."""
-    arrangement = told_to_all(by_join_key(node.left_key, node.right_key, inputs[:2]))
+    arrangement = add_broadcast(by_join_key(node.left_key, node.right_key, inputs[:2]))
     return Arrangement(arrangement.exchanges, None) if node.right_outer else arrangement
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
-from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread
+from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread_codes
 from engine.model.node import Column
 from engine.model.ordered import TopK
 from engine.operators import words
@@ -51,7 +51,7 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
     keys, hashes, group = distinct_keys(rows, layout.key, context.key(0, node.partition).hashes(delta))
     trace = context.trace(ROWS_SLOT, rows.schema.types, layout.key, ordered=True)
     cursors = _CursorsTrace(context, keys, hashes)
-    stored = KeyedRows(trace, keys, hashes) if node.partition else SpreadRows(trace, layout.spread)
+    stored = KeyedRows(trace, keys, hashes) if node.partition else SpreadRows(trace, layout.spread_hashes)
     old = [cursors.read(bound) for bound in range(len(node.bounds))]
     change = Change(group, rows, zset.weights_of(delta), zset.weights_of(delta))
     append_only = all(context.append_only)
@@ -65,9 +65,12 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
 
 
 def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: Change | Moved) -> None:
-    """Adds rows to the trace under the placed hash of their key. Without partition columns that is 0, and the rows are spread over slot 0."""
+    """Adds rows to the trace under the co-located hash of their key. Without partition columns that is 0, and the rows are spread over slot
+    0."""
     rows = added.rows
-    of_rows = hashes[added.key] if node.partition else layout.spread(rows.column(len(layout.key)).combine_chunks())
+    of_rows = (
+        hashes[added.key] if node.partition else layout.spread_hashes(rows.column(len(layout.key)).combine_chunks())
+    )
     trace.append(rows.append_column("a0", pa.array(added.weights)), of_rows)
 
 
@@ -101,9 +104,9 @@ class _Layout:
         arrays = [*key, sort, *(columns[c] for c in self._others)]
         return pa.Table.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])
 
-    def spread(self, sort: pa.Array) -> Hashes:
+    def spread_hashes(self, sort: pa.Array) -> Hashes:
         """Hashes in slot 0 that ascend with the sort bytes."""
-        return spread(sort, self._leading)
+        return spread_codes(sort, self._leading)
 
     def zset_of(self, rows: pa.Table, weights: Int64s) -> pa.Table:
         """Rows of the trace as rows of the input."""

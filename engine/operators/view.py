@@ -20,7 +20,7 @@ from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
-from engine.operators.keys import PlacedKey, net_by_key
+from engine.operators.keys import ColocatedKey, net_by_key
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows
 
@@ -65,7 +65,7 @@ def _key(node: View) -> Key:
     return node.key or tuple(range(len(node.types)))
 
 
-def _check_unique(node: View, key: PlacedKey, delta: pa.Table, trace: Trace, errors: ErrorRows | None) -> None:
+def _check_unique(node: View, key: ColocatedKey, delta: pa.Table, trace: Trace, errors: ErrorRows | None) -> None:
     """Raises SeveralRows if a key has more than one row after the step. If the step counts error rows, such a key is one."""
     change = net_by_key(delta, node.key)
     if errors is None:

@@ -88,7 +88,7 @@ class _Computed:
                 f"The partitions of a window that change in one step have more than {ROWS_MAX:,} rows.",
                 "Take smaller steps, or add a column to PARTITION BY.",
             )
-        self.rows: Rows = rows.expanded(self.weights)
+        self.rows: Rows = rows.expand(self.weights)
         self.first = np.cumsum(self.weights) - self.weights
         self.values, self._wrong = call_values(node, self.rows)
 
@@ -107,7 +107,7 @@ class _Computed:
         """The rows that are not in error."""
         return np.ones(self.rows.count, np.bool_) if self._wrong is None else ~self._wrong.rows
 
-    def given(self, kept: Bools, sign: int) -> pa.Table:
+    def select_rows(self, kept: Bools, sign: int) -> pa.Table:
         """The rows for which `kept` is true, with their values and a weight of `sign`."""
         chosen = np.flatnonzero(kept)
         at = pa.array(self.rows.at[chosen])
@@ -130,7 +130,7 @@ def _difference(node: Window, before: _Computed, after: _Computed) -> pa.Table:
     same &= gone[old] & come[new]
     gone[old[same]] = False
     come[new[same]] = False
-    change = zset.add([zset.empty(node.types), before.given(gone, -1), after.given(come, 1)])
+    change = zset.add([zset.empty(node.types), before.select_rows(gone, -1), after.select_rows(come, 1)])
     return zset.consolidate(change)
 
 
@@ -143,7 +143,7 @@ def _content(node: Window, types: Sequence[pa.DataType], context: StepContext) -
     columns = [column.combine_chunks() for column in stored.columns[:-1]]
     rows, (weights,) = _sorted(node, columns, partition, [stored.columns[-1].to_numpy()])
     computed = _Computed(node, rows, weights)
-    return zset.consolidate(zset.add([zset.empty(node.types), computed.given(computed.right, 1)]))
+    return zset.consolidate(zset.add([zset.empty(node.types), computed.select_rows(computed.right, 1)]))
 
 
 def _unique_key(node: Window, inputs: Sequence[Key | None]) -> Key | None:

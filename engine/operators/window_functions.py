@@ -23,7 +23,7 @@ from engine.model.aggregates import AggregateCall, AggregateFunction
 from engine.model.node import Column
 from engine.model.ordered import Frame, Window, WindowCall
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import Extreme, Feed, Plan, plan_of
+from engine.operators.aggregate_plan import AggregatePlan, Extreme, Feed, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.window_order import Bounds, RangeExceeded, Rows
@@ -176,7 +176,7 @@ def _frame_totals(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) -> tu
         AggregateCall(_aggregate(call), call.argument, False, call.type, signed_zeros=call.signed_zeros)
         for call in calls
     )
-    plan = plan_of((), aggregates, [column.type for column in rows.of.table], append_only=True)
+    plan = aggregate_plan_of((), aggregates, [column.type for column in rows.of.table], append_only=True)
     totals = zero_totals(plan, len(frames[0]))
     totals.sums[0] = frames[1] - frames[0]
     for feed in plan.feeds:
@@ -219,7 +219,7 @@ class _Argument:
         return result
 
 
-def _add_feed(plan: Plan, feed: Feed, argument: _Argument, to: Totals) -> None:
+def _add_feed(plan: AggregatePlan, feed: Feed, argument: _Argument, to: Totals) -> None:
     values = argument.values
     to.sums[feed.count] = argument.high - argument.low
     if feed.digits is not None:

@@ -37,7 +37,7 @@ class Sorted:
     partition: Int64s
     keys: list[Int64s]
 
-    def expanded(self, weights: Int64s) -> Rows:
+    def expand(self, weights: Int64s) -> Rows:
         """The rows with these weights (which are at least 0), each as often as its weight says."""
         at = np.repeat(np.arange(len(weights)), weights)
         partition = self.partition[at]

@@ -186,10 +186,12 @@ def _line_of(call: PythonCall, error: BaseException) -> str | None:
 
 def _is_ours(filename: str) -> bool:
     parts = Path(filename).parts
-    return Path(filename).is_relative_to(_ROOM) or any(part.removesuffix(".zip") in _NOT_THE_USERS for part in parts)
+    return Path(filename).is_relative_to(_ENGINE_FOLDER) or any(
+        part.removesuffix(".zip") in _NOT_THE_USERS for part in parts
+    )
 
 
-_ROOM = Path(engine.__file__).parent
+_ENGINE_FOLDER = Path(engine.__file__).parent
 
 
 def _shown(call: PythonCall, row: pa.Table) -> str:

@@ -97,11 +97,11 @@ class SlotCopier:
             self._mesh.send_now(order.to, Copies(slots=order.slots, keys=tuple(keys), is_last=True), buffers)
         reached("copy.sent", self._worker)
 
-    def copied(self, to: int) -> SlotSet:
+    def copied_slots(self, to: int) -> SlotSet:
         """The slots of which worker `to` has copies of all that was there when the copy began."""
         return self._slots[to] if to in self._slots and not self._left[to] else NO_SLOTS
 
-    def divided(self, to: int, parts: Iterable[PartOfTable]) -> tuple[list[PartOfTable], list[PartOfTable]]:
+    def divide_parts(self, to: int, parts: Iterable[PartOfTable]) -> tuple[list[PartOfTable], list[PartOfTable]]:
         """Those of the parts of which worker `to` has copies, and the others."""
         sent = self._sent.get(to, set())
         by_place: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])

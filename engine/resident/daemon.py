@@ -52,8 +52,8 @@ def main() -> None:
             with connection:
                 serve()
         return
-    place = os.environ.pop(PLACE_VARIABLE, None)
-    if place is not None and hand_over(place, sys.argv[1:]):
+    folder = os.environ.pop(PLACE_VARIABLE, None)
+    if folder is not None and hand_over(folder, sys.argv[1:]):
         return
     load()
     serve()

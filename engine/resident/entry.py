@@ -64,7 +64,7 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     """The body of the Spark job of a worker."""
     transport = SocketTransport(_host_towards(assignment.coordinator), assignment.certificate)
     variable = os.environ.get(LOCAL_DIR_VARIABLE)
-    folder = assignment.setup.place.on_host(None if not variable else Path(variable))
+    folder = assignment.setup.state_location.on_host(None if not variable else Path(variable))
     with closing(transport):
         refusal = live(assignment, transport, lambda: RangeReader(assignment.setup.kafka), end_process, folder)
     if refusal is not None:
@@ -107,7 +107,7 @@ def live(
             return answer.reason
         assert folder is not None, "a task without a folder became a worker"
         setup, term, token = assignment.setup, assignment.term, assignment.token
-        identity = Identity(setup.place.pipeline, answer.worker, answer.database)
+        identity = Identity(setup.state_location.pipeline, answer.worker, answer.database)
         appointment = Appointment(
             setup=setup, term=term, token=token, identity=identity, birth=answer.birth, folder=folder
         )
@@ -132,7 +132,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
     databases: tuple[FoundDatabase, ...] = ()
     if folder is not None:
         try:
-            name = folder.name(outside.new_id) if assignment.setup.place.on_cluster else LOCAL_FOLDER_NAME
+            name = folder.name(outside.new_id) if assignment.setup.state_location.on_cluster else LOCAL_FOLDER_NAME
             databases = folder.look() if assignment.looks else ()
             free_bytes = folder.free_bytes()
         except OSError as error:

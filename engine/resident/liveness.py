@@ -68,7 +68,7 @@ class Liveness:
         """The worker has ended as it should."""
         self._seen.pop(worker, None)
 
-    def silent(self, now: float) -> Verdict | None:
+    def find_silent(self, now: float) -> Verdict | None:
         """The worker from which nothing has come for too long, if there is one."""
         for worker, seen in sorted(self._seen.items()):
             silent_s = now - seen.heard_at
@@ -76,7 +76,7 @@ class Liveness:
                 return Verdict(worker, f"it has been silent for {silent_s:.1f} s (limit {self.limits.silence_s:g} s)")
         return None
 
-    def stopped(
+    def find_stopped(
         self, unanswered: Collection[int], asked_at: float, slowest_step_s: float, now: float
     ) -> Verdict | None:
         """The worker because of which an order of `asked_at` is not answered, if none of those that have not answered makes progress: the lowest

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from base.term import Term
-from engine.analysis.stages import Channel, Plan, channels_of
+from engine.analysis.stages import Channel, StagePlan, channels_of
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Address, Copies, Hello, Pieces, Rows, Staged
@@ -50,7 +50,7 @@ class Mesh:
         events: Events,
         term: Term,
         token: str,
-        plan: Plan,
+        plan: StagePlan,
         *,
         others: Callable[[Event], None],
         now: Callable[[], float],

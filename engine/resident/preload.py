@@ -114,7 +114,7 @@ def _fits(wanted: Mapping[str, object]) -> bool:
     return wanted["code"] == CODE and all(environment.get(name) == os.environ.get(name) for name in AT_IMPORT)
 
 
-def hand_over(place: str, arguments: Sequence[str]) -> bool:
+def hand_over(folder: str, arguments: Sequence[str]) -> bool:
     """Spark's daemon gives its streams to the preloaded process. Waits until that process ends. Returns False if there is none that fits."""
     about = {
         "code": CODE,
@@ -124,7 +124,7 @@ def hand_over(place: str, arguments: Sequence[str]) -> bool:
     }
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            connection.connect(str(Path(place, SOCKET_NAME)))
+            connection.connect(str(Path(folder, SOCKET_NAME)))
             socket.send_fds(connection, [b"s"], STREAMS)
             connection.sendall(json.dumps(about).encode() + b"\n")
             if connection.recv(1) != ACCEPTED:

@@ -19,7 +19,7 @@ from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
 from engine.resident.liveness import Limits, Liveness, Verdict
-from engine.resident.messages import Answer, Beat, Beside, Failed, Notice, Order, Register, answered_by, order_of
+from engine.resident.messages import Answer, Beat, Beside, Failed, Notice, Order, Register, order_answered_by, order_of
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events
 from io_kafka.outside import Outside
 from storage.errors import NotOpen
@@ -87,7 +87,7 @@ class Roster:
             asked.discard(number)
         member.connection.close()
 
-    def took(self, seconds: float) -> None:
+    def note_step_time(self, seconds: float) -> None:
         """How long a step took, on the slowest worker."""
         self._step_s.append(seconds)
 
@@ -108,14 +108,14 @@ class Roster:
             return {}
         kind, asked = type(next(iter(orders.values()))), sorted(orders)
         self.wait_for(kind, kind.kind, asked)
-        return {number: self.taken(number, kind) for number in asked}
+        return {number: self.take_answer(number, kind) for number in asked}
 
     def pop(self, number: int, kind: type[Order[A]]) -> tuple[A, tuple[Buffer, ...]] | Failed:
         """What a worker has answered to an order of this class, with the buffers of the frame, or the fault that it had."""
         answer, buffers = self.members[number].answers.pop(kind.kind)
         return answer if isinstance(answer, Failed) else (answer, buffers)
 
-    def taken(self, number: int, kind: type[Order[A]]) -> A:
+    def take_answer(self, number: int, kind: type[Order[A]]) -> A:
         """The same without buffers. Raises the fault."""
         answer, _ = _no_failure(number, self.pop(number, kind))
         return answer
@@ -127,7 +127,7 @@ class Roster:
             self.poll(POLL_SECONDS)
             unanswered = self._unanswered(unanswered, kind)
             now = self._outside.monotonic()
-            self._judge(self._liveness.stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
+            self._judge(self._liveness.find_stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
 
     def _unanswered(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
         return [number for number in asked if kind.kind not in self.members[number].answers]
@@ -135,13 +135,13 @@ class Roster:
     # Orders that are carried out beside the steps
 
     def begin(self, kind: type[Beside[A]], orders: Mapping[int, Beside[A]]) -> None:
-        """Gives each worker an order of this class. `ended` tells when that is over; until then there is no other order of the class."""
+        """Gives each worker an order of this class. `poll_answers` tells when that is over; until then there is no other order of the class."""
         assert kind not in self._beside, f"{kind.kind} is under way"
         self._beside[kind] = set(orders)
         for number, order in orders.items():
             self.send(number, order)
 
-    def unanswered(self, kind: type[Beside[Any]]) -> list[int]:
+    def workers_asked(self, kind: type[Beside[Any]]) -> list[int]:
         """The workers that `begin` has asked and that have not answered. A worker that has left since is not among them."""
         return self._unanswered(sorted(self._beside[kind]), kind)
 
@@ -152,9 +152,9 @@ class Roster:
             if answer is not None and isinstance(answer[0], Failed):
                 raise faults.from_wire(answer[0].fault, number)
 
-    def ended(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
+    def poll_answers(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
         """All answers to `begin`; None until the last one is there. Raises the fault of the lowest worker that had one."""
-        if self.unanswered(kind):
+        if self.workers_asked(kind):
             return None
         answers = {number: self.pop(number, kind) for number in sorted(self._beside.pop(kind))}
         return {number: _no_failure(number, answer) for number, answer in answers.items()}
@@ -171,7 +171,7 @@ class Roster:
         now = self._outside.monotonic()
         for member in self.members.values():
             self._liveness.heard(member.number, now, member.connection.bytes_arrived())
-        self._judge(self._liveness.silent(now), "waiting for it")
+        self._judge(self._liveness.find_silent(now), "waiting for it")
 
     def _judge(self, verdict: Verdict | None, doing: str) -> None:
         """Raises TaskLost if there is a verdict."""
@@ -201,7 +201,7 @@ class Roster:
             case Failed(doing=name):
                 kind = order_of(name)
             case Answer():
-                kind = answered_by(message)
+                kind = order_answered_by(message)
                 assert kind is not None, f"{message.kind} answers no order"
                 name = kind.kind
             case _:

@@ -48,10 +48,10 @@ class SlotMover:
 
     def give(self, order: GiveSlots, database: Database) -> Given:
         """Sends the state of as many of the slots as the order allows."""
-        slots = self._chosen(order.slots, order.bytes_max, self._copier.copied(order.to))
+        slots = self._chosen(order.slots, order.bytes_max, self._copier.copied_slots(order.to))
         moved = 0
         with database.read() as state:
-            copied, left = self._copier.divided(order.to, parts_of(state, slots))
+            copied, left = self._copier.divide_parts(order.to, parts_of(state, slots))
             pieces = (piece_of(state, part) for part in left)
             for places, buffers in _batches(piece for piece in pieces if piece is not None):
                 moved += sum(len(buffer) for buffer in buffers)

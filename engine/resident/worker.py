@@ -273,7 +273,7 @@ class Worker:
         self._copier.discard(database)
         self._folds.restart()
         self.life.start(order.version.step)
-        self._outside.settle_memory()
+        self._outside.freeze_memory()
         with database.read() as state:
             owned = state.get_owned()
         return Opened(

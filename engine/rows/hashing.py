@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from base.arrays import UInt64s, as_lists, decimal_words, filled
+from base.arrays import UInt64s, as_lists, decimal_words, fill
 from base.slots import SLOT_BITS
 
 Hashes = UInt64s
@@ -41,21 +41,21 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, see
     return _combined((_hash_column(_flat(column)) for column in columns), length, seed)
 
 
-def placed_hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, place: Sequence[int]) -> Hashes:
+def colocated_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, colocation: Sequence[int]) -> Hashes:
     """As `hash_columns`, but the slot of each hash is that of the routing hash, which is the hash of the columns at `place` alone. It costs one
     pass more over the rows, unless `place` is all columns in their order."""
     if length == 0:  # as one side of a join often is
         return np.empty(0, dtype=np.uint64)
-    if tuple(place) == tuple(range(len(columns))):
+    if tuple(colocation) == tuple(range(len(columns))):
         return hash_columns(columns, length)
     hashed = [_hash_column(_flat(column)) for column in columns]
-    return with_slots_of(_combined([hashed[i] for i in place], length, 0), _combined(hashed, length, 0))
+    return with_slots_of(_combined([hashed[i] for i in colocation], length, 0), _combined(hashed, length, 0))
 
 
 def with_slots_of(routing: Hashes, own: Hashes) -> Hashes:
     """The hashes `own` with their slots replaced by those of `routing`."""
-    placed: Hashes = (routing & _SLOT_MASK) | (own & ~_SLOT_MASK)
-    return placed
+    colocated: Hashes = (routing & _SLOT_MASK) | (own & ~_SLOT_MASK)
+    return colocated
 
 
 def slot_of(placed_hash: int) -> int:
@@ -72,7 +72,7 @@ def canonical_floats(column: pa.Array) -> pa.Array:
     A column of another type is returned unchanged."""
     if not pa.types.is_floating(column.type):
         return column
-    values = filled(column, 0.0).to_numpy(zero_copy_only=False)
+    values = fill(column, 0.0).to_numpy(zero_copy_only=False)
     plain = np.where(np.isnan(values), np.array(np.nan, dtype=values.dtype), values + np.array(0.0, dtype=values.dtype))
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(plain, type=column.type, mask=mask)
@@ -111,7 +111,7 @@ def _flatten(column: pa.Array, flat: list[pa.Array]) -> None:
         # The bits decide: NaN equals NaN, but -0.0 does not equal 0.0. Otherwise the order of the rows would decide which
         # of the two values remains when rows are merged.
         width = column.type.bit_width
-        bits = filled(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{width}")
+        bits = fill(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{width}")
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
         flat.append(pa.array(bits, mask=mask))
     else:
@@ -130,13 +130,13 @@ def _as_bits(column: pa.Array) -> pa.Array:
         column = as_lists(column)
     kind = column.type
     if pa.types.is_floating(kind):
-        bits = filled(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{kind.bit_width}")
+        bits = fill(column, 0.0).to_numpy(zero_copy_only=False).view(f"int{kind.bit_width}")
         return pa.array(bits, mask=column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_struct(kind) and kind.num_fields:
         fields = [_as_bits(field) for field in column.flatten()]
         return pa.StructArray.from_arrays(fields, names=[field.name for field in kind], mask=column.is_null())
     if pa.types.is_list(kind):
-        lengths = filled(column.value_lengths(), 0).to_numpy()
+        lengths = fill(column.value_lengths(), 0).to_numpy()
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
         return pa.ListArray.from_arrays(offsets, _as_bits(column.flatten()), mask=column.is_null())
     return column
@@ -185,7 +185,7 @@ def _hash_bytes(column: pa.Array) -> Hashes:
     distinct = encoded.dictionary.cast(pa.binary()).to_pylist()
     table = np.fromiter(map(xxhash.xxh3_64_intdigest, distinct), dtype=np.uint64, count=len(distinct))
     table = np.append(table, _NULL)
-    indices = filled(encoded.indices, len(distinct)).to_numpy(zero_copy_only=False)
+    indices = fill(encoded.indices, len(distinct)).to_numpy(zero_copy_only=False)
     return _gather(table, indices)
 
 
@@ -200,13 +200,13 @@ def _hash_fixed(column: pa.Array) -> Hashes:
         low, high = decimal_words(column)
         return _mix(_mix(low) * _COMBINE + high.view(np.uint64))
     if pa.types.is_floating(kind):
-        values = filled(canonical_floats(column).cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        values = fill(canonical_floats(column).cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
         return _mix(values.view(np.uint64))
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    values = filled(column, 0).to_numpy(zero_copy_only=False)
+    values = fill(column, 0).to_numpy(zero_copy_only=False)
     return _mix(values.astype(np.int64).view(np.uint64))
 
 
@@ -214,11 +214,11 @@ def _hash_list(column: pa.Array, seed: int) -> Hashes:
     """A hash of each list: a mix of the sum of mix(hash of element + constant * position). A polynomial would need a
     loop, and a sum without positions would not depend on the order."""
     flat = pc.list_flatten(column)
-    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = fill(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.cumsum(lengths)
     starts = ends - lengths
     positions = np.arange(len(flat), dtype=np.int64) - np.repeat(starts, lengths)
     elements = hash_columns([flat], len(flat), seed=seed + 1)
-    placed = _mix(elements + positions.astype(np.uint64) * _ELEMENT)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(placed, dtype=np.uint64)])
+    colocated = _mix(elements + positions.astype(np.uint64) * _ELEMENT)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(colocated, dtype=np.uint64)])
     return _mix(sums[ends] - sums[starts] + lengths.astype(np.uint64))

@@ -18,7 +18,7 @@ from base.slots import SlotSet
 from base.version import VersionId
 from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import Plan
+from engine.analysis.stages import StagePlan
 from engine.errors import DataError
 from engine.model.circuit import View
 from engine.operators.base import StepContext
@@ -37,7 +37,7 @@ class WorkerContents:
     tables: Sequence[pa.Table]
 
 
-def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerContents:
+def read_views(database: Path, plan: StagePlan, names: Sequence[str]) -> WorkerContents:
     """The contents of the named views. The tables are copies. Raises DataError for a view that has no answer, KeyError for a name
     that is no view, and StorageError."""
     circuit = plan.circuit
@@ -49,7 +49,7 @@ def read_views(database: Path, plan: Plan, names: Sequence[str]) -> WorkerConten
         for name in names:
             if name in in_error:
                 raise _no_answer(name, version.step - 1)
-        step = StepFacts(version.step, plan.input_places, owns_keyless=0 in owned)
+        step = StepFacts(version.step, plan.input_colocation, owns_keyless=0 in owned)
         context_of = partial(StepContext, run, step, transaction)
         tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
         return WorkerContents(version, owned, tables)
@@ -59,7 +59,7 @@ def _no_answer(view: str, step: int) -> DataError:
     return DataError(
         "an expression raises for some of its rows, so it has no answer as of this step.",
         "`stepwell status` shows the error. Correct or delete the rows, or guard against them in the view (CASE, nullif, try_cast).",
-    ).located(owner=f"view {view}", step=step)
+    ).locate(owner=f"view {view}", step=step)
 
 
 def _rows(scanned: pa.Table, node: View) -> pa.Table:

@@ -59,22 +59,22 @@ def first_free_numbers(transaction: Transaction) -> dict[int, int]:
     return {table: moves.next_number(transaction, table) for table in tables_of(transaction)}
 
 
-def piece_of(transaction: Transaction, place: PartOfTable) -> TablePiece | None:
+def piece_of(transaction: Transaction, table_part: PartOfTable) -> TablePiece | None:
     """The rows of a part; None if there are none. They are valid until the transaction ends."""
-    piece = moves.piece_of(transaction, place.table, place.part)
-    return None if piece is None else TablePiece(place.table, piece)
+    piece = moves.piece_of(transaction, table_part.table, table_part.part)
+    return None if piece is None else TablePiece(table_part.table, piece)
 
 
-def copy_of(transaction: Transaction, place: PartOfTable) -> TablePiece | None:
+def copy_of(transaction: Transaction, table_part: PartOfTable) -> TablePiece | None:
     """The same of a part that was listed in an earlier transaction: None also if slots that have come meanwhile gave its run another number."""
-    piece = moves.copy_of(transaction, place.table, place.part)
-    return None if piece is None else TablePiece(place.table, piece)
+    piece = moves.copy_of(transaction, table_part.table, table_part.part)
+    return None if piece is None else TablePiece(table_part.table, piece)
 
 
-def exported(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
+def export_slots(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
     """The state of these slots: of every table, range by range. The pieces are valid until the transaction ends. Raises StaleTask if the worker
     does not own them."""
-    pieces = (piece_of(transaction, place) for place in parts_of(transaction, slots))
+    pieces = (piece_of(transaction, table_part) for table_part in parts_of(transaction, slots))
     return (piece for piece in pieces if piece is not None)
 
 

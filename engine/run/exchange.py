@@ -44,6 +44,6 @@ def from_buffer(data: pa.Buffer | bytes | memoryview) -> pa.Table:
     return pa.ipc.open_stream(data if isinstance(data, pa.Buffer) else pa.py_buffer(data)).read_all()
 
 
-def in_order(messages: Iterable[ExchangeMessage]) -> list[ExchangeMessage]:
+def sort_messages(messages: Iterable[ExchangeMessage]) -> list[ExchangeMessage]:
     """The messages sorted by source."""
     return sorted(messages, key=lambda message: message.source)

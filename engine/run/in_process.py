@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, Output
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
@@ -23,7 +23,7 @@ from engine.operators.facts import RunFacts
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import WorkerStep, run_stage
+from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore
 
 
@@ -32,8 +32,8 @@ class InProcess:
 
     def __init__(self, circuit: Circuit, workers: int = 1, partitions: Mapping[str, int] | None = None) -> None:
         circuit.check()
-        self.plan = plan(circuit)
-        self.placement = Placement.of(Layout.first(Fixed(), workers), {})
+        self.plan = plan_stages(circuit)
+        self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
         self.stores = [DictStore() for _ in range(workers)]
         self.facts = RunFacts(append_only_inputs(circuit), dict(partitions or {}), {})
         self.steps = 0
@@ -51,7 +51,7 @@ class InProcess:
         self, read: Sequence[Mapping[int, pa.Table]], withholding: Withholding = NOTHING_WITHHELD
     ) -> dict[str, pa.Table]:
         """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
-        of_step = plan(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
+        of_step = plan_stages(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
         workers = range(len(self.stores))
         inboxes: list[list[ExchangeMessage]] = [[] for _ in workers]
         result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.facts.partitions}

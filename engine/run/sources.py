@@ -51,8 +51,8 @@ class SourceTable:
             return ()
         return tuple(name for _, name in self.format.metadata)
 
-    def reads(self, place: TopicPartition) -> bool:
-        return place.topic in self.topics and (self.partitions is None or place in self.partitions)
+    def reads(self, partition: TopicPartition) -> bool:
+        return partition.topic in self.topics and (self.partitions is None or partition in self.partitions)
 
 
 class Checksum(NamedTuple):
@@ -154,12 +154,12 @@ def _decoded(table: SourceTable, records: TopicMessages, given: StepInput, repor
         decoded = decode(table.format, records, given.truncate.get(table.handle, "fail"))
     except TimestampBeyondRange as fault:
         what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
-        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
+        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
             owner=f"source {table.handle}", place=fault.place, step=given.step
         ) from None
     except NotRows as fault:
         what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table again."
-        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).located(
+        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
             owner=f"source {table.handle}", place=fault.place, step=given.step
         ) from None
     except (RegistryUnreachable, RegistryRefused) as fault:
@@ -196,7 +196,7 @@ def reject(
         raise DataError(
             f"malformed message: {first.reason}{more}. Nothing of the step was written.",
             "Fix the producer. To continue past such messages, set 'on.error' = 'skip' or 'dead-letter' on the table.",
-        ).located(
+        ).locate(
             owner=f"source {table.handle}",
             place=f"topic {table.topics[0]}, partition {first.partition}, offset {first.offset}",
             step=given.step,

@@ -44,7 +44,7 @@ def stage(transaction: Transaction, slots: SlotSet, copies: Iterable[Copy]) -> N
     if not slots.is_within(staged):
         # A bucket of this worker may be named after a slot of another one, and would be hidden with it.
         for table in tables_of(transaction):
-            moves.make_room(transaction, table, slots)
+            moves.clear_slots(transaction, table, slots)
         transaction.set_staged(staged.union(slots))
     for key, rows in copies:
         transaction.put(key, rows)
@@ -58,7 +58,7 @@ def unstage(transaction: Transaction, slots: SlotSet, kept: Set[bytes] = frozens
         raise StaleTask(f"{len(kept - found)} copies of {slots} are missing; nothing was changed.")
     # While the copies are hidden: a bucket of this worker that reaches into the slots ends before them from now on.
     for table in sorted({key_table(key) for key in kept}):
-        moves.make_room(transaction, table, slots)
+        moves.clear_slots(transaction, table, slots)
     for key in found - kept:
         transaction.delete(key)
     if staged != NO_SLOTS:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from engine.analysis.stages import Channel, Plan, plan
+from engine.analysis.stages import Channel, StagePlan, plan_stages
 from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
@@ -22,8 +22,8 @@ from engine.operators.base import TRACES_MAX, Findings
 from engine.operators.facts import RunFacts
 from engine.run.exchange import ExchangeMessage
 from engine.run.refused import leave_out
-from engine.run.region import StageResult, WorkerStep, name_of, run_stage
 from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
+from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
 from engine.run.step_input import StepInput
 from engine.state.store import DictStore
 from faults.points import reached
@@ -31,30 +31,30 @@ from io_kafka.clients.raw import RawBatch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
-from storage.host_folder import StatePlace
+from storage.host_folder import StateLocation
 from storage.keys import TABLE_FIRST
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSetup:
-    """What all workers of a run share. `plan`: that of a step that withholds nothing. `place`: where each host keeps the databases. `facts`:
-    what operators may know of it."""
+    """What all workers of a run share. `plan`: that of a step that withholds nothing. `state_location`: where each host keeps the databases.
+    `facts`: what operators may know of it."""
 
-    plan: Plan
+    plan: StagePlan
     kafka: KafkaSettings
     tables: Mapping[str, SourceTable]
-    place: StatePlace
+    state_location: StateLocation
     facts: RunFacts
-    _plans: dict[frozenset[str], Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def plan_with(self, withholding: Withholding) -> Plan:
+    def plan_with(self, withholding: Withholding) -> StagePlan:
         """The plan of a step with this withholding. That of the last one is kept, because the next step seldom has another."""
         outputs = withholding.outputs
         if not outputs:
             return self.plan
         if outputs not in self._plans:
             self._plans.clear()
-            self._plans[outputs] = plan(self.plan.circuit, outputs)
+            self._plans[outputs] = plan_stages(self.plan.circuit, outputs)
         return self._plans[outputs]
 
     def task(self, placement: Placement, given: StepInput, worker: int) -> WorkerStep:
@@ -143,7 +143,7 @@ class StepTask:
         try:
             result = self._source(reader)
             if self._stages > 1:
-                self._regions(reader, database, result)
+                self._run_stages(reader, database, result)
             return self._outcome
         except StepAbandoned:
             raise
@@ -170,7 +170,7 @@ class StepTask:
         reached("source.done", task.worker)
         return result
 
-    def _regions(self, reader: Reader, database: Database, result: StageResult) -> None:
+    def _run_stages(self, reader: Reader, database: Database, result: StageResult) -> None:
         """The stages with state, in one transaction of the database."""
         given, worker = self._given, self._task.worker
         inbox, waited_ms = self._swap(result)

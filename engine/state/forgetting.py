@@ -24,7 +24,7 @@ TOP = np.uint64(0xFFFFFFFF00000000)
 """The bits of a hash that all rows of a group have in common, in every trace of an aggregate."""
 
 
-def selected(trace: Trace, wanted: Callable[[pa.Table], Bools]) -> pa.Table:
+def select_rows(trace: Trace, wanted: Callable[[pa.Table], Bools]) -> pa.Table:
     """The rows for which `wanted(run)` is true, with accumulators and hash. A row that is in several runs occurs once for each."""
     parts = [trace.layout.schema.empty_table()]
     for run in trace.runs():
@@ -49,7 +49,7 @@ def rows_of_groups(trace: Trace, groups: pa.Table, hashes: Hashes) -> pa.Table:
 
 
 def forget(trace: Trace, rows: pa.Table) -> None:
-    """Removes rows, which are in the trace. They have accumulators and hash, as `selected` gives them."""
+    """Removes rows, which are in the trace. They have accumulators and hash, as `select_rows` gives them."""
     if not rows.num_rows:
         return
     hashes = rows.column(HASH).to_numpy()

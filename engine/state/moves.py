@@ -89,7 +89,7 @@ def next_number(store: Store, table: int) -> int:
     return _Runs(store, table).next
 
 
-def make_room(store: Store, table: int, slots: SlotSet) -> None:
+def clear_slots(store: Store, table: int, slots: SlotSet) -> None:
     """Makes the ends of these slots, of which there are no rows, edges of buckets. So no bucket reaches into them or over them."""
     runs = _Runs(store, table)
     for span in slots.ranges:

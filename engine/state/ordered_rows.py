@@ -1,8 +1,8 @@
 """Where rows of an ordered trace are, by their key and their place in its order. There are two ways to file rows:
 
-- `KeyedRows`: a row has the placed hash of its key. So the rows of a key are neighbours, and are in one bucket of the trace, however many
+- `KeyedRows`: a row has the co-located hash of its key. So the rows of a key are neighbours, and are in one bucket of the trace, however many
   they are.
-- `SpreadRows`: there is one key, and the hash of a row is a number that grows with its place in the order (`sort_bytes.spread`). So the
+- `SpreadRows`: there is one key, and the hash of a row is a number that grows with its place in the order (`sort_bytes.spread_codes`). So the
   rows are in many buckets, in their order, and a merge of runs never touches all of them. With the hash of the key they would be in one
   bucket, which could not be split. The rows beside a row are in its bucket or in the next one, and no other bucket is opened."""
 
@@ -44,7 +44,7 @@ class OrderedRows(Protocol):
         before it."""
         ...
 
-    def further(self, start: pa.Array, *, back: bool) -> int:
+    def bucket_distance(self, start: pa.Array, *, back: bool) -> int:
         """The number of buckets behind (or before) that of the one value in `start`."""
         ...
 
@@ -71,7 +71,7 @@ class KeyedRows:
     def steps(self, values: pa.Array, start: pa.Array) -> Int64s:
         return np.zeros(len(values), np.int64)
 
-    def further(self, start: pa.Array, *, back: bool) -> int:
+    def bucket_distance(self, start: pa.Array, *, back: bool) -> int:
         return 0
 
     def bucket(self, start: pa.Array, number: int, *, back: bool) -> list[Located]:
@@ -103,7 +103,7 @@ class SpreadRows:
     def steps(self, values: pa.Array, start: pa.Array) -> Int64s:
         return self._trace.buckets_of(self._spread(values)) - self._bucket_of(start)
 
-    def further(self, start: pa.Array, *, back: bool) -> int:
+    def bucket_distance(self, start: pa.Array, *, back: bool) -> int:
         at = self._bucket_of(start)
         return at if back else self._trace.bucket_count - 1 - at
 

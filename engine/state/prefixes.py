@@ -40,7 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
 from engine.state.ordered_rows import Located, OrderedRows
@@ -123,7 +123,7 @@ def before_cursor(trace: Trace, change: Change, cursors: Cursors) -> tuple[Bools
     """For each row of the change: whether it is before the class of its key's cursor, and whether it is in it. Every row is before an open
     cursor."""
     sort, asked = _sort(trace, change.rows), cursors.sort.take(pa.array(change.key))
-    is_before, is_at = filled(pc.less(sort, asked), True), filled(pc.equal(sort, asked), False)
+    is_before, is_at = fill(pc.less(sort, asked), True), fill(pc.equal(sort, asked), False)
     return is_before.to_numpy(zero_copy_only=False), is_at.to_numpy(zero_copy_only=False)
 
 
@@ -134,7 +134,7 @@ def advance(trace: Trace, rows: OrderedRows, change: Change, cursors: Cursors, b
     search = _Search(trace, rows, change, cursors, bound)
     while search.pending.any():
         search.round()
-    return search.moved()
+    return search.find_moved()
 
 
 class _Search:
@@ -167,7 +167,7 @@ class _Search:
         ]
         # Only a single key has more than one bucket.
         alone = len(pending) == len(cursors.sort) == 1
-        self._further = rows.further(cursors.sort, back=bool(self._back[0])) if alone else 0
+        self._further = rows.bucket_distance(cursors.sort, back=bool(self._back[0])) if alone else 0
         self._steps = (
             rows.steps(_sort(trace, change.rows), cursors.sort)
             if self._further
@@ -211,7 +211,7 @@ class _Search:
         self._entered[found.change[ours]] = True
         self.pending &= ~done
 
-    def moved(self) -> Moved:
+    def find_moved(self) -> Moved:
         rest = np.flatnonzero(self._is_before & ~self._entered & (self._change.effects != 0))
         key = np.concatenate([self._change.key[rest], *self._keys])
         rows = pa.concat_tables([self._change.rows.take(pa.array(rest)), *self._rows])

@@ -13,7 +13,7 @@ that exceeds its bound is split in two by the merge that finds it so; only rows 
 name of a bucket is its first hash, and it ends where the next one begins.
 
 The key of a run is (table, slot of the bucket's first hash, that hash, number). Because numbers grow, the keys of a
-bucket are in the order of their age. All rows of a slot have neighbouring hashes (operators/keys.py, PlacedKey), so
+bucket are in the order of their age. All rows of a slot have neighbouring hashes (operators/keys.py, ColocatedKey), so
 they are one slice of each run of its bucket; state/moves.py moves them to another trace.
 """
 
@@ -235,7 +235,7 @@ class Trace:
     # Writing
 
     def append(self, rows: pa.Table, hashes: Hashes) -> None:
-        """Adds rows, with their accumulators, to the content; equal rows need not be combined. `hashes`: the placed hash
+        """Adds rows, with their accumulators, to the content; equal rows need not be combined. `hashes`: the co-located hash
         of each row's key."""
         if rows.num_rows == 0:
             return

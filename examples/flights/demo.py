@@ -30,7 +30,7 @@ class Demo(Show):
     gate_at = 0.75
 
     def start_world(self) -> str:
-        running = LocalBroker.running(self.folder / "broker")
+        running = LocalBroker.find_running(self.folder / "broker")
         if running is not None:
             running.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,7 +1,7 @@
 """A process that keeps its files in one folder, so that any other process can find it and end it.
 
-Guarantees: `running` finds the process whichever process started it, and never mistakes another process with the same pid for it. `end` returns
-when the process has ended. With `die_with_parent` the process is killed when the process that started it ends, however that ends.
+Guarantees: `find_process` finds the process whichever process started it, and never mistakes another process with the same pid for it. `end`
+returns when the process has ended. With `die_with_parent` the process is killed when the process that started it ends, however that ends.
 
     folder/
       NAME.log   the output of the process, from its last start
@@ -47,10 +47,10 @@ class FolderProcess:
     @property
     def pid(self) -> int | None:
         """The id of the process; None if it does not run."""
-        process = self.running()
+        process = self.find_process()
         return None if process is None else process.pid
 
-    def running(self) -> psutil.Process | None:
+    def find_process(self) -> psutil.Process | None:
         try:
             kept = json.loads(self._pid_file.read_text())
             process = psutil.Process(kept["pid"])
@@ -61,7 +61,7 @@ class FolderProcess:
 
     def descendants(self) -> list[psutil.Process]:
         """What the process has started, and what that has started, and so on; nothing if it does not run."""
-        process = self.running()
+        process = self.find_process()
         return [] if process is None else _descendants(process)
 
     def spawn(
@@ -90,7 +90,7 @@ class FolderProcess:
 
     def end(self, sign: signal.Signals) -> None:
         """Sends the signal, and SIGKILL after STOP_SECONDS_MAX. Does nothing if the process does not run."""
-        process = self.running()
+        process = self.find_process()
         if process is not None:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(sign)
@@ -101,7 +101,7 @@ class FolderProcess:
 
     def kill_tree(self) -> None:
         """Sends SIGKILL to the process and to all that it has started, as the loss of a host does. Does nothing if the process does not run."""
-        process = self.running()
+        process = self.find_process()
         if process is not None:
             tree = _stopped_tree(process)
             for each in tree:

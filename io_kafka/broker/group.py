@@ -41,8 +41,8 @@ class BrokerGroup:
         assert size in GROUP_SIZES
         self.folder = Path(folder).absolute()
         self._port = port
-        places = [self.folder] if size == 1 else [self.folder / str(number) for number in range(1, size + 1)]
-        self.nodes = {number: BrokerNode(place, number) for number, place in enumerate(places, start=1)}
+        folders = [self.folder] if size == 1 else [self.folder / str(number) for number in range(1, size + 1)]
+        self.nodes = {number: BrokerNode(node_folder, number) for number, node_folder in enumerate(folders, start=1)}
 
     @classmethod
     def of(cls, folder: Path) -> BrokerGroup | None:
@@ -84,7 +84,7 @@ class BrokerGroup:
                 raise LocalBrokerFault(
                     f"another process is starting the broker of {self.folder}. Try again when it is done."
                 )
-            waiting = [node for node in self.nodes.values() if node.process.running() is None]
+            waiting = [node for node in self.nodes.values() if node.process.find_process() is None]
             if not waiting:
                 raise LocalBrokerFault(
                     f"a broker runs in {self.folder} already (pid {self.nodes[1].process.pid}, {self.bootstrap_servers}). "
@@ -112,7 +112,7 @@ class BrokerGroup:
 
     def _start(self, java: Sequence[str], nodes: Sequence[BrokerNode], *, die_with_parent: bool) -> None:
         for tried in range(1, PORT_TRIES_MAX + 1):
-            settled = self._settle_ports()
+            settled = self._choose_ports()
             self._prepare(java)
             for node in nodes:
                 node.spawn(java, die_with_parent=die_with_parent)
@@ -130,7 +130,7 @@ class BrokerGroup:
     def _java(self) -> list[str]:
         return [java_command(), "-cp", f"{kafka_jars()}/*", *HEAP[self.size]]
 
-    def _settle_ports(self) -> bool:
+    def _choose_ports(self) -> bool:
         """Records the ports of this start. Returns whether they are given, by the user or by an earlier start."""
         given = self._port is not None or self.nodes[1].ports is not None
         for node in self.nodes.values():
@@ -186,7 +186,7 @@ class BrokerGroup:
 
     def _end(self, sign: signal.Signals) -> None:
         """A broker that stops hands its partitions over, for which it needs the controllers. So the nodes get the signal together."""
-        running = [process for node in self.nodes.values() if (process := node.process.running()) is not None]
+        running = [process for node in self.nodes.values() if (process := node.process.find_process()) is not None]
         for process in running:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(sign)

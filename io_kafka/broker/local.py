@@ -2,7 +2,7 @@
 
 Guarantees: `LocalBroker(folder).start()` returns when the broker answers, and raises otherwise. A broker that is started
 again in the same folder has the same address and the same topics, also after a SIGKILL. Any process finds the broker of a
-folder by its pid file (`LocalBroker.running`) and can stop it. A pid that the system has reused for another process is
+folder by its pid file (`LocalBroker.find_running`) and can stop it. A pid that the system has reused for another process is
 never mistaken for the broker.
 
 The broker is real because an emulation proves nothing about transactions.
@@ -24,7 +24,7 @@ class LocalBroker(BrokerGroup):
         super().__init__(folder, 1, port)
 
     @classmethod
-    def running(cls, folder: Path) -> LocalBroker | None:
+    def find_running(cls, folder: Path) -> LocalBroker | None:
         """The broker that runs in `folder`, whichever process started it, or None."""
         broker = cls(folder)
         return broker if broker.is_running else None

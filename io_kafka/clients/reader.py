@@ -6,7 +6,7 @@ order.
 The reader knows that it has read a range by *position*: it has seen a message, a transaction marker or the end of the log
 at or beyond the range's end. It cannot count messages, because markers, aborted and compacted records occupy offsets too.
 
-There is one consumer per process and settings, and it keeps its place in each partition (place.py). A range that begins
+There is one consumer per process and settings, and it keeps its place in each partition (partition_position.py). A range that begins
 where the last one of its partition ended costs no request. A place is only a cache: a range that begins elsewhere moves the
 consumer there.
 
@@ -30,7 +30,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.consumed import Consumed, Event, of_client, source_of
-from io_kafka.clients.place import Place
+from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import fault_of
@@ -47,7 +47,7 @@ from io_kafka.extras import Extras
 from io_kafka.messages import Messages, joined
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
-from io_kafka.step_log.byte_bound import level_of, unsettled
+from io_kafka.step_log.byte_bound import level_of, undecided_ranges
 
 # A call for fewer messages costs more per message. A call for more has no effect but on memory.
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
@@ -113,7 +113,7 @@ class _Positioned:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.lock = threading.Lock()
-        self.places: dict[TopicPartition, Place] = {}
+        self.positions: dict[TopicPartition, PartitionPosition] = {}
         self.wanted: frozenset[TopicPartition] = frozenset()
         self.trouble = NO_ANSWER
         self.refusal: KafkaError | None = None
@@ -131,7 +131,7 @@ class _Positioned:
         self._source = source_of(self._consumer, settings.extras)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock_for_reader(self) -> Iterator[None]:
         """Holds the lock for a reader. A reader has priority over the thread that reads ahead."""
         self._awaited += 1
         try:
@@ -170,7 +170,7 @@ class _Positioned:
                     self._sleep(0.001)
 
     def _ahead_bytes(self) -> int:
-        return sum(place.ahead_bytes for place in self.places.values())
+        return sum(position.ahead_bytes for position in self.positions.values())
 
     def _most(self, wanted: int) -> int:
         """How many of the `wanted` messages one call may ask for."""
@@ -185,55 +185,57 @@ class _Positioned:
     def close(self) -> None:
         self.closed = True
         self._asked.set()
-        self.places.clear()
+        self.positions.clear()
         self._source.close()
         self._consumer.close()
 
     def move_to(self, ranges: Sequence[OffsetRange]) -> None:
         """Gives the partition of each range a place at the range's start."""
-        self.resume(list(self.places))
-        moved = [span for span in ranges if (p := self.places.get(span.where)) is None or p.position != span.start]
+        self.resume(list(self.positions))
+        moved = [span for span in ranges if (p := self.positions.get(span.where)) is None or p.position != span.start]
         self.leave([span.where for span in moved])
         if moved:
             self._consumer.incremental_assign([ClientPartition(s.topic, s.partition, s.start) for s in moved])
-            self.places.update((span.where, Place(span.start, span.start)) for span in moved)
+            self.positions.update((span.where, PartitionPosition(span.start, span.start)) for span in moved)
 
     def leave(self, partitions: Iterable[TopicPartition]) -> None:
-        held = [where for where in partitions if where in self.places]
+        held = [where for where in partitions if where in self.positions]
         if held:
-            fetched = [where for where in held if not self.places[where].is_paused]
+            fetched = [where for where in held if not self.positions[where].is_paused]
             if fetched:
                 self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
             for where in held:
-                del self.places[where]
+                del self.positions[where]
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stops fetching these partitions until `resume`. The messages that were delivered stay."""
-        fetched = [where for where in partitions if not self.places[where].is_paused]
+        fetched = [where for where in partitions if not self.positions[where].is_paused]
         if fetched:
             self._consumer.incremental_unassign([ClientPartition(*where) for where in fetched])
             for where in fetched:
-                self.places[where].is_paused = True
+                self.positions[where].is_paused = True
 
     def pause_complete(self, ranges: Sequence[OffsetRange]) -> None:
         """Stops fetching the partitions that are far ahead of their range, which is complete, while others are waited for."""
         is_filled = self._pump is not None
         bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
         for span in ranges:
-            place = self.places[span.where]
-            offsets = place.reached - span.end
-            if offsets <= 0 or (place.ahead_bytes <= bytes_max and (is_filled or offsets <= SURPLUS_MESSAGES_MAX)):
+            position = self.positions[span.where]
+            offsets = position.reached - span.end
+            if offsets <= 0 or (position.ahead_bytes <= bytes_max and (is_filled or offsets <= SURPLUS_MESSAGES_MAX)):
                 continue
-            surplus = place.ahead_bytes - place.amount_below(span.end).read_bytes
+            surplus = position.ahead_bytes - position.amount_below(span.end).read_bytes
             if surplus > bytes_max or not is_filled:
                 self.pause([span.where])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        paused = [where for where in partitions if self.places[where].is_paused]
+        paused = [where for where in partitions if self.positions[where].is_paused]
         if paused:
-            self._consumer.incremental_assign([ClientPartition(*where, self.places[where].reached) for where in paused])
+            self._consumer.incremental_assign(
+                [ClientPartition(*where, self.positions[where].reached) for where in paused]
+            )
             for where in paused:
-                self.places[where].is_paused = False
+                self.positions[where].is_paused = False
 
     def receive(self, missing: int) -> None:
         """Waits for messages and puts them into their places. It asks for not much more than the `missing` ones; otherwise one small step in
@@ -248,7 +250,7 @@ class _Positioned:
     def _take_in(self, consumed: Consumed) -> bool:
         """Puts messages into their places and handles events. Returns whether there were any."""
         for where, messages in consumed.runs:
-            self.places[where].deliver(messages)
+            self.positions[where].deliver(messages)
         if consumed.runs:
             count = sum(messages.length for _, messages in consumed.runs)
             self.message_bytes = 1 + sum(messages.content_bytes for _, messages in consumed.runs) // count
@@ -263,33 +265,33 @@ class _Positioned:
         """Gives up the places of partitions that are not wanted now and are too far ahead. That is by number of messages, or by bytes of all
         together; then those with the most bytes go first."""
         keep = set(wanted)
-        others = [(place.ahead_bytes, where) for where, place in self.places.items() if where not in keep]
+        others = [(position.ahead_bytes, where) for where, position in self.positions.items() if where not in keep]
         is_filled = self._pump is not None  # then messages wait on purpose, up to `ahead_bytes_max`
         bytes_max = (self.ahead_bytes_max if is_filled else 0) + SURPLUS_BYTES_MAX
         surplus = sum(held for held, _ in others) - bytes_max
         for held, where in sorted(others, reverse=True):
-            if surplus > 0 or (not is_filled and self.places[where].ahead > SURPLUS_MESSAGES_MAX):
+            if surplus > 0 or (not is_filled and self.positions[where].ahead > SURPLUS_MESSAGES_MAX):
                 surplus -= held
                 self.leave([where])
 
     def _pass_markers(self) -> None:
         """Moves `reached` past transaction markers. The client delivers nothing for them, but its position passes them."""
-        behind = [ClientPartition(*where) for where, place in self.places.items() if not place.is_paused]
+        behind = [ClientPartition(*where) for where, position in self.positions.items() if not position.is_paused]
         for found in self._consumer.position(behind):
-            place = self.places[TopicPartition(found.topic, found.partition)]
-            if found.offset > place.reached:
-                place.reached = found.offset
+            position = self.positions[TopicPartition(found.topic, found.partition)]
+            if found.offset > position.reached:
+                position.reached = found.offset
 
     def _event(self, event: Event) -> None:
         error, where = event.error, event.where
-        place = self.places.get(where) if where else None
-        if error.code() in _TRANSIENT or (where is not None and place is None):
+        position = self.positions.get(where) if where else None
+        if error.code() in _TRANSIENT or (where is not None and position is None):
             self._troubled_by(error)
-        elif where is None or place is None:
+        elif where is None or position is None:
             raise fault_of(KafkaException(error), self._servers, "reading")
         elif error.code() == KafkaError._PARTITION_EOF:
-            if event.offset >= place.reached:
-                place.reached = place.log_end = event.offset
+            if event.offset >= position.reached:
+                position.reached = position.log_end = event.offset
         elif error.code() in _OUT_OF_RANGE:
             # A place that is left from an earlier step, in a topic that was recreated or has expired since.
             if where not in self.wanted:
@@ -297,19 +299,19 @@ class _Positioned:
                 return
             self.trouble = error.str()
             try:
-                begin, end = self.held_range(where)
+                begin, end = self.reported_range(where)
             except (BrokerUnreachable, NoLeader) as fault:  # the client reports it again once the broker is back
                 self.trouble = str(fault)
             else:
-                if not begin <= place.reached <= end:
-                    raise OffsetGone(where.topic, where.partition, place.reached, begin, end)
+                if not begin <= position.reached <= end:
+                    raise OffsetGone(where.topic, where.partition, position.reached, begin, end)
             # The error concerns an earlier place, in a topic that was recreated since: assign it again at the present place.
             self._consumer.incremental_unassign([ClientPartition(*where)])
-            self._consumer.incremental_assign([ClientPartition(*where, place.reached)])
+            self._consumer.incremental_assign([ClientPartition(*where, position.reached)])
         else:
             raise fault_of(KafkaException(error), self._servers, f"reading {where}", *where)
 
-    def held_range(self, where: TopicPartition) -> tuple[int, int]:
+    def reported_range(self, where: TopicPartition) -> tuple[int, int]:
         """The first offset and the last stable offset that the broker reports now."""
         try:
             begin, end = self._consumer.get_watermark_offsets(ClientPartition(*where), timeout=DIAGNOSIS_SECONDS_MAX)
@@ -334,9 +336,9 @@ class _Positioned:
         self.refusal = None
         code = error.code()
         if code not in _MISSING:
-            topics = ", ".join(sorted({where.topic for where in self.places}))
+            topics = ", ".join(sorted({where.topic for where in self.positions}))
             raise fault_of(KafkaException(error), self._servers, "reading", topics)
-        for where in self.places:
+        for where in self.positions:
             try:
                 found = self._consumer.list_topics(where.topic, timeout=DIAGNOSIS_SECONDS_MAX).topics[where.topic]
             except KafkaException:
@@ -371,7 +373,7 @@ class RangeReader:
         assert len({span.where for span in ranges}) == len(ranges), "two ranges of one partition"
         while True:
             held = self._positioned()
-            with held.held():
+            with held.lock_for_reader():
                 if held.closed:  # another thread's read failed while this one waited
                     continue
                 if held.read_ahead_failed:
@@ -394,7 +396,7 @@ class RangeReader:
         """Closes this process's consumer. The next read makes a new one."""
         held = _POSITIONED.get((self._settings.outside.pid(), self._settings))
         if held is not None:
-            with held.held():
+            with held.lock_for_reader():
                 self._drop(held)
             held.await_pump()
 
@@ -421,60 +423,66 @@ class RangeReader:
         total, moved_at = -1, self._settings.outside.monotonic()
         while True:
             settled = set() if bytes_max is None else self._bound(held, ranges, bytes_max)
-            missing = [s for s in ranges if held.places[s.where].reached < s.end and s.where not in settled]
+            missing = [s for s in ranges if held.positions[s.where].reached < s.end and s.where not in settled]
             if not missing:
-                taken = {span.where: held.places[span.where].take(span.end) for span in ranges}
+                taken = {span.where: held.positions[span.where].take(span.end) for span in ranges}
                 held.shed(())
                 return taken
             held.shed(held.wanted)
             held.pause_complete(ranges)
-            before, total = total, sum(held.places[span.where].reached for span in missing) - len(missing)
+            before, total = total, sum(held.positions[span.where].reached for span in missing) - len(missing)
             if total != before:
                 moved_at = self._settings.outside.monotonic()
             else:
                 self._judge(held, missing, self._settings.outside.monotonic() - moved_at)
-            held.receive(sum(span.end - held.places[span.where].reached for span in missing))
+            held.receive(sum(span.end - held.positions[span.where].reached for span in missing))
 
     def _bound(self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int) -> set[TopicPartition]:
         """The partitions whose ranges are too large and of which enough was read to know where they have to end. Raises StepTooLarge once that
         is known of all."""
-        places = [held.places[span.where] for span in ranges]
+        positions = [held.positions[span.where] for span in ranges]
         # Nearly every step ends here. Messages beyond the ranges are counted too, so this is an upper bound of the ranges' bytes.
-        if sum(place.ahead_bytes for place in places) <= bytes_max:
+        if sum(position.ahead_bytes for position in positions) <= bytes_max:
             return set()
-        amounts = [place.amount_below(span.end) for place, span in zip(places, ranges, strict=True)]
+        amounts = [position.amount_below(span.end) for position, span in zip(positions, ranges, strict=True)]
         if sum(amount.read_bytes for amount in amounts) <= bytes_max:
             return set()
         level = level_of(amounts, bytes_max)
         assert level is not None, "ranges with more bytes than the bound do not fit"
-        open_ones = {ranges[index].where for index in unsettled(amounts, level)}
+        open_ones = {ranges[index].where for index in undecided_ranges(amounts, level)}
         if not open_ones:
-            ends = {span.where: place.end_within(span, level) for place, span in zip(places, ranges, strict=True)}
+            ends = {
+                span.where: position.end_within(span, level) for position, span in zip(positions, ranges, strict=True)
+            }
             if all(ends[span.where] == span.end for span in ranges):
                 return set()  # each range has one message, which is the least that a step can have
             raise StepTooLarge(bytes_max, ends)
         held.resume(open_ones)
         settled = {s.where for s, a in zip(ranges, amounts, strict=True) if not a.is_whole} - open_ones
-        held.pause(where for where in settled if held.places[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
+        held.pause(where for where in settled if held.positions[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
         return settled
 
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:
         """Judges a read without progress for `still_s`. Raises OffsetGone if a log is too short, and ReadDeadline after `stall_s`."""
         late = still_s > self._stall_s
         for span in missing:
-            place = held.places[span.where]
-            if place.log_end is not None and place.log_end < span.end and (late or still_s > SHORT_LOG_SECONDS_MAX):
+            position = held.positions[span.where]
+            if (
+                position.log_end is not None
+                and position.log_end < span.end
+                and (late or still_s > SHORT_LOG_SECONDS_MAX)
+            ):
                 try:
-                    begin, end = held.held_range(span.where)
+                    begin, end = held.reported_range(span.where)
                 except (BrokerUnreachable, NoLeader):
                     break
                 if end < span.end:
                     raise OffsetGone(span.topic, span.partition, span.end, begin, end)
         if late:
             span = missing[0]
-            position = held.places[span.where].reached
+            reached = held.positions[span.where].reached
             raise ReadDeadline(
-                span.where, position=position, end=span.end, deadline_s=self._stall_s, reason=held.trouble
+                span.where, position=reached, end=span.end, deadline_s=self._stall_s, reason=held.trouble
             )
 
 

@@ -128,12 +128,12 @@ class KafkaSettings:
     def admin_config(self) -> dict[str, Any]:
         return {**_COMMON_DEFAULTS, **dict(self.options)}
 
-    def shown(self) -> dict[str, str]:
+    def masked_options(self) -> dict[str, str]:
         """The options as they may be shown: secrets are masked."""
         return {name: "***" if _SECRET.search(name) else value for name, value in self.options}
 
     def __repr__(self) -> str:
-        return f"KafkaSettings({self.shown()})"
+        return f"KafkaSettings({self.masked_options()})"
 
 
 def client_version() -> str:

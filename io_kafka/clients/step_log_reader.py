@@ -121,10 +121,10 @@ class StepLogReader:
         records = self._records(begin, NEW_TOPIC_SECONDS_MAX if is_known else 0.0)
         assert state is not None
         for offset, record in records:
-            state = state.after(record, offset)
+            state = state.apply(record, offset)
         return state
 
-    def read_tail(self, state: StepLogState, *, unsettled: bool = False) -> tuple[StepLogState, list[Record]]:
+    def read_tail(self, state: StepLogState, *, in_doubt: bool = False) -> tuple[StepLogState, list[Record]]:
         """The state with the records that were committed since, and these records in order.
 
         `unsettled`: the log may seem to end before a transaction that is in `state` already. The broker acknowledges a commit before it
@@ -132,7 +132,7 @@ class StepLogReader:
         and nothing is missing."""
 
         def begin(low: int, end: int) -> int:
-            if unsettled and low <= end < state.offset_next:
+            if in_doubt and low <= end < state.offset_next:
                 return end
             if not low <= state.offset_next <= end:
                 raise OffsetGone(self._topic, 0, state.offset_next, low, end)
@@ -140,7 +140,7 @@ class StepLogReader:
 
         tail, after = self._records(begin), state
         for offset, record in tail:
-            after = after.after(record, offset)
+            after = after.apply(record, offset)
         return after, [record for _, record in tail]
 
     def wait_decided(self) -> None:
@@ -184,22 +184,22 @@ class StepLogReader:
     ) -> list[tuple[int, Record]]:
         """As `_records`, with a new client, which asks who leads the partition. It would not ask again if that broker died. `answer_s`: how
         long the answer about the offsets may take."""
-        place = ClientPartition(self._topic, 0)
+        partition = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
         with closing(self._settings.outside.consumer(config)) as consumer:
-            low, end = consumer.get_watermark_offsets(place, timeout=answer_s, cached=False)
+            low, end = consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)
             at = begin(low, end)
             consumer.assign([ClientPartition(self._topic, 0, at)])
             return self._consume(consumer, at, end, deadline)
 
     def _end(self, isolation_level: str) -> int:
         """The high watermark with read_uncommitted, and the last stable offset with read_committed."""
-        place = ClientPartition(self._topic, 0)
+        partition = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "isolation.level": isolation_level}
 
         def ask(_: float, answer_s: float) -> int:
             with closing(self._settings.outside.consumer(config)) as consumer:
-                return int(consumer.get_watermark_offsets(place, timeout=answer_s, cached=False)[1])
+                return int(consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)[1])
 
         return self._repeated(ask)
 

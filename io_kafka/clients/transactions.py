@@ -167,11 +167,11 @@ class FencedLog:
 
     def forget(self, step: int) -> None:
         """Drops the committed steps below `step` from memory; the log keeps them."""
-        self._state = self._state.since(step)
+        self._state = self._state.forget_below(step)
 
-    def truncated(self, offset: int) -> None:
+    def note_truncation(self, offset: int) -> None:
         """The log begins at `offset` now."""
-        self._state = self._state.truncated(offset)
+        self._state = self._state.truncate(offset)
 
     @property
     def epoch(self) -> int:
@@ -212,7 +212,7 @@ class FencedLog:
         error. The successor works as soon as its claim is acknowledged, which may be before the claim can be read."""
         with self._bounded("reading the end of the step log"):
             self._reader.wait_decided()
-            self._retry_while_away(lambda: self._read_tail(unsettled=True))
+            self._retry_while_away(lambda: self._read_tail(in_doubt=True))
 
     def close(self) -> None:
         """Drops the producer. The next start aborts a transaction that is open."""
@@ -232,7 +232,7 @@ class FencedLog:
         with self._bounded(what):
             for attempt in self._tries(NotCommitted):
                 with attempt:
-                    self.settle()
+                    self.resolve_doubt()
                     self._attempt(points, what, send)
 
     def _attempt(self, points: TransactionPoints, what: str, send: Send) -> None:
@@ -275,7 +275,7 @@ class FencedLog:
         transaction.flush()
         after, first = self._state, transaction.ends[where] - len(records)
         for index, record in enumerate(records):
-            after = after.after(record, first + index)
+            after = after.apply(record, first + index)
         return after
 
     def _commit(self, producer: Producer) -> None:
@@ -305,7 +305,7 @@ class FencedLog:
 
     # Doubt
 
-    def settle(self) -> None:
+    def resolve_doubt(self) -> None:
         """Makes sure that there is a producer without errors and that the state is the log's."""
         if self._producer is not None:
             self._poll_errors(self._producer)
@@ -323,7 +323,7 @@ class FencedLog:
         """Makes a new producer, with a new epoch on the broker. The tail of the log is folded into the state before and after."""
         self._discard()
         found = [] if tail is None else tail
-        found += self._read_tail(unsettled=True)
+        found += self._read_tail(in_doubt=True)
         self._is_in_doubt = False
         config = {
             "transaction.timeout.ms": self._limits.transaction_timeout_ms,
@@ -337,11 +337,11 @@ class FencedLog:
         self._is_in_doubt = False
         self._producer = producer
 
-    def _read_tail(self, *, unsettled: bool = False) -> list[Record]:
+    def _read_tail(self, *, in_doubt: bool = False) -> list[Record]:
         """Folds the tail of the log into the state and returns it. Raises Fenced if it has another run's claim. `unsettled`: the
         producer was not renewed yet, so the marker of the last transaction may be missing (see StepLogReader.read_tail)."""
         try:
-            self._state, tail = self._reader.read_tail(self._state, unsettled=unsettled)
+            self._state, tail = self._reader.read_tail(self._state, in_doubt=in_doubt)
         except OffsetGone as fault:
             self._begin_again(fault)
             tail = []
@@ -410,7 +410,7 @@ class FencedLog:
         if _code(error) not in _FENCED:
             return
         self._discard()
-        self._read_tail(unsettled=True)
+        self._read_tail(in_doubt=True)
         self._fenced_without_claim += 1
         self._commits_since_fenced = 0
         if self._fenced_without_claim > self._limits.fenced_without_claim_max:

@@ -105,9 +105,9 @@ class PipelineWriter:
         """See FencedLog.forget."""
         self._log.forget(step)
 
-    def truncated(self, offset: int) -> None:
-        """See FencedLog.truncated."""
-        self._log.truncated(offset)
+    def note_truncation(self, offset: int) -> None:
+        """See FencedLog.note_truncation."""
+        self._log.note_truncation(offset)
 
     def append(self, records: Sequence[Record]) -> None:
         """See FencedLog.append."""
@@ -142,7 +142,7 @@ class PipelineWriter:
         ordered = sorted(outputs, key=lambda output: output.handle)
         computed = {output.handle: digests(output.messages, output.partitions, encoder) for output in ordered}
         flat = {(handle, number): text for handle, texts in computed.items() for number, text in enumerate(texts)}
-        self._log.settle()
+        self._log.resolve_doubt()
         log = self.state
         if decide(step, flat, log.step_records, log.first, log.steps) is Decision.DISCARD:
             return log.step_records.get(step)

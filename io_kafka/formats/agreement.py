@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, filled
+from base.arrays import Bools, fill
 from base.text.pattern_columns import kind_of, pattern_of, pattern_texts
 from base.text.patterns import BadPattern, Patterns, writer
 
@@ -38,10 +38,10 @@ def same_as_written(of_key: pa.Array, of_value: pa.Array, patterns: Patterns) ->
     pattern = pattern_of(of_key.type, patterns)
     if pattern is not None:
         same = pc.equal(*(written_texts(column, pattern) for column in (of_key, of_value)))
-        return np.asarray(filled(same, False).to_numpy(zero_copy_only=False), np.bool_)
+        return np.asarray(fill(same, False).to_numpy(zero_copy_only=False), np.bool_)
     if kind == "date":
         return nowhere
-    key, value = (filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) for column in (of_key, of_value))
+    key, value = (fill(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) for column in (of_key, of_value))
     both = np.asarray(pc.and_(of_key.is_valid(), of_value.is_valid()).to_numpy(zero_copy_only=False), np.bool_)
     both &= (value % MILLISECOND_US == 0) & (key // MILLISECOND_US == value // MILLISECOND_US)
     return both

@@ -29,7 +29,7 @@ class Cursor:
         self.end: Int64s = ends[1:].astype(np.int64)
         self.faults: dict[int, str] = {}
 
-    def within(self, begins: Int64s, ends: Int64s) -> Cursor:
+    def narrow(self, begins: Int64s, ends: Int64s) -> Cursor:
         """A cursor over other parts of the same bytes, whose faults are its own."""
         inner = Cursor.__new__(Cursor)
         inner.data, inner.at, inner.end, inner.faults = self.data, begins.copy(), ends.copy(), {}
@@ -77,7 +77,7 @@ class Cursor:
         value = self.varints(rows)
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
-    def fixed(self, rows: Int64s, size: int) -> UInt8s:
+    def read_fixed(self, rows: Int64s, size: int) -> UInt8s:
         """Values of `size` bytes each, as a matrix."""
         at = self.at[rows]
         self.advance(rows, np.full(len(rows), size, np.int64))
@@ -86,7 +86,7 @@ class Cursor:
     def floats(self, rows: Int64s, kind: type[np.float32] | type[np.float64]) -> npt.NDArray[np.floating]:
         """IEEE numbers, the lowest byte first."""
         width = np.dtype(kind).itemsize
-        return self.fixed(rows, width).reshape(-1).view(np.dtype(kind).newbyteorder("<"))
+        return self.read_fixed(rows, width).reshape(-1).view(np.dtype(kind).newbyteorder("<"))
 
     def slices(self, rows: Int64s, lengths: Int64s) -> pa.Array:
         """The next bytes of each row, as a binary array."""

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.exact import Reader, RowReader, read_members, reader, shown
+from io_kafka.formats.exact import Reader, RowReader, node_text, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, parse_object
 
 
@@ -38,7 +38,7 @@ def image_reader(place: str, kind: pa.StructType, patterns: Patterns) -> Reader:
         if node is None:
             return None
         if not isinstance(node, Members):
-            raise Malformed(f"{place}: {shown(node)} is not an object")
+            raise Malformed(f"{place}: {node_text(node)} is not an object")
         return read_members(node, members)
 
     return read

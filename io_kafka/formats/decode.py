@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from base.options import Truncate
 from base.text.columns import nulls_of
 from io_kafka.formats.agreement import same_as_written
@@ -32,7 +32,7 @@ from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
 from io_kafka.formats.table import format_of
 from io_kafka.formats.table_events import NO_EVENTS, TableEvents, is_op, table_events
 from io_kafka.formats.text_limits import fit_columns
-from io_kafka.formats.unavailable_cells import marked, refuse_images, unavailable_cells, without
+from io_kafka.formats.unavailable_cells import mark_missing, null_missing, refuse_images, unavailable_cells
 from io_kafka.messages import TopicMessages
 
 Faults = dict[int, str]
@@ -206,7 +206,7 @@ def _keyed(
     columns = list(images.columns)
     everywhere = np.arange(len(offsets))
     held = unavailable_cells(source, columns)
-    columns = without(columns, held)
+    columns = null_missing(columns, held)
     if source.limits:
         columns = fit_columns(columns, source.schema.names, source.limits, everywhere, faults)
         keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))
@@ -222,7 +222,7 @@ def _keyed(
             faults.setdefault(int(position), f"column {name}: {shown}")
         columns[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
         named |= ~nulls_of(columns[index])
-    columns = marked(source, columns, held, keys, faults)
+    columns = mark_missing(source, columns, held, keys, faults)
     for position in np.flatnonzero(images.deleted & ~keys.present & ~named):
         faults.setdefault(int(position), "a deletion that names no key")
     _not_null(source.schema, columns, ~images.deleted, everywhere, faults)
@@ -249,4 +249,4 @@ def _differ(one: pa.Array, other: pa.Array) -> Bools:
     differ = pc.not_equal(one, other)
     if pa.types.is_floating(one.type):
         differ = pc.and_(differ, pc.invert(pc.and_(pc.is_nan(one), pc.is_nan(other))))
-    return np.array(filled(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.array(fill(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from base.text import doubles
 from base.text.columns import dates, nulls_of, timestamps
 from base.text.dates import date_days
@@ -75,14 +75,14 @@ def _valid_texts(values: pa.Array, faults: dict[int, str]) -> pa.Array:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        cursor, rows = Cursor(filled(values, b"")), np.arange(len(values))
+        cursor, rows = Cursor(fill(values, b"")), np.arange(len(values))
         texts = cursor.texts(rows, cursor.slices(rows, cursor.end - cursor.at))
         faults.update(cursor.faults)
         return pc.if_else(pa.array(nulls_of(values)), pa.scalar(None, pa.string()), texts)
 
 
 def _texts(values: pa.Array, faults: dict[int, str]) -> pa.Array:
-    texts = filled(_valid_texts(values, faults), "")
+    texts = fill(_valid_texts(values, faults), "")
     for row in np.flatnonzero(pc.equal(texts, "").to_numpy(zero_copy_only=False)).tolist():
         faults.setdefault(row, "empty")
     return texts

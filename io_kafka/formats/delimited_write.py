@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import filled
+from base.arrays import fill
 from base.text.pattern_columns import pattern_of, pattern_texts
 from base.text.patterns import Patterns
 from io_kafka.formats.delimited import ESCAPE, QUOTE
@@ -71,8 +71,8 @@ def _field(column: pa.Array, encoding: Csv, patterns: Patterns, first: bool) -> 
     if pattern is not None:
         column = pattern_texts(column, pattern)
     if pa.types.is_string(column.type):
-        return filled(_quoted(column, encoding, first), encoding.null_value)
-    return filled(pc.replace_substring(texts(column), QUOTE, ""), encoding.null_value)
+        return fill(_quoted(column, encoding, first), encoding.null_value)
+    return fill(pc.replace_substring(texts(column), QUOTE, ""), encoding.null_value)
 
 
 def _quoted(column: pa.Array, encoding: Csv, first: bool) -> pa.Array:

@@ -18,7 +18,7 @@ from base.text.months import is_months, months_value
 from base.text.pattern_columns import one_in_pattern, pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import javatext
-from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, rendered
+from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, render_node
 
 Reader = Callable[[Node], Any]
 
@@ -27,13 +27,13 @@ BYTE_MAX = 255
 NODE_CHARS_SHOWN = 60
 
 
-def shown(node: Node) -> str:
-    text = rendered(node)
+def node_text(node: Node) -> str:
+    text = render_node(node)
     return text if len(text) <= NODE_CHARS_SHOWN else text[:NODE_CHARS_SHOWN] + "..."
 
 
 def _refused(column: str, node: Node, kind: str) -> Malformed:
-    return Malformed(f"column {column}: {shown(node)} is not {kind}")
+    return Malformed(f"column {column}: {node_text(node)} is not {kind}")
 
 
 def _integer(column: str, kind: pa.DataType) -> Reader:
@@ -80,7 +80,7 @@ def _boolean(column: str) -> Reader:
 
 
 def _string(node: Node) -> str | None:
-    return node if node is None or isinstance(node, str) else rendered(node)
+    return node if node is None or isinstance(node, str) else render_node(node)
 
 
 def _spelt(column: str, of_text: Callable[[str], Any], kind: str) -> Reader:
@@ -153,7 +153,7 @@ def _map(column: str, kind: pa.MapType, patterns: Patterns) -> Reader:
         if len(entries) < len(node):
             names = [name for name, _ in node]
             twice = next(name for name in names if names.count(name) > 1)
-            raise Malformed(f"column {column}: two entries of the map have the key {shown(twice)}")
+            raise Malformed(f"column {column}: two entries of the map have the key {node_text(twice)}")
         return list(entries.items())
 
     return read

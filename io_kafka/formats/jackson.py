@@ -227,7 +227,7 @@ def _string(text: str, at: int, quote: str) -> tuple[str, int]:
             raise _unexpected(text, at, "an unknown escape")
 
 
-def joined_surrogates(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Joins surrogate pairs, and keeps lone surrogates."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
@@ -269,7 +269,7 @@ def _quoted(text: str) -> str:
     return '"' + _MUST_ESCAPE.sub(_escaped, text) + '"'
 
 
-def rendered(node: Node) -> str:
+def render_node(node: Node) -> str:
     """The value of a STRING column if the message has no string there: Jackson's rendering, with floats as doubles."""
     out: list[str] = []
     todo: list[Node | tuple[str]] = [node]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from base.text.patterns import Patterns
 from io_kafka.formats.connect.read import Wanted, parse_wrapped
-from io_kafka.formats.connect.registered import explained, parse_registered
+from io_kafka.formats.connect.registered import explain_ids, parse_registered
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.descriptor import Format, FromOptions, Ops, Reading, Writing
 from io_kafka.formats.encodings import JsonWithRegistry, Part
@@ -31,7 +31,7 @@ def no_properties(encoding: object) -> dict[str, str]:
 
 def keys_beside(encoding: object, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
     """Keys in JSON beside values in any other format."""
-    return explained(json_keys(keys, schema, patterns), keys, NO_REGISTRY_OF_KEYS)
+    return explain_ids(json_keys(keys, schema, patterns), keys, NO_REGISTRY_OF_KEYS)
 
 
 def written_keys(encoding: object, output: OutputFormat, key: list[pa.Array]) -> pa.Array:
@@ -40,7 +40,7 @@ def written_keys(encoding: object, output: OutputFormat, key: list[pa.Array]) ->
 
 
 def _values(encoding: None, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
-    return explained(_plain_or_wrapped(values, source, schema, part), values, NO_REGISTRY)
+    return explain_ids(_plain_or_wrapped(values, source, schema, part), values, NO_REGISTRY)
 
 
 def _values_with_ids(
@@ -61,7 +61,7 @@ def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, par
 
 
 def _keys(encoding: None, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
-    return explained(json_keys(keys, schema, patterns), keys, NO_REGISTRY)
+    return explain_ids(json_keys(keys, schema, patterns), keys, NO_REGISTRY)
 
 
 def _keys_with_ids(encoding: JsonWithRegistry, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, filled
+from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
@@ -72,7 +72,7 @@ def _either(schema: pa.Schema, usual: Keys, other: Keys, patterns: Patterns) -> 
         pattern = pattern_of(field.type, patterns)
         if pattern is not None:
             differ = pc.not_equal(written_texts(one, pattern), written_texts(two, pattern))
-            for row in np.flatnonzero(filled(differ, False).to_numpy(zero_copy_only=False)).tolist():
+            for row in np.flatnonzero(fill(differ, False).to_numpy(zero_copy_only=False)).tolist():
                 faults[row] = f"key: column {field.name}: it is {one[row]}, and {two[row]} in the form {pattern}"
         columns.append(pc.if_else(pa.array(usual.present), one, two))
     present = (usual.present | other.present) & ~np.isin(np.arange(len(usual.present)), list(faults))

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, as_lists, filled
+from base.arrays import Bools, as_lists, fill
 
 
 def with_repeated_keys(maps: pa.Array) -> Bools:
     """The rows of a column of maps in which two entries have one key."""
     entries = as_lists(maps)
     keys, _ = pc.list_flatten(entries).flatten()
-    lengths = filled(pc.list_value_length(entries), 0).to_numpy(zero_copy_only=False)
+    lengths = fill(pc.list_value_length(entries), 0).to_numpy(zero_copy_only=False)
     rows = np.repeat(np.arange(len(maps)), lengths)
     codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     pairs, counts = np.unique(rows * (len(keys) + 1) + codes, return_counts=True)

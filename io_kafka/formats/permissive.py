@@ -25,7 +25,7 @@ from io_kafka.formats.jackson import (
     Malformed,
     Members,
     Node,
-    rendered,
+    render_node,
     text_of,
     usual_node,
 )
@@ -293,7 +293,7 @@ def shown_text(node: Node) -> str:
     """A value as `get_json_object` and `json_tuple` give it: a string without quotes, anything else as JSON. Raises Malformed for a text that
     cannot be encoded."""
     if not isinstance(node, str):
-        return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04X}", rendered(node))
+        return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04X}", render_node(node))
     if _LONE_SURROGATE.search(node):
         raise Malformed("a lone surrogate")
     return node

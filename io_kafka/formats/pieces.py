@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Int64s, UInt8s, UInt64s, filled
+from base.arrays import Int64s, UInt8s, UInt64s, fill
 from io_kafka.formats.avro.values import DECIMAL_BYTES
 from io_kafka.formats.cursor import VARINT_BYTES_MAX, from_pieces
 
@@ -26,10 +26,10 @@ def varints(numbers: UInt64s) -> pa.Array:
     groups = (rest & np.uint64(0x7F)).astype(np.uint8)
     place = np.arange(VARINT_BYTES_MAX)
     groups[place < lengths[:, None] - 1] |= 0x80
-    return shortened(groups, place < lengths[:, None], lengths)
+    return shorten(groups, place < lengths[:, None], lengths)
 
 
-def shortened(rows: UInt8s, kept: np.ndarray, lengths: Int64s) -> pa.Array:
+def shorten(rows: UInt8s, kept: np.ndarray, lengths: Int64s) -> pa.Array:
     """The bytes of each row of a matrix that are `kept`, of which there are `lengths`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -42,17 +42,17 @@ def matrix(rows: UInt8s) -> pa.Array:
 
 
 def booleans(column: pa.Array) -> pa.Array:
-    return matrix(filled(column, False).cast(pa.uint8()).to_numpy(zero_copy_only=False).reshape(-1, 1))
+    return matrix(fill(column, False).cast(pa.uint8()).to_numpy(zero_copy_only=False).reshape(-1, 1))
 
 
 def floats(column: pa.Array) -> pa.Array:
     """IEEE numbers, the lowest byte first."""
-    return _in_order(filled(column, 0.0), "<")
+    return _in_order(fill(column, 0.0), "<")
 
 
 def big_endian(column: pa.Array) -> pa.Array:
     """Whole numbers in as many bytes as their type has, the highest first."""
-    return _in_order(filled(column, 0), ">")
+    return _in_order(fill(column, 0), ">")
 
 
 def _in_order(column: pa.Array, order: Literal["<", ">"]) -> pa.Array:
@@ -67,7 +67,7 @@ def decimals(column: pa.Array) -> pa.Array:
     sign = np.where(high_first[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     spare = (high_first[:, :-1] == sign) & ((high_first[:, 1:] ^ sign) < 0x80)
     spared = np.logical_and.accumulate(spare, axis=1).sum(axis=1).astype(np.int64)
-    return shortened(high_first, np.arange(DECIMAL_BYTES) >= spared[:, None], DECIMAL_BYTES - spared)
+    return shorten(high_first, np.arange(DECIMAL_BYTES) >= spared[:, None], DECIMAL_BYTES - spared)
 
 
 def lengths_of(values: pa.Array) -> Int64s:
@@ -75,7 +75,7 @@ def lengths_of(values: pa.Array) -> Int64s:
     return pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
 
 
-def joined(parts: list[pa.Array], count: int) -> pa.Array:
+def join_parts(parts: list[pa.Array], count: int) -> pa.Array:
     """The parts of each of `count` rows together."""
     return pc.binary_join_element_wise(*parts, EMPTY) if parts else pa.array([b""] * count, pa.binary())
 
@@ -83,5 +83,5 @@ def joined(parts: list[pa.Array], count: int) -> pa.Array:
 def by_row(column: pa.Array, items: pa.Array) -> pa.Array:
     """The bytes of the items of each list of `column` together; none for a NULL."""
     offsets = np.zeros(len(column) + 1, np.int32)
-    np.cumsum(filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    np.cumsum(fill(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False), out=offsets[1:])
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), items), b"")

@@ -73,5 +73,5 @@ def _numbers(keys: pa.Array, schema: pa.Schema, width: int) -> Parsed:
         int(row): f"it has {lengths[row]} bytes, and a number {width}" for row in np.flatnonzero(lengths != width)
     }
     cursor, rows = Cursor(keys), np.arange(len(keys))
-    numbers = cursor.fixed(rows, width).reshape(-1).view(f">i{width}").astype(np.int64)
+    numbers = cursor.read_fixed(rows, width).reshape(-1).view(f">i{width}").astype(np.int64)
     return without_faults([pa.array(numbers).cast(schema.types[0])], schema, faults)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, as_lists, filled
+from base.arrays import Bools, as_lists, fill
 from base.text.columns import bytes_of, nulls_of
 from base.text.dates import date_text
 from base.text.months import is_months, months_text
@@ -37,7 +37,7 @@ _ESCAPES = {char: text[:2] + text[2:].upper() for char, text in _ESCAPES.items()
 
 def fragment(column: pa.Array, *, micros: bool = False, patterns: Patterns = NO_PATTERNS) -> pa.Array:
     """One JSON text per row, `null` for null. `micros`: see `record`. `patterns`: of dates and timestamps, at every depth."""
-    return filled(_texts(column, patterns, micros), "null")
+    return fill(_texts(column, patterns, micros), "null")
 
 
 def record(
@@ -61,16 +61,16 @@ def texts(column: pa.Array, nulls: bool = True, patterns: Patterns = NO_PATTERNS
 def _texts_without_nulls(column: pa.Array, patterns: Patterns) -> pa.Array:
     kind = column.type
     if pa.types.is_map(kind):
-        return _maps(column, lambda items: filled(_texts_without_nulls(items, patterns), "null"))
+        return _maps(column, lambda items: fill(_texts_without_nulls(items, patterns), "null"))
     if pa.types.is_list(kind):
-        return _lists(column, lambda items: filled(_texts_without_nulls(items, patterns), "null"))
+        return _lists(column, lambda items: fill(_texts_without_nulls(items, patterns), "null"))
     if not pa.types.is_struct(kind):
         return _texts(column, patterns)
     if not kind.num_fields:
         return _with_nulls(pa.array(["{}"] * len(column), pa.string()), nulls_of(column))
     # Arrow's join that skips nulls leaves out a row that has nothing else.
     members = [
-        filled(
+        fill(
             pc.binary_join_element_wise(f",{_quoted(kind.field(i).name)}:", _texts_without_nulls(child, patterns), ""),
             "",
         )
@@ -148,7 +148,7 @@ def _maps(column: pa.MapArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.A
 
 
 def _lists(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    lengths = fill(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), of_items(column.flatten())), ",")
@@ -156,12 +156,12 @@ def _lists(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa
 
 
 def _floats(column: pa.Array) -> pa.Array:
-    values = filled(column, 1.0).to_numpy(zero_copy_only=False)
+    values = fill(column, 1.0).to_numpy(zero_copy_only=False)
     size = np.abs(values)
     usual = (size >= PLAIN_MIN) & (size < PLAIN_MAX)
     plain = column.cast(pa.string())
     whole = pa.array(usual & (values == np.floor(values)))
-    plain = pc.if_else(pc.and_(whole, pc.invert(filled(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain)
+    plain = pc.if_else(pc.and_(whole, pc.invert(fill(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain)
     spelt = javatext.json_float if column.type == pa.float32() else javatext.json_double
     # Distinct bits, not distinct values: 0.0 and -0.0 have different texts.
     return _where(usual, column, plain, spelt)
@@ -184,7 +184,7 @@ def _escaped(strings: pa.Array) -> pa.Array:
 
 def _dates(column: pa.Array) -> pa.Array:
     days = column.cast(pa.int32())
-    values = filled(days, 0).to_numpy(zero_copy_only=False)
+    values = fill(days, 0).to_numpy(zero_copy_only=False)
     usual = (values >= FIRST_DAY) & (values <= LAST_DAY)
     inside = pc.if_else(pa.array(usual), days, pa.scalar(0, pa.int32())).cast(pa.date32())
     return _where(usual, days, inside.cast(pa.string()), date_text)
@@ -193,7 +193,7 @@ def _dates(column: pa.Array) -> pa.Array:
 def _timestamps(column: pa.Array, micros: bool) -> pa.Array:
     """To milliseconds, rounded down, as Spark's default pattern has it. `micros`: with the rest of the digits if they are not zero."""
     us = column.cast(pa.timestamp("us")).cast(pa.int64())
-    ms, rest = np.divmod(filled(us, 0).to_numpy(zero_copy_only=False), 1000)
+    ms, rest = np.divmod(fill(us, 0).to_numpy(zero_copy_only=False), 1000)
     usual = (ms >= FIRST_DAY * DAY_MS) & (ms < (LAST_DAY + 1) * DAY_MS)
     inside = pa.array(np.where(usual, ms, 0), pa.int64(), mask=nulls_of(us)).cast(pa.timestamp("ms"))
     texts = pc.binary_replace_slice(inside.cast(pa.string()).cast(pa.binary()), 10, 11, b"T").cast(pa.string())
@@ -208,7 +208,7 @@ def _base64(column: pa.Array) -> pa.Array:
     data, ends = bytes_of(column)
     null = nulls_of(column)
     if null.any():
-        column = filled(column, b"")
+        column = fill(column, b"")
         data, ends = bytes_of(column)
     lengths = np.diff(ends).astype(np.int64)
     groups = -(-lengths // 3)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, as_lists, filled
+from base.arrays import Bools, Int64s, as_lists, fill
 from base.text.columns import nulls_of
 from base.text.type_names import ELEMENT
 
@@ -93,11 +93,11 @@ def _below(limits: Sequence[TextLimit], depth: int, step: str) -> list[TextLimit
 
 def _text(column: pa.Array, limit: TextLimit) -> Fitted:
     size = limit.characters_max
-    lengths = filled(pc.utf8_length(column), size).to_numpy(zero_copy_only=False)
+    lengths = fill(pc.utf8_length(column), size).to_numpy(zero_copy_only=False)
     bad = np.zeros(len(column), dtype=np.bool_)
     if (lengths > size).any():
         rest = pc.utf8_slice_codeunits(column, size)
-        only_blanks = filled(pc.equal(pc.utf8_rtrim(rest, " "), ""), True).to_numpy(zero_copy_only=False)
+        only_blanks = fill(pc.equal(pc.utf8_rtrim(rest, " "), ""), True).to_numpy(zero_copy_only=False)
         bad = (lengths > size) & ~only_blanks
         column = pc.if_else(pa.array(lengths > size), pc.utf8_slice_codeunits(column, 0, size), column)
     if limit.padded and (lengths < size).any():
@@ -107,7 +107,7 @@ def _text(column: pa.Array, limit: TextLimit) -> Fitted:
 
 def _rows_of_elements(lists: pa.ListArray) -> tuple[Int64s, pa.Array]:
     """The row of each element, and the offsets of the lists, among which a null list is null."""
-    lengths = filled(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    lengths = fill(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     ends = np.zeros(len(lists) + 1, dtype=np.int32)
     np.cumsum(lengths, out=ends[1:])
     missing = np.append(nulls_of(lists), False)

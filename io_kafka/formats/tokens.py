@@ -17,7 +17,7 @@ from io_kafka.formats.jackson import (
     NUMBER_DIGITS_MAX,
     Malformed,
     Number,
-    joined_surrogates,
+    join_surrogates,
     without_lone_surrogates,
 )
 
@@ -223,7 +223,7 @@ class Tokens:
             self._at = run.end() + 1
             char = self._text[run.end() : self._at]
             if char == quote:
-                return joined_surrogates("".join(parts)) if self._copied else without_lone_surrogates("".join(parts))
+                return join_surrogates("".join(parts)) if self._copied else without_lone_surrogates("".join(parts))
             if char == "\\":
                 parts.append(self._escaped())
             elif char and (char in "'\"" or self._copied):

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from base.text.columns import bytes_of
 
 HEX = "hex:"
@@ -150,7 +150,7 @@ def _lists_found(column: pa.Array, spellings: Sequence[pa.Array]) -> Bools | Non
     if pa.types.is_map(column.type):
         lengths = np.where(_nulls(column), -1, np.diff(column.offsets.to_numpy()))
     else:
-        lengths = filled(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+        lengths = fill(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     found: list[Int64s] = []
     for spelling in spellings:
         near = np.flatnonzero(lengths == len(_items(spelling)[0]))
@@ -164,7 +164,7 @@ def _equal_items(column: pa.Array, spelling: pa.Array) -> Bools:
     result = np.ones(len(column), np.bool_)
     for items, wanted in zip(_items(column), _items(spelling), strict=True):
         expected = wanted.take(pa.array(np.tile(np.arange(len(wanted)), len(column))))
-        equal = filled(pc.equal(items, expected), False).to_numpy(zero_copy_only=False)
+        equal = fill(pc.equal(items, expected), False).to_numpy(zero_copy_only=False)
         result &= equal.reshape(len(column), -1).all(axis=1)
     return result
 

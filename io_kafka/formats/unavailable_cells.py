@@ -36,7 +36,7 @@ def unavailable_cells(source: SourceFormat, columns: Sequence[pa.Array]) -> Cell
     return {index: cells for index, cells in found.items() if cells is not None}
 
 
-def without(columns: list[pa.Array], held: Cells) -> list[pa.Array]:
+def null_missing(columns: list[pa.Array], held: Cells) -> list[pa.Array]:
     """The columns with null in place of the missing values, so that a placeholder is neither too long nor padded."""
     result = list(columns)
     for index, cells in held.items():
@@ -44,7 +44,7 @@ def without(columns: list[pa.Array], held: Cells) -> list[pa.Array]:
     return result
 
 
-def marked(
+def mark_missing(
     source: SourceFormat, columns: list[pa.Array], held: Cells, keys: Keys, faults: dict[int, str]
 ) -> list[pa.Array]:
     """The columns with the marks of the missing values, but for those of the key, which only the message's key can replace. Adds a fault for

@@ -37,7 +37,7 @@ def level_of(amounts: Sequence[Amount], bytes_max: int) -> int | None:
     return left // waiting if waiting else None
 
 
-def unsettled(amounts: Sequence[Amount], level: int) -> list[int]:
+def undecided_ranges(amounts: Sequence[Amount], level: int) -> list[int]:
     """The indices of the ranges of which more must be read before their cut is known."""
     return [i for i, amount in enumerate(amounts) if not amount.is_whole and amount.read_bytes <= level]
 

@@ -72,8 +72,8 @@ class Division:
         assert self.step >= 0
         for r in self.ranges:
             r.check()
-        places = [r.where for r in self.ranges]
-        assert places == sorted(set(places)), f"division of step {self.step}: partitions out of order or twice"
+        partitions = [r.where for r in self.ranges]
+        assert partitions == sorted(set(partitions)), f"division of step {self.step}: partitions out of order or twice"
         assert self.rows > 0 or self.step == 0, f"division of step {self.step} holds nothing"
 
 
@@ -85,16 +85,16 @@ def divide(
 
     Raises OffsetGone if a partition ends before its start: its topic was recreated or has lost data."""
     assert starts.keys() == ends.keys(), f"partitions differ: {sorted(starts.keys() ^ ends.keys())}"
-    places = sorted(starts)
-    for place in places:
-        if ends[place] < starts[place]:
-            raise OffsetGone(place.topic, place.partition, starts[place], 0, ends[place])
-    shares = _fair_shares([ends[place] - starts[place] for place in places], limits.rows)
+    partitions = sorted(starts)
+    for partition in partitions:
+        if ends[partition] < starts[partition]:
+            raise OffsetGone(partition.topic, partition.partition, starts[partition], 0, ends[partition])
+    shares = _fair_shares([ends[partition] - starts[partition] for partition in partitions], limits.rows)
     if not any(shares):
         return None
     ranges = tuple(
-        OffsetRange(place.topic, place.partition, starts[place], starts[place] + share)
-        for place, share in zip(places, shares, strict=True)
+        OffsetRange(partition.topic, partition.partition, starts[partition], starts[partition] + share)
+        for partition, share in zip(partitions, shares, strict=True)
     )
     division = Division(step, ranges)
     division.check()

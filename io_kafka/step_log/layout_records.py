@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from base.slots import SLOTS, SlotSet
 from io_kafka.step_log.form import Natural, Part, RecordBase
 
-ChangeMode = Literal["cold", "live", "hot"]
+RescaleMode = Literal["cold", "live", "hot"]
 CutProtocol = Literal["batches", "damion", "icadd"]
 TurnReason = Literal["reverse", "abort", "replan"]
 Outcome = Literal["first", "asked", "changed", "reversed", "aborted"]
@@ -32,7 +32,7 @@ class MemberPart(Part):
     birth: str
 
 
-class Placed(Part):
+class Ownership(Part):
     """Who owns what. `members`: ascending. `ranges`: the first slot and the owner of each range of slots, which ends where the next one
     begins; the first one begins at slot 0, and neighbours have different owners. A member may own nothing."""
 
@@ -56,10 +56,10 @@ class Placed(Part):
         return self
 
     @staticmethod
-    def of(births: Mapping[int, str], owned: Mapping[int, SlotSet]) -> Placed:
+    def of(births: Mapping[int, str], owned: Mapping[int, SlotSet]) -> Ownership:
         """`births`: of all members, by number. The sets in `owned` cover all slots once."""
         members = tuple(MemberPart(worker=worker, birth=births[worker]) for worker in sorted(births))
-        return Placed(members=members, ranges=ranges_of(owned))
+        return Ownership(members=members, ranges=ranges_of(owned))
 
     @property
     def births(self) -> dict[int, str]:
@@ -111,7 +111,7 @@ class LayoutRecord(RecordBase):
     number: Natural
     shards: Annotated[int, Field(ge=1, le=SLOTS)]
     policy: PolicyPart
-    placed: Placed
+    placed: Ownership
     asked: int | None
     outcome: Outcome
 
@@ -129,7 +129,7 @@ class Target(Part):
     def owned(self) -> dict[int, SlotSet]:
         """The slots of each member."""
         births = tuple(MemberPart(worker=member, birth="") for member in self.members)
-        return Placed(members=births, ranges=self.ranges).owned
+        return Ownership(members=births, ranges=self.ranges).owned
 
 
 class LayoutIntent(RecordBase):
@@ -139,7 +139,7 @@ class LayoutIntent(RecordBase):
 
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural
-    mode: ChangeMode
+    mode: RescaleMode
     target: Target
     asked: int | None
     budget_bytes: Natural | None = None

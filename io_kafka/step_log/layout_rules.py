@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from base.slots import NO_SLOTS, SlotSet
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed, Target
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
 
 
 @dataclass(frozen=True)
@@ -14,16 +14,16 @@ class LayoutGround:
     """The layout that was settled last, the change under way with its turns, and who owns what in the last complete checkpoint."""
 
     layout: LayoutRecord | None
-    change: LayoutIntent | None
+    rescale: LayoutIntent | None
     turns: tuple[LayoutTurn, ...]
-    last_placed: Placed | None
+    last_placed: Ownership | None
 
     @property
     def target(self) -> Target | None:
         """Where the change under way leads to; None without one."""
-        if self.change is None:
+        if self.rescale is None:
             return None
-        return self.turns[-1].target if self.turns else self.change.target
+        return self.turns[-1].target if self.turns else self.rescale.target
 
 
 def why_not_layout(
@@ -38,13 +38,13 @@ def why_not_layout(
     if number != ground.layout.number + 1:
         return f"number {number} does not follow layout {ground.layout.number}"
     if isinstance(record, LayoutIntent):
-        return "a change of the layout is under way" if ground.change is not None else None
+        return "a change of the layout is under way" if ground.rescale is not None else None
     if isinstance(record, LayoutTurn):
-        return "no change of the layout is under way" if ground.change is None else None
-    return _why_not_settled(record, ground.layout, ground)
+        return "no change of the layout is under way" if ground.rescale is None else None
+    return _why_not_completed(record, ground.layout, ground)
 
 
-def _why_not_settled(record: LayoutRecord, before: LayoutRecord, ground: LayoutGround) -> str | None:
+def _why_not_completed(record: LayoutRecord, before: LayoutRecord, ground: LayoutGround) -> str | None:
     """A change ends with the owners of the last checkpoint, which must be those of its target."""
     target = ground.target
     if target is None:
@@ -57,12 +57,12 @@ def _why_not_settled(record: LayoutRecord, before: LayoutRecord, ground: LayoutG
     return None
 
 
-def why_not_placed(placed: Placed, ground: LayoutGround) -> str | None:
+def why_not_placed(placed: Ownership, ground: LayoutGround) -> str | None:
     """Why a checkpoint cannot have these owners; None if it can. A slot belongs to its owner in the layout or in one of the targets of the
     change under way. A worker that has given everything away and gets slots again has another birth if the run recovered meanwhile."""
     if ground.layout is None:
         return "no layout is recorded"
-    if ground.change is None:
+    if ground.rescale is None:
         return None if placed == ground.layout.placed else "it has other owners than the layout"
     return why_not_owned(placed.owned, ground)
 
@@ -70,7 +70,7 @@ def why_not_placed(placed: Placed, ground: LayoutGround) -> str | None:
 def why_not_owned(owners: Mapping[int, SlotSet], ground: LayoutGround) -> str | None:
     """Why workers cannot own these slots; None if they can: see `why_not_placed`."""
     assert ground.layout is not None
-    targets = [] if ground.change is None else [ground.change.target, *(turn.target for turn in ground.turns)]
+    targets = [] if ground.rescale is None else [ground.rescale.target, *(turn.target for turn in ground.turns)]
     allowed = [ground.layout.placed.owned, *(target.owned for target in targets)]
     for worker, slots in owners.items():
         foreign = slots

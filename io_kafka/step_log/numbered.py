@@ -38,7 +38,7 @@ class Numbered(Mapping[int, T], Generic[T]):
     def with_next(self, value: T) -> Numbered[T]:
         """With this one at the end."""
         shares = self._base + len(self._shared) == self.end
-        found = self._view(self.first, self.end) if shares else self.since(self.first)
+        found = self._view(self.first, self.end) if shares else self.drop_below(self.first)
         found._shared.append(value)
         found.end += 1
         return found
@@ -49,11 +49,11 @@ class Numbered(Mapping[int, T], Generic[T]):
         values[number - self.first] = value
         return Numbered(self.first, values)
 
-    def below(self, number: int) -> Numbered[T]:
+    def drop_from(self, number: int) -> Numbered[T]:
         """Without this number and those after it."""
         return self._view(self.first, max(self.first, min(number, self.end)))
 
-    def since(self, number: int) -> Numbered[T]:
+    def drop_below(self, number: int) -> Numbered[T]:
         """Without those before this number, whose memory is free then."""
         first = min(max(number, self.first), self.end)
         return Numbered(first, self._shared[first - self._base : self.end - self._base])

@@ -38,7 +38,7 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
 from io_kafka.step_log.former_records import Former, as_present
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership
 from io_kafka.step_log.leaves import LeavesRecord
 
 
@@ -185,14 +185,14 @@ class DivisionRecord(RecordBase):
             released=self.released,
         )
 
-    def recorded_again(self, epoch: int) -> DivisionRecord:
+    def with_epoch(self, epoch: int) -> DivisionRecord:
         """The same step over the same input with the same policy."""
         return self.with_policy(epoch, self.on_error, self.dead_letters, self.truncate)
 
-    def counting(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
+    def with_counted(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
         """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
         released = tuple(handle for handle in self.released if handle not in held)
-        again = self.recorded_again(epoch)
+        again = self.with_epoch(epoch)
         return again.model_copy(update={"counted": counted, "released": released})
 
     def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
@@ -202,7 +202,7 @@ class DivisionRecord(RecordBase):
             InputRange(topic=r.topic, partition=r.partition, start=r.start, end=ends.get(r.where, r.end))
             for r in self.ranges
         )
-        return self.recorded_again(epoch).model_copy(update={"ranges": ranges})
+        return self.with_epoch(epoch).model_copy(update={"ranges": ranges})
 
     def is_cut_of(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
@@ -227,7 +227,7 @@ class DivisionRecord(RecordBase):
         """Whether this record is equal to `before`, but counts the error rows of more nodes."""
         counting = {"counted": self.counted, "released": self.released}
         return (
-            self == before.recorded_again(self.epoch).model_copy(update=counting)
+            self == before.with_epoch(self.epoch).model_copy(update=counting)
             and set(self.counted) > set(before.counted)
             and set(self.released) <= set(before.released)
         )
@@ -265,7 +265,7 @@ class CheckpointIntent(RecordBase):
 
     kind: Literal["checkpoint_intent"] = "checkpoint_intent"
     version: VersionId
-    placed: Placed
+    placed: Ownership
 
 
 class CheckpointComplete(RecordBase):
@@ -344,11 +344,11 @@ class Reset(RecordBase):
     topics: tuple[TopicIdentity, ...] = ()
 
 
-class VersionPlaced(Part):
+class VersionOwnership(Part):
     """Which worker owns which slots in a version."""
 
     version: VersionId
-    placed: Placed
+    placed: Ownership
 
 
 class Snapshot(RecordBase):
@@ -362,8 +362,8 @@ class Snapshot(RecordBase):
     positions: tuple[PartitionOffset, ...]
     ends: tuple[PartitionOffset, ...]
     topics: tuple[TopicIdentity, ...]
-    intent: VersionPlaced | None
-    checkpoints: tuple[VersionPlaced, ...]
+    intent: VersionOwnership | None
+    checkpoints: tuple[VersionOwnership, ...]
     layout: LayoutRecord | None
     change: LayoutIntent | None
     turns: tuple[LayoutTurn, ...]

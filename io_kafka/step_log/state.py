@@ -48,7 +48,7 @@ from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import Former
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Placed, Target
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
 from io_kafka.step_log.layout_rules import LayoutGround, why_not_layout, why_not_placed
 from io_kafka.step_log.leaves import LeavesRecord
 from io_kafka.step_log.numbered import Numbered
@@ -69,7 +69,7 @@ from io_kafka.step_log.records import (
     TableRecord,
     TakenBack,
     TopicIdentity,
-    VersionPlaced,
+    VersionOwnership,
 )
 
 PENDING_STEPS_MAX = 2
@@ -114,9 +114,9 @@ class StepLogState:
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
     intent: VersionId | None = None
     checkpoints: tuple[VersionId, ...] = ()
-    placed: Mapping[VersionId, Placed] = field(default_factory=dict)  # in the checkpoints and in the intended one
+    placed: Mapping[VersionId, Ownership] = field(default_factory=dict)  # in the checkpoints and in the intended one
     layout: LayoutRecord | None = None  # the last one that is settled
-    change: LayoutIntent | None = None  # the rescale that is under way
+    rescale: LayoutIntent | None = None  # the rescale that is under way
     turns: tuple[LayoutTurn, ...] = ()  # of that rescale
     is_former: bool = False  # whether the state was made by a version with another format of this log
     circuit: CircuitRecord | None = None
@@ -175,7 +175,7 @@ class StepLogState:
         return frozenset(errors.node for errors in self.errors)
 
     @property
-    def settled_layout(self) -> LayoutRecord:
+    def current_layout(self) -> LayoutRecord:
         """The last one that is settled. A run records the first one before it starts any worker."""
         assert self.layout is not None, "no layout is recorded"
         return self.layout
@@ -184,14 +184,14 @@ class StepLogState:
     def ground(self) -> LayoutGround:
         """What the rules for records of layouts depend on."""
         last = self.placed[self.checkpoints[-1]] if self.checkpoints else None
-        return LayoutGround(self.layout, self.change, self.turns, last)
+        return LayoutGround(self.layout, self.rescale, self.turns, last)
 
     @property
     def target(self) -> Target | None:
         """Where the change under way leads to; None without one."""
         return self.ground.target
 
-    def grown_with(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
+    def topics_grown(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
         """The topics that have grown since the state began, in order, if `topics` are announced now."""
         known = ((t, self.topics.get(t.topic, t)) for t in topics)
         return tuple(sorted(self.grown | {t.topic for t, before in known if t.partitions > before.partitions}))
@@ -201,18 +201,20 @@ class StepLogState:
         >= `step` was committed. None if there is no such snapshot."""
         return max((offset for offset, steps in self.snapshots if steps <= step), default=None)
 
-    def truncated(self, offset: int) -> StepLogState:
+    def truncate(self, offset: int) -> StepLogState:
         """Without the snapshots below `offset`, which the log no longer has."""
         return replace(self, snapshots=tuple(found for found in self.snapshots if found[0] >= offset))
 
-    def since(self, step: int) -> StepLogState:
+    def forget_below(self, step: int) -> StepLogState:
         """Without the committed steps below `step`, which the log keeps. Their memory is free then."""
         first = min(step, self.steps)
         if first <= self.first:
             return self
-        return replace(self, divisions=self.divisions.since(first), step_records=self.step_records.since(first))
+        return replace(
+            self, divisions=self.divisions.drop_below(first), step_records=self.step_records.drop_below(first)
+        )
 
-    def after(self, record: Record, offset: int) -> StepLogState:
+    def apply(self, record: Record, offset: int) -> StepLogState:
         """The state with the next record. Raises BrokenStepLog if the record cannot follow."""
         assert offset >= self.offset_next, f"offset {offset} was folded in before"
         reason = self._why_not(record)
@@ -272,10 +274,10 @@ class StepLogState:
         known = self.tables.get(record.handle)
         if known is not None and known.is_whole:
             return f"the table {record.handle} is loaded already"
-        places = [r.where for r in record.ranges]
-        if any(left >= right for left, right in pairwise(places)) or any(r.end < r.start for r in record.ranges):
+        partitions = [r.where for r in record.ranges]
+        if any(left >= right for left, right in pairwise(partitions)) or any(r.end < r.start for r in record.ranges):
             return f"the ranges of the table {record.handle} are out of order, or there twice"
-        if any(place.topic != record.topic.topic for place in places):
+        if any(topic_partition.topic != record.topic.topic for topic_partition in partitions):
             return f"the table {record.handle} is said to be in several topics"
         return self._why_not_first(record.kind)
 
@@ -318,8 +320,8 @@ class StepLogState:
             return f"of step {record.step}, where step {self.division_next} is the next to be divided"
         if record.step >= self.steps + PENDING_STEPS_MAX:
             return f"of step {record.step}, while output is committed only below step {self.steps}"
-        places = [(r.topic, r.partition) for r in record.ranges]
-        if any(left >= right for left, right in pairwise(places)):
+        partitions = [(r.topic, r.partition) for r in record.ranges]
+        if any(left >= right for left, right in pairwise(partitions)):
             return f"of step {record.step}: its partitions are out of order or there twice"
         for r in record.ranges:
             start = self.positions.get(TopicPartition(r.topic, r.partition), r.start)
@@ -330,7 +332,7 @@ class StepLogState:
             known = self.topics.get(topic.topic, topic)
             if known.id != topic.id or known.partitions > topic.partitions:
                 return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
-        if record.grown != (grown := self.grown_with(record.topics)):
+        if record.grown != (grown := self.topics_grown(record.topics)):
             return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
         return self._why_not_counted(record)
 
@@ -359,8 +361,8 @@ class StepLogState:
             return f"of step {record.step}, where step {self.steps} is the next to be written"
         if record.step not in self.divisions:
             return f"of step {record.step}, which was never divided"
-        places = [(part.handle, part.partition) for part in record.outputs]
-        if any(left >= right for left, right in pairwise(places)):
+        partitions = [(part.handle, part.partition) for part in record.outputs]
+        if any(left >= right for left, right in pairwise(partitions)):
             return f"of step {record.step}: its output partitions are out of order or there twice"
         for part in record.outputs:
             before = self.ends.get(part.where, 0)
@@ -408,9 +410,9 @@ class StepLogState:
                 now = replace(self, intent=None, checkpoints=(*older, version)[-CHECKPOINTS_KEPT:])
                 return now._with_placed(version, self.placed[version])
             case LayoutRecord():
-                return replace(self, layout=record, change=None, turns=())
+                return replace(self, layout=record, rescale=None, turns=())
             case LayoutIntent():
-                return replace(self, change=record)
+                return replace(self, rescale=record)
             case LayoutTurn():
                 return replace(self, turns=(*self.turns, record))
             case Former():
@@ -434,7 +436,7 @@ class StepLogState:
             case _:
                 assert_never(record)
 
-    def _with_placed(self, version: VersionId, placed: Placed) -> StepLogState:
+    def _with_placed(self, version: VersionId, placed: Ownership) -> StepLogState:
         """Also of this version. Those of versions that no recovery opens are forgotten."""
         known = {*self.checkpoints, self.intent}
         every = {**self.placed, version: placed}
@@ -450,7 +452,7 @@ class StepLogState:
         for step in range(self.division_next - 1, again.step, -1):
             positions.update({r.where: r.start for r in self.divisions[step].ranges})
         positions.update({r.where: r.end for r in again.ranges})
-        divisions = self.divisions.below(again.step).with_next(again)
+        divisions = self.divisions.drop_from(again.step).with_next(again)
         return replace(self, divisions=divisions, positions=positions, counted=again.counted)
 
     def _reset(self, record: Reset) -> StepLogState:
@@ -472,21 +474,21 @@ class StepLogState:
         at: dict[TopicPartition, int] = {}
         for step in sorted(self.divisions):
             for r in self.divisions[step].ranges:
-                place = TopicPartition(r.topic, r.partition)
-                assert at.setdefault(place, r.start) == r.start <= r.end
-                at[place] = r.end
+                topic_partition = TopicPartition(r.topic, r.partition)
+                assert at.setdefault(topic_partition, r.start) == r.start <= r.end
+                at[topic_partition] = r.end
         assert at.items() <= self.positions.items()
         ends: dict[TopicPartition, int] = {}
         for step in sorted(self.step_records):
-            for place, end in self.step_records[step].ends.items():
-                assert ends.get(place, 0) <= end <= self.ends[place]
-                ends[place] = end
+            for topic_partition, end in self.step_records[step].ends.items():
+                assert ends.get(topic_partition, 0) <= end <= self.ends[topic_partition]
+                ends[topic_partition] = end
         assert all(v.step <= self.steps for v in self.checkpoints)
         assert all(a.version < b.version for a, b in pairwise(self.checkpoints))
         assert len(self.checkpoints) <= CHECKPOINTS_KEPT
         assert self.placed.keys() == {*self.checkpoints, *([] if self.intent is None else [self.intent])}
-        assert self.change is None or (self.layout is not None and self.change.change == self.layout.number + 1)
-        assert self.change is not None or not self.turns
+        assert self.rescale is None or (self.layout is not None and self.rescale.change == self.layout.number + 1)
+        assert self.rescale is not None or not self.turns
         assert all(a < b for a, b in pairwise(self.snapshots))
         assert all(offset < self.offset_next for offset, _ in self.snapshots)
         assert self.claim is not None or not (self.divisions or self.checkpoints or self.intent or self.snapshots)
@@ -494,8 +496,10 @@ class StepLogState:
 
 def _as_parts(offsets: Mapping[TopicPartition, int]) -> tuple[PartitionOffset, ...]:
     return tuple(
-        PartitionOffset(topic=place.topic, partition=place.partition, offset=offsets[place])
-        for place in sorted(offsets)
+        PartitionOffset(
+            topic=topic_partition.topic, partition=topic_partition.partition, offset=offsets[topic_partition]
+        )
+        for topic_partition in sorted(offsets)
     )
 
 
@@ -503,11 +507,11 @@ def _as_offsets(parts: Iterable[PartitionOffset]) -> dict[TopicPartition, int]:
     return {TopicPartition(part.topic, part.partition): part.offset for part in parts}
 
 
-def _placed_of(state: StepLogState, version: VersionId) -> VersionPlaced:
-    return VersionPlaced(version=version, placed=state.placed[version])
+def _placed_of(state: StepLogState, version: VersionId) -> VersionOwnership:
+    return VersionOwnership(version=version, placed=state.placed[version])
 
 
-def _placed_in(record: Snapshot) -> dict[VersionId, Placed]:
+def _placed_in(record: Snapshot) -> dict[VersionId, Ownership]:
     known = (*record.checkpoints, *([] if record.intent is None else [record.intent]))
     return {each.version: each.placed for each in known}
 
@@ -530,6 +534,7 @@ IN_SNAPSHOTS: Mapping[str, Callable[[StepLogState], Any]] = {
     "positions": lambda state: _as_parts(state.positions),
     "ends": lambda state: _as_parts(state.ends),
     "topics": lambda state: tuple(state.topics[name] for name in sorted(state.topics)),
+    "change": lambda state: state.rescale,
     "intent": lambda state: None if state.intent is None else _placed_of(state, state.intent),
     "checkpoints": lambda state: tuple(_placed_of(state, version) for version in state.checkpoints),
     "tables": lambda state: tuple(state.tables[handle] for handle in sorted(state.tables)),
@@ -544,6 +549,7 @@ FROM_SNAPSHOTS: Mapping[str, Callable[[Snapshot], Any]] = {
     "positions": lambda record: _as_offsets(record.positions),
     "ends": lambda record: _as_offsets(record.ends),
     "topics": lambda record: {topic.topic: topic for topic in record.topics},
+    "rescale": lambda record: record.change,
     "intent": lambda record: None if record.intent is None else record.intent.version,
     "checkpoints": lambda record: tuple(each.version for each in record.checkpoints),
     "placed": _placed_in,

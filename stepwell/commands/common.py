@@ -55,7 +55,7 @@ def show(data: Any, *, as_json: bool, text: Any) -> None:
         out.print(text)
 
 
-def watched(look: Callable[[], Any], text: Callable[[Any], Any], *, as_json: bool) -> NoReturn:
+def keep_showing(look: Callable[[], Any], text: Callable[[Any], Any], *, as_json: bool) -> NoReturn:
     """Shows what `look` finds again and again, until Ctrl-C or a fault. Programs get one JSON object a line, a terminal one picture that
     changes, and a pipe or a file the text of each look."""
     if as_json or not out.is_terminal:
@@ -87,7 +87,7 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def reported(as_json: bool = False) -> Iterator[None]:
+def report_faults(as_json: bool = False) -> Iterator[None]:
     """Turns a fault into a text and an exit code. A bug in Stepwell keeps its stack trace, unless it is known to concern a single view
     (`OwnMistake`)."""
     try:

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from stepwell.commands.common import JsonOption, SpecOption, project_of, reported, show, watched
-from stepwell.commands.layout_text import ChangeBar, shares_text, size_text
+from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
+from stepwell.commands.layout_text import RescaleBar, shares_text, size_text
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
@@ -28,10 +28,10 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the service does: steps, rows/s, lag, times, checkpoint, state."""
-    with reported(as_json):
+    with report_faults(as_json):
         client = _client(spec)
         if watch:
-            watched(client.status, status_table, as_json=as_json)
+            keep_showing(client.status, status_table, as_json=as_json)
         found = client.status()
         show(found, as_json=as_json, text=status_table(found))
 
@@ -48,7 +48,7 @@ def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 def stop(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Stop the service at a checkpoint, and wait until its process has ended."""
-    with reported(as_json):
+    with report_faults(as_json):
         client = _client(spec)
         endpoint = client.endpoint()
         client.ask("stop")
@@ -65,7 +65,7 @@ def stop(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Make a checkpoint now."""
-    with reported(as_json):
+    with report_faults(as_json):
         client = _client(spec)
         client.status()  # distinguishes a service that does not run from one that ends in the meantime
         before = _still_there(client.wait(lambda s: s["phase"] not in NOT_YET, WAIT_SECONDS_MAX), client)
@@ -82,7 +82,7 @@ def _client(spec: Any) -> ControlClient:
 
 
 def _ask_and_wait(spec: Any, what: str, until: Any, as_json: bool, text: str) -> None:
-    with reported(as_json):
+    with report_faults(as_json):
         client = _client(spec)
         client.ask(what)
         found = _still_there(client.wait(until, WAIT_SECONDS_MAX), client)
@@ -134,7 +134,7 @@ def status_table(status: dict[str, Any]) -> Table:
     for view, text in sorted(status["in_error"].items()):
         rows[f"in error: {view}"] = escape(text)
     if (change := status["layout"].get("change")) is not None:
-        rows["change"] = ChangeBar(change)
+        rows["change"] = RescaleBar(change)
     if status["layout_fault"] is not None:
         rows["last change"] = escape(status["layout_fault"])
     for name, value in rows.items():

@@ -12,7 +12,7 @@ import typer
 from io_kafka.broker.local import LocalBroker
 from io_kafka.broker.node import HOST
 from stepwell.commands import dev_cluster
-from stepwell.commands.common import JsonOption, reported, show
+from stepwell.commands.common import JsonOption, report_faults, show
 from stepwell.commands.dev_folder import dev_folder
 from stepwell.project.settings import BOOTSTRAP_SERVERS_DEFAULT
 
@@ -33,9 +33,9 @@ def up(
     as_json: JsonOption = False,
 ) -> None:
     """Start the local broker, if it does not run."""
-    with reported(as_json):
+    with report_faults(as_json):
         place = folder or dev_folder()
-        broker = LocalBroker.running(place)
+        broker = LocalBroker.find_running(place)
         started = broker is None
         if broker is None:
             broker = LocalBroker(place, _port(place, port)).start()
@@ -53,9 +53,9 @@ def up(
 @app.command()
 def down(folder: FolderOption = None, as_json: JsonOption = False) -> None:
     """Stop the local broker; its topics are there again at the next `dev up`."""
-    with reported(as_json):
+    with report_faults(as_json):
         place = folder or dev_folder()
-        broker = LocalBroker.running(place)
+        broker = LocalBroker.find_running(place)
         if broker is not None:
             broker.stop()
         text = "no local broker runs" if broker is None else "the local broker is stopped"

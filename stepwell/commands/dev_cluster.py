@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from io_kafka.broker.properties import GROUP_SIZES
-from stepwell.commands.common import JsonOption, reported, show
+from stepwell.commands.common import JsonOption, report_faults, show
 from stepwell.commands.dev_folder import dev_cluster_folder
 from stepwell.dev_cluster.cluster import DevCluster
 from stepwell.dev_cluster.spark_daemons import LocalSparkFault
@@ -35,7 +35,7 @@ def up(
     """Start what does not run of the local cluster."""
     if brokers is not None and brokers not in GROUP_SIZES:
         raise typer.BadParameter(f"{brokers}: write 1 or 3", param_hint="--brokers")
-    with reported(as_json):
+    with report_faults(as_json):
         place = folder or dev_cluster_folder()
         made = DevCluster.of(place)
         cluster = DevCluster(
@@ -62,7 +62,7 @@ def up(
 @app.command()
 def down(folder: FolderOption = None, as_json: JsonOption = False) -> None:
     """Stop the local cluster; its topics are there again at the next `dev cluster up`."""
-    with reported(as_json):
+    with report_faults(as_json):
         place = folder or dev_cluster_folder()
         cluster = DevCluster.of(place)
         was_running = cluster is not None and cluster.is_running
@@ -75,7 +75,7 @@ def down(folder: FolderOption = None, as_json: JsonOption = False) -> None:
 @app.command()
 def status(folder: FolderOption = None, as_json: JsonOption = False) -> None:
     """Show which processes of the local cluster run."""
-    with reported(as_json):
+    with report_faults(as_json):
         place = folder or dev_cluster_folder()
         cluster = DevCluster.of(place)
         if cluster is None:

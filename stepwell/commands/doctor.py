@@ -11,7 +11,7 @@ from rich.table import Table
 
 from base.fault import ExitCode
 from io_kafka.clients.topics import Topics
-from stepwell.commands.common import JsonOption, SpecOption, project_of, reported, show
+from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import SparkUnavailable, spark_session
 from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks
@@ -28,7 +28,7 @@ _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Check Java, Spark, broker, topics, registries, disk and state, and say how to correct each."""
-    with reported(as_json):
+    with report_faults(as_json):
         checks = examine(spec)
         failed = sum(check.level == "FAIL" for check in checks)
         show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_table(checks))

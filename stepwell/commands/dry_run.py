@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from base.fault import ExitCode
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, reported, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import spark_session
 from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
 from stepwell.inspection.dry_run import Description, describe
@@ -19,7 +19,7 @@ from stepwell.planning.plans import ResolvedProject
 
 def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Show the circuit of every view, and what is not supported."""
-    with reported(as_json):
+    with report_faults(as_json):
         project = project_of(spec, conf)
         with spark_session(project) as session:
             resolved, unresolved = resolver.survey(project, session)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.commands.common import JsonOption, reported, show
+from stepwell.commands.common import JsonOption, report_faults, show
 from stepwell.errors import ProjectError
 from stepwell.project.templates import write_project
 
@@ -19,7 +19,7 @@ def init(
     name: Annotated[str, typer.Argument(help="Of the project, and of its folder.")], as_json: JsonOption = False
 ) -> None:
     """Make a new project."""
-    with reported(as_json):
+    with report_faults(as_json):
         folder = Path.cwd() / name
         if not _NAME.fullmatch(name):
             raise ProjectError(

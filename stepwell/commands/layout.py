@@ -14,12 +14,12 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from base.options import WORKERS_MAX
-from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show, watched
+from stepwell.commands.common import JsonOption, SpecOption, keep_showing, plain_table, project_of, report_faults, show
 from stepwell.commands.layout_text import (
-    ChangeBar,
-    change_text,
+    RescaleBar,
     done_text,
     pause_text,
+    rescale_text,
     share_text,
     size_text,
     time_text,
@@ -57,10 +57,10 @@ def show_layout(
     as_json: JsonOption = False,
 ) -> None:
     """Show the workers with their shares, and how far a change is."""
-    with reported(as_json):
+    with report_faults(as_json):
         project = project_of(spec)
         if watch:
-            watched(lambda: _layout_now(project), _layout_text, as_json=as_json)
+            keep_showing(lambda: _layout_now(project), _layout_text, as_json=as_json)
         found = _layout_now(project)
         show(found, as_json=as_json, text=_layout_text(found))
 
@@ -81,13 +81,13 @@ def plan(
     workers: WorkersOption, is_fixed: PolicyOption = None, spec: SpecOption = None, as_json: JsonOption = False
 ) -> None:
     """Show what a change would move, and about how long it would take."""
-    with reported(as_json):
+    with report_faults(as_json):
         from coordinator.starting.layouts import layout_of
         from stepwell.inspection.layouts import plan_of
 
         project = project_of(spec)
         record, log = _recorded(project)
-        if log.change is not None:
+        if log.rescale is not None:
             raise StepwellError(
                 "a change of the layout is under way, and no other one can be planned before it is settled.",
                 "`stepwell layout show` shows how far it is.",
@@ -147,19 +147,19 @@ def change(
     if mode in ("cold", "hot") and protocol not in (None, "batches"):
         raise typer.BadParameter(f"a {mode} change goes by no protocol", param_hint="--protocol")
     bounds = _parsed_budget(budget)
-    with reported(as_json):
+    with report_faults(as_json):
         _refuse_other(mode, MODES, "a mode of a change")
         _refuse_other(protocol, PROTOCOLS, "a protocol of a live change")
         project = project_of(spec)
         if _status(project) is None:
             _refuse_without_service(mode, budget, protocol, no_wait or wait is not None)
-            status = _changed_offline(project, workers, is_fixed)
+            status = _rescale_offline(project, workers, is_fixed)
         else:
             body = {"workers": workers, "mode": mode or "live", "protocol": protocol or "batches", **bounds}
             if is_fixed is not None:
                 body["policy"] = "fixed" if is_fixed else "dynamic"
-            status = _changed(project, body, wait, no_wait=no_wait, quiet=as_json)
-        _show_changed(status, as_json=as_json)
+            status = _ask_rescale(project, body, wait, no_wait=no_wait, quiet=as_json)
+        _show_rescale(status, as_json=as_json)
 
 
 @app.command()
@@ -189,23 +189,23 @@ def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 # Requests
 
 
-def _changed(
+def _ask_rescale(
     project: Project, body: dict[str, Any], wait: float | None, *, no_wait: bool, quiet: bool
 ) -> dict[str, Any]:
     """The last status of a change that a service makes; with `no_wait`, the first one."""
-    from stepwell.commands.layout_change import follow
+    from stepwell.commands.rescale import follow
 
     client = ControlClient(project.state_folder)
     asked = client.ask_layout("change", body)
     return client.status() if no_wait else follow(client, asked, body["workers"], wait, quiet=quiet)
 
 
-def _changed_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:
-    from stepwell.commands.layout_change import change_offline, refuse_without_need
+def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:
+    from stepwell.commands.rescale import refuse_without_need, rescale_offline
 
     policy = _policies(project).get(is_fixed)
     refuse_without_need(*_recorded(project), workers, policy)
-    return change_offline(project, workers, policy)
+    return rescale_offline(project, workers, policy)
 
 
 def _refuse_other(word: str | None, known: Sequence[str], what: str) -> None:
@@ -229,7 +229,7 @@ def _refuse_without_service(mode: str | None, budget: str | None, protocol: str 
 
 
 def _ask(spec: Any, what: str, as_json: bool) -> None:
-    with reported(as_json):
+    with report_faults(as_json):
         found = ControlClient(project_of(spec).state_folder).ask_layout(what)
         show(found, as_json=as_json, text=_accepted_text(what, found))
 
@@ -238,7 +238,7 @@ def _accepted_text(what: str, found: dict[str, Any]) -> str:
     under_way = found.get("change")
     if under_way is None:
         return found["fault"] or "the change is settled"
-    text = f"the service has accepted to {what} the change {change_text(under_way)}"
+    text = f"the service has accepted to {what} the change {rescale_text(under_way)}"
     if under_way["is_paused"] and under_way["mode"] == "cold":
         text += "\nThe change is cold, so no step runs before `stepwell layout resume`."
     elif under_way["is_paused"] and what == "reverse":
@@ -327,12 +327,12 @@ def _free_bytes(project: Project, status: Told) -> dict[str, int]:
 # For people
 
 
-def _show_changed(status: dict[str, Any], *, as_json: bool) -> None:
+def _show_rescale(status: dict[str, Any], *, as_json: bool) -> None:
     from stepwell.inspection.layouts import of_service
 
     found = of_service(status)
     if found["change"] is not None:
-        text: RenderableType = f"the change has begun: {change_text(found['change'])}"
+        text: RenderableType = f"the change has begun: {rescale_text(found['change'])}"
     else:
         done = found["last_change"]
         what = "" if done is None else f": {done_text(done)}"
@@ -351,7 +351,7 @@ def _layout_text(found: dict[str, Any]) -> RenderableType:
         head += "; no service runs" + (", and the shares are those of the last checkpoint" if found["change"] else "")
     parts: list[RenderableType] = [head, table]
     if found["change"] is not None:
-        parts.append(ChangeBar(found["change"], head=f"change {found['change']['number']}: "))
+        parts.append(RescaleBar(found["change"], head=f"change {found['change']['number']}: "))
         if not found["is_running"]:
             parts.append("The next `stepwell run` goes on with it.")
     if found["fault"] is not None:

@@ -55,7 +55,7 @@ def shares_text(members: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def change_text(change: Mapping[str, Any]) -> str:
+def rescale_text(change: Mapping[str, Any]) -> str:
     """A change under way: what it leads to, and how far it is."""
     count = change["workers"]
     parts = [f"to {count} worker{'s' if count > 1 else ''}, {change['mode']}"]
@@ -88,12 +88,12 @@ def done_text(change: Mapping[str, Any]) -> str:
     return f"{moved}; {pause}"
 
 
-class ChangeBar:
-    """A change under way: what `change_text` says, and on a terminal a bar of the bytes that have moved."""
+class RescaleBar:
+    """A change under way: what `rescale_text` says, and on a terminal a bar of the bytes that have moved."""
 
     def __init__(self, change: Mapping[str, Any], fault: str | None = None, head: str = "") -> None:
         self._change = change
-        self._text = head + change_text(change) + ("" if fault is None else f"; {fault}")
+        self._text = head + rescale_text(change) + ("" if fault is None else f"; {fault}")
 
     def __str__(self) -> str:
         return self._text

@@ -29,5 +29,5 @@ def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
 
 def _local_servers() -> set[str]:
     """The addresses of `dev up` and of `dev cluster up`, as far as they run."""
-    groups = (LocalBroker.running(dev_folder()), BrokerGroup.of(dev_cluster_folder() / KAFKA_FOLDER))
+    groups = (LocalBroker.find_running(dev_folder()), BrokerGroup.of(dev_cluster_folder() / KAFKA_FOLDER))
     return {group.bootstrap_servers for group in groups if group is not None and group.is_running}

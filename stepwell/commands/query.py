@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from base.spark_master import MASTER_KEY
-from stepwell.commands.common import JsonOption, SpecOption, note, project_of, reported, show
+from stepwell.commands.common import JsonOption, SpecOption, note, project_of, report_faults, show
 from stepwell.commands.spark import spark_session
 from stepwell.inspection import query as queries
 from stepwell.lowering.driver import lower
@@ -36,7 +36,7 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Ask the kept views in Spark SQL, as of the last checkpoint."""
-    with reported(as_json):
+    with report_faults(as_json):
         project = project_of(spec)
         service = ControlClient(project.state_folder) if project.on_cluster else None
         if service is not None:

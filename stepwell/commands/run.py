@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from base.options import WORKERS_MAX
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, reported, show
-from stepwell.commands.spark import SPARK_LOG, starting_spark
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.spark import SPARK_LOG, start_spark
 
 
 def run(
@@ -46,9 +46,9 @@ def run(
         raise typer.BadParameter(
             f"{view}: `run` takes no view; a refresh of one view is not yet possible, only of the whole project"
         )
-    with reported(as_json):
+    with report_faults(as_json):
         project = project_of(spec, conf)
-        with starting_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
+        with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
             from stepwell.commands.serve import RunOptions, configure_logs, serve  # takes more than a second
 
             configure_logs(verbose=verbose)
@@ -56,10 +56,10 @@ def run(
                 available_now=available_now, full_refresh=full_refresh, take_over=take_over, workers=workers
             )
             status = serve(project, spark, options)
-        show(status, as_json=as_json, text=ended(status))
+        show(status, as_json=as_json, text=end_text(status))
 
 
-def ended(status: Mapping[str, Any]) -> str:
+def end_text(status: Mapping[str, Any]) -> str:
     """The last line of a run. What was left out is said there, because it is an end without an error."""
     text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
     skipped = ", ".join(f"{handle}: {count:,}" for handle, count in sorted(status["skipped"].items()) if count)

@@ -36,7 +36,7 @@ from stepwell.commands.common import note
 from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import StartingSpark
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
-from stepwell.planning.pipeline import PlannedProject, pipeline_spec, planned
+from stepwell.planning.pipeline import PlannedProject, pipeline_spec, plan_project
 from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
@@ -127,7 +127,7 @@ class _Definitions:
         from stepwell.planning.resolver import resolve
 
         self._resolved = resolve(self._project, self._session())
-        return planned(self._resolved, lower(self._resolved))
+        return plan_project(self._resolved, lower(self._resolved))
 
     def table_rows(self, handle: str) -> Iterator[pa.RecordBatch]:
         """The rows of a batch table. A run with a kept plan that was interrupted before they were loaded resolves the definitions for that."""

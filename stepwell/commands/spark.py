@@ -142,7 +142,7 @@ class StartingSpark:
 
 
 @contextlib.contextmanager
-def starting_spark(project: Project, log: Path | None = None, *, with_workers: bool = False) -> Iterator[StartingSpark]:
+def start_spark(project: Project, log: Path | None = None, *, with_workers: bool = False) -> Iterator[StartingSpark]:
     """The project's Spark while the body runs: see StartingSpark. Raises SparkUnavailable if the JVM ends meanwhile."""
     spark = StartingSpark(project, log, with_workers=with_workers)
     try:
@@ -159,7 +159,7 @@ def starting_spark(project: Project, log: Path | None = None, *, with_workers: b
 def spark_session(project: Project, log: Path | None = None) -> Iterator[SparkSession]:
     """The project's session while the body runs. `log` is the file for Spark's output; None discards it.
     Raises SparkUnavailable."""
-    with starting_spark(project, log) as spark:
+    with start_spark(project, log) as spark:
         yield spark.session
 
 

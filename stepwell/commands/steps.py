@@ -16,7 +16,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.state import StepLogState
-from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, reported, show
+from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 
@@ -38,7 +38,7 @@ def steps(
     if step is not None and offset is not None:
         raise typer.BadParameter("give a step or --offset, not both")
     place = None if offset is None else _parsed(offset)
-    with reported(as_json):
+    with report_faults(as_json):
         log = read_log(project_of(spec))
         if place is not None:
             found = step_of_offset(log, *place)

@@ -157,7 +157,7 @@ class LocalSpark:
                 )
             self._check_size()
             self._check_machine()
-            if self._master.running() is None:
+            if self._master.find_process() is None:
                 self._start_master(java, die_with_parent=die_with_parent)
             missing = [number for number, pid in self.worker_pids.items() if pid is None]
             self._start_workers(java, missing, die_with_parent=die_with_parent)
@@ -186,7 +186,7 @@ class LocalSpark:
     def _start_master(self, java: str, *, die_with_parent: bool) -> None:
         for tried in range(1, PORT_TRIES_MAX + 1):
             is_kept = _kept(self.folder) is not None
-            kept = self._settle()
+            kept = self._choose_ports()
             self._master.folder.mkdir(exist_ok=True)
             arguments = ["--host", MASTER_HOST, "--port", str(kept.master_port), "--webui-port", str(kept.page_port)]
             command = [*_jvm(java), "org.apache.spark.deploy.master.Master", *arguments]
@@ -277,7 +277,7 @@ class LocalSpark:
             )
         return kept
 
-    def _settle(self) -> _Kept:
+    def _choose_ports(self) -> _Kept:
         """What an earlier start has decided, or this one decides and records."""
         kept = _kept(self.folder)
         if kept is None:

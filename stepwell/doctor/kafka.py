@@ -82,7 +82,7 @@ def log_check(topics: Topics, pipeline: str) -> Check:
 
 
 def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) -> list[Check]:
-    """Whether a change of the layout is under way, as the step log has it; nothing for a pipeline that has never run."""
+    """Whether a rescale is under way, as the step log has it; nothing for a pipeline that has never run."""
     name = log_topic_of(pipeline)
     if _facts(topics, name) is None:
         return []
@@ -93,9 +93,9 @@ def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) ->
     if log.layout is None:
         return []
     count = len(log.layout.placed.members)
-    if log.change is None or log.target is None:
+    if log.rescale is None or log.target is None:
         return [Check("layout", "OK", f"{count} workers")]
-    way = f"a {log.change.mode} change to {len(log.target.members)} is under way (`stepwell layout show`)"
+    way = f"a {log.rescale.mode} change to {len(log.target.members)} is under way (`stepwell layout show`)"
     return [Check("layout", "OK", f"{count} workers; {way}")]
 
 

@@ -1,7 +1,7 @@
 """Checks of the state on this machine: whether the databases can be opened, whether there is a version in which they own all slots, and whether
 a dead service has left its endpoint.
 
-A change of the layout makes databases that `circuit.json` does not name, and a run that goes on with it after a crash removes those that own
+A rescale makes databases that `circuit.json` does not name, and a run that goes on with it after a crash removes those that own
 nothing any more. So the slots that the databases own are judged, and not their number.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from base.slots import SlotSet, owning, why_no_partition
+from base.slots import SlotSet, drop_empty, why_no_partition
 from base.version import VersionId
 from coordinator.starting.circuit_file import StateOwner, read_owner
 from stepwell.doctor.check import Check
@@ -66,7 +66,7 @@ def _versions(folder: HostFolder, owner: StateOwner) -> Check:
     for version in sorted({version for held in found.values() for version in held}, reverse=True):
         owned = {name: held[version] for name, held in found.items() if version in held}
         if why_no_partition(dict(enumerate(owned.values()))) is None:
-            return _whole(version, owning(owned), owner)
+            return _whole(version, drop_empty(owned), owner)
     if faults:
         return Check("state", "FAIL", str(faults[0]), _REBUILD)
     shown = "; ".join(

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from engine.analysis.retraction import append_only_inputs, retraction_reason
-from engine.analysis.stages import Channel, Plan, plan
+from engine.analysis.stages import Channel, StagePlan, plan_stages
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Constant
 from engine.operators.table import operator_of
@@ -85,7 +85,7 @@ def describe(
     views that are missing in `project` because of them."""
     lowered = lowered or survey(project)
     circuit = lowered.circuit
-    stages = plan(circuit)
+    stages = plan_stages(circuit)
     append_only = append_only_inputs(circuit)
     shown: set[int] = set()
     precision = precision_notes(project)
@@ -160,7 +160,7 @@ def _members(circuit: Circuit, boundary: int) -> list[int]:
     return sorted(members | outputs)
 
 
-def _line(stages: Plan, index: int, append_only: bool) -> NodeLine:
+def _line(stages: StagePlan, index: int, append_only: bool) -> NodeLine:
     node = stages.circuit.nodes[index]
     arrivals = stages.arrivals[index]
     exchanges = tuple(_exchange(channel) for channel in arrivals)

@@ -53,12 +53,12 @@ def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
 def of_log(record: LayoutRecord, log: StepLogState, worker_bytes: Mapping[str, int]) -> dict[str, Any]:
     """The layout of a pipeline that does not run: the owners of its last checkpoint. `worker_bytes`: as the last run has told."""
     placed, change = record.placed, None
-    if log.change is not None and log.target is not None:
+    if log.rescale is not None and log.target is not None:
         placed = log.placed[log.checkpoints[-1]] if log.checkpoints else placed
         left = (slots.minus(log.target.owned.get(worker, NO_SLOTS)) for worker, slots in placed.owned.items())
         change = {
-            "number": log.change.change,
-            "mode": log.change.mode,
+            "number": log.rescale.change,
+            "mode": log.rescale.mode,
             "workers": len(log.target.members),
             "slots_left": sum(map(len, left)),
         }
@@ -122,13 +122,13 @@ def plan_of(
         "moves": ways,
         "slots": moved,
         **total,
-        "expected": None if total["bytes"] is None else expected(total["bytes"], measured or {}),
+        "expected": None if total["bytes"] is None else estimate_times(total["bytes"], measured or {}),
         "free_bytes": dict(free or {}),
         "unsplit": {"slot": 0, "owner_now": origin.owners[0], "owner_then": target.owners[0]},
     }
 
 
-def expected(moved_bytes: int, measured: Measured) -> dict[str, dict[str, Any]]:
+def estimate_times(moved_bytes: int, measured: Measured) -> dict[str, dict[str, Any]]:
     """About how long a change takes that moves so much, by mode: the least and the most seconds, and the longest time without a step. What
     was measured of the last change in a mode goes before the estimates; `is_measured` says so. A cold change is its own pause."""
     cold_s = moved_bytes / COLD_BYTES_PER_S

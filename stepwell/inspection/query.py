@@ -31,7 +31,7 @@ from base.slots import why_no_partition
 from base.version import VersionId
 from coordinator.starting.circuit_file import read_owner
 from coordinator.starting.start import check_same_circuit
-from engine.analysis.stages import Plan, plan
+from engine.analysis.stages import StagePlan, plan_stages
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views
 from stepwell.errors import StepwellError, did_you_mean
@@ -116,7 +116,7 @@ def read_contents(
 ) -> tuple[VersionId, list[pa.Table]]:
     """The views' content from all workers. `folder`: the project's, which names them. Raises NoDatabase if one of them is gone and the others do
     not own all slots, and NoState if the workers do not reach the same version in time."""
-    planned = plan(circuit)
+    planned = plan_stages(circuit)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     before: set[VersionId] | None = None
     while True:
@@ -139,7 +139,7 @@ def read_contents(
 
 
 def _readable(
-    folder: Path, databases: HostFolder, planned: Plan, names: Sequence[str]
+    folder: Path, databases: HostFolder, planned: StagePlan, names: Sequence[str]
 ) -> tuple[dict[str, WorkerContents], NoDatabase | None]:
     """What each worker's database holds, and the fault of one that `circuit.json` names and that is not there."""
     found: dict[str, WorkerContents] = {}

@@ -31,10 +31,10 @@ class CircuitBuilder:
     def circuit(self) -> Circuit:
         """The circuit of the nodes that views and outputs read. Nodes of failed attempts and nodes that were fused into
         others are left out."""
-        return pruned(self.nodes)
+        return prune(self.nodes)
 
 
-def pruned(nodes: list[Node]) -> Circuit:
+def prune(nodes: list[Node]) -> Circuit:
     """The circuit of the nodes on which a View or an Output depends, renumbered in the same order."""
     needed = {index for index, node in enumerate(nodes) if isinstance(node, View | Output)}
     for index in range(len(nodes) - 1, -1, -1):

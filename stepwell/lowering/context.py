@@ -1,7 +1,7 @@
 """The context of lowering one plan, with which every rule works.
 
 A rule takes a plan node and returns a `Relation`. It calls `lower` for the node's children. It calls `project` and
-`filter` for what can stay pending, and `settle` if it needs a circuit node whose columns are exactly the relation's
+`filter` for what can stay pending, and `materialise` if it needs a circuit node whose columns are exactly the relation's
 outputs. It calls `add` to make a circuit node.
 
 Refusals are collected and do not end the lowering. A stand-in takes the place of a refused node, so that one run finds
@@ -29,7 +29,7 @@ from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
-from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
 from stepwell.lowering.trees import (
     always_true,
@@ -113,15 +113,15 @@ class Lowering:
         return self._stand_in()
 
     def lower_whole(self, plan: TreeNode) -> Relation:
-        """The settled relation of the root of a plan, or a stand-in if it was refused. Raises AssertionError at the end of the whole plan if a
-        rule has not read the order of rows on which its answer depends."""
+        """The materialised relation of the root of a plan, or a stand-in if it was refused. Raises AssertionError at the end of the whole plan
+        if a rule has not read the order of rows on which its answer depends."""
         relation = self.lower(plan)
         if plan is self.plan and self.unread and not self.refusals:
             raise AssertionError(
                 f"the rule of {next(iter(self.unread.values()))} leaves out the order of the Sort below it: read it by rules/order.py"
             )
         with self._refusing(plan):
-            return self.settle(relation)
+            return self.materialise(relation)
         return self._stand_in()
 
     def lower_apart(self, plan: TreeNode) -> Relation:
@@ -145,11 +145,11 @@ class Lowering:
     @property
     def above(self) -> Sequence[TreeNode]:
         """The plan nodes above the one whose rule is running, nearest first. A node is missing if the rule above it lowered its child
-        directly and not `within` it. A refused node is missing too, because the nodes below it are lowered only to find more refusals."""
+        directly and did not `enter` it. A refused node is missing too, because the nodes below it are lowered only to find more refusals."""
         return self._open[-2::-1]
 
     @contextmanager
-    def within(self, node: TreeNode) -> Iterator[None]:
+    def enter(self, node: TreeNode) -> Iterator[None]:
         """For a rule that lowers what is below `node` without lowering `node`: `above` has the node meanwhile."""
         self._open.append(node)
         try:
@@ -160,9 +160,9 @@ class Lowering:
     def add(self, node: Node, identifiers: Sequence[int]) -> Relation:
         """Adds a circuit node. The nodes above refer to its columns by `identifiers`."""
         assert len(identifiers) == len(node.types), f"{node.kind}: {len(identifiers)} ids, {len(node.types)} columns"
-        return self.over(self.builder.add(node), tuple(identifiers), node)
+        return self.relation_over(self.builder.add(node), tuple(identifiers), node)
 
-    def over(self, index: int, identifiers: tuple[int, ...], node: Node | None = None) -> Relation:
+    def relation_over(self, index: int, identifiers: tuple[int, ...], node: Node | None = None) -> Relation:
         """The relation of all columns of circuit node `index`, with these ids."""
         types = (node or self.builder.nodes[index]).types
         outputs = tuple(
@@ -179,12 +179,12 @@ class Lowering:
     def project(self, relation: Relation, outputs: Iterable[Output]) -> Relation:
         """Projects the relation to `outputs`, which read its outputs. No expression that costs time is put into the circuit twice."""
         wanted = tuple(outputs)
-        order = None if relation.order is None else relation.order.projected(wanted)
+        order = None if relation.order is None else relation.order.project(wanted)
         kept = 0 if relation.order is None else len(relation.order.hidden)
         dropped = () if order is None else order.hidden[kept:]
         uses = Counter(expression_id(leaf) for output in (*wanted, *dropped) for leaf in attributes(output.tree))
         if any(uses[output.id] > 1 and not plain(output.tree) for output in relation.outputs):
-            relation = self.settle_in_order(relation)
+            relation = self.materialise_in_order(relation)
         values = {output.id: output.tree for output in relation.outputs}
         renewed = tuple(Output(output.id, substitute(output.tree, values)) for output in wanted)
         if order is not None and relation.order is not None:
@@ -196,34 +196,34 @@ class Lowering:
         """The rows for which `condition`, which reads the relation's outputs, is true."""
         read = {expression_id(leaf) for leaf in attributes(condition)}
         if any(output.id in read and not plain(output.tree) for output in relation.outputs):
-            relation = self.settle_in_order(relation)
+            relation = self.materialise_in_order(relation)
         values = {output.id: output.tree for output in relation.outputs}
         added = (part for part in conjuncts(substitute(condition, values)) if not always_true(part))
         predicates = (*relation.predicates, *added)
         return replace(relation, predicates=predicates)
 
-    def settle_in_order(self, relation: Relation) -> Relation:
-        """As `settle`, with the order. Its hidden outputs become columns behind the others."""
+    def materialise_in_order(self, relation: Relation) -> Relation:
+        """As `materialise`, with the order. Its hidden outputs become columns behind the others."""
         if relation.order is None:
-            return self.settle(relation)
-        return self.settle(relation.revealed).hiding(relation.order)
+            return self.materialise(relation)
+        return self.materialise(relation.revealed).with_order(relation.order)
 
-    def settle(self, relation: Relation) -> Relation:
+    def materialise(self, relation: Relation) -> Relation:
         """The same rows and outputs with nothing pending and without an order: column i of the circuit node is output i, and has its id.
 
         A projection that only renames columns needs no node, but it gives the columns new ids. The result has these new ids,
         because a caller that adds a node on top refers to the columns by the ids of the outputs."""
         if not relation.pending:
-            return self.over(relation.node, relation.identifiers)
+            return self.relation_over(relation.node, relation.identifiers)
         if values := self.values_of((*relation.predicates, *(output.tree for output in relation.outputs))):
-            return self._settle_with_values(relation, values)
+            return self._materialise_with_values(relation, values)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
         projections = tuple(self.emit(output.tree, relation) for output in relation.outputs)
         node = Map((relation.node,), tuple(p.type for p in projections), predicate, projections)
         return self.add(node, [output.id for output in relation.outputs])
 
-    def _settle_with_values(self, relation: Relation, values: Sequence[int]) -> Relation:
+    def _materialise_with_values(self, relation: Relation, values: Sequence[int]) -> Relation:
         """A ScalarMap for what reads values, over a Map for the rest. The Map comes first, because a ScalarMap stores its rows and computes
         them again when a value changes. But what can fail stays behind the predicates that may remove the row."""
         self.note(_VALUE_NOTE)
@@ -239,7 +239,7 @@ class Lowering:
             is_kept = output.tree.kind == "AttributeReference" and expression_id(output.tree) in below
             renamed[output.id] = expression_id(output.tree) if is_kept else self.fresh()
             below.setdefault(renamed[output.id], Output(renamed[output.id], output.tree))
-        rows = self.settle(Relation(relation.node, relation.columns, tuple(below.values()), first))
+        rows = self.materialise(Relation(relation.node, relation.columns, tuple(below.values()), first))
         rows = Relation(rows.node, tuple(below), rows.outputs)
         condition = conjunction(late)
         predicate = None if condition is None else self.emit_over((rows,), condition, values)
@@ -282,11 +282,11 @@ class Lowering:
         return self._value_nodes[identifier]
 
     def compute(self, relation: Relation, trees: Sequence[TreeNode]) -> tuple[Relation, tuple[int, ...]]:
-        """The settled relation with a column for each of `trees`, and the positions of these columns. Its outputs stay
+        """The materialised relation with a column for each of `trees`, and the positions of these columns. Its outputs stay
         the same, so that the added columns are visible only to the node that needs them."""
         kept = relation.outputs
         by_id = {output.id: position for position, output in reversed(list(enumerate(kept)))}
-        references = tuple(passed_on(kept))
+        references = tuple(pass_on(kept))
         extra: list[Output] = []
         positions: list[int] = []
         for tree in trees:
@@ -295,8 +295,8 @@ class Lowering:
             else:
                 positions.append(len(kept) + len(extra))
                 extra.append(Output(self.fresh(), tree))
-        settled = self.settle(self.project(relation, (*references, *extra)) if extra else relation)
-        return Relation(settled.node, settled.columns, settled.outputs[: len(kept)]), tuple(positions)
+        materialised = self.materialise(self.project(relation, (*references, *extra)) if extra else relation)
+        return Relation(materialised.node, materialised.columns, materialised.outputs[: len(kept)]), tuple(positions)
 
     def emit(self, tree: TreeNode, relation: Relation) -> Expression:
         """The engine's expression for `tree`, over the columns of the relation's circuit node."""

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 
 from engine.analysis.definitions import Definition, definition_of, is_end
 from engine.model.circuit import Circuit, Node, View
-from stepwell.lowering.builder import CircuitBuilder, pruned
+from stepwell.lowering.builder import CircuitBuilder, prune
 
 Placed = Mapping[int, int]
 """From the index of a node to that of what stands for it in the circuit that is built."""
@@ -73,4 +73,4 @@ def _in_order(nodes: Sequence[Node], origins: Sequence[int]) -> Circuit:
             waits_for[reader] -= 1
             if not waits_for[reader]:
                 heappush(ready, (origins[reader], reader))
-    return pruned(ordered)
+    return prune(ordered)

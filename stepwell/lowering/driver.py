@@ -21,7 +21,7 @@ from stepwell.errors import OwnMistake, ProjectError, UnsupportedError, raise_al
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.passes import optimised
+from stepwell.lowering.passes import optimise
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.retractions import append_refusals, watermark_refusals
 from stepwell.lowering.rules import RULES
@@ -57,7 +57,7 @@ def survey(project: ResolvedProject) -> Lowered:
         driver.view(name)
     lowered = Lowered(driver.builder.circuit(), driver.errors, driver.notes)
     try:
-        lowered.circuit = optimised(lowered.circuit)
+        lowered.circuit = optimise(lowered.circuit)
     except Exception as error:  # a bug in Stepwell; what was found before it is still shown
         lowered.errors.append(OwnMistake.of(error, None, None))
     for handle, reason in append_refusals(lowered.circuit).items():
@@ -199,7 +199,7 @@ class _Driver:
                     raise
                 # What is refused has the type null from there on, with which a rule above may fail. The refusal is what the user has to know.
             contexts.append(context)
-            self.errors.extend(refusal.at(view.name, flow.location) for refusal in context.refusals)
+            self.errors.extend(refusal.with_location(view.name, flow.location) for refusal in context.refusals)
             of_sources = [note for leaf in flow.leaves if leaf in self.sources for note in self.sources[leaf].notes]
             self.notes.setdefault(view.name, []).extend(of_sources + ([] if flow.is_made else context.notes))
         if any(context.refusals for context in contexts) or pa.null() in types:

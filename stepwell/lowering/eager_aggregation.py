@@ -26,7 +26,7 @@ from engine.model.circuit import Circuit
 from engine.model.joins import Join, JoinPartials
 from engine.model.node import Column
 from engine.model.rows import Map
-from engine.operators.aggregate_plan import plan_of
+from engine.operators.aggregate_plan import aggregate_plan_of
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.definitions import Placed, rewritten
 
@@ -164,6 +164,6 @@ def _carries(
     group: tuple[Column, ...], calls: tuple[AggregateCall, ...], types: tuple[pa.DataType, ...]
 ) -> tuple[bool, ...]:
     """For each sum of a partial aggregate: whether it is a limb and has a higher limb next to it."""
-    plan = plan_of(group, calls, types, append_only=False)
+    plan = aggregate_plan_of(group, calls, types, append_only=False)
     limbs = {place for feed in plan.feeds for place in range(feed.limbs.start, feed.limbs.stop - 1)}
     return tuple(place in limbs for place in range(plan.sums))

@@ -14,6 +14,6 @@ class UnsupportedPlan(Exception):
         self.text = text
         self.remedy = remedy
 
-    def at(self, view: str, location: Location | None) -> UnsupportedError:
+    def with_location(self, view: str, location: Location | None) -> UnsupportedError:
         """The same error as users see it, with its view and its place."""
         return UnsupportedError(f"{self.text} (Spark's {self.node})", self.remedy, view=view, location=location)

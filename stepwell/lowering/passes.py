@@ -47,7 +47,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def optimised(circuit: Circuit) -> Circuit:
+def optimise(circuit: Circuit) -> Circuit:
     """The circuit after all passes, in their order."""
     for step in PASSES:
         circuit = step.apply(circuit)

@@ -24,7 +24,7 @@ class Output:
     tree: TreeNode  # reads only columns of the relation's circuit node
 
 
-def passed_on(outputs: Iterable[Output]) -> list[Output]:
+def pass_on(outputs: Iterable[Output]) -> list[Output]:
     """Projections that only pass on these outputs."""
     return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
 
@@ -50,7 +50,7 @@ class Order:
     sorts: tuple[TreeNode, ...]
     local: bool
 
-    def projected(self, wanted: Iterable[Output]) -> Order:
+    def project(self, wanted: Iterable[Output]) -> Order:
         """The order above a projection to `wanted`, which reads the outputs. A column that it drops becomes a hidden output, which reads it."""
         trees = [(output.tree, output.id) for output in wanted]
         kept = {expression_id(tree): id_ for tree, id_ in trees if tree.kind == "AttributeReference"}
@@ -89,7 +89,7 @@ class Relation:
         hidden = () if self.order is None else self.order.hidden
         return Relation(self.node, self.columns, (*self.outputs, *hidden), self.predicates)
 
-    def hiding(self, order: Order | None) -> Relation:
+    def with_order(self, order: Order | None) -> Relation:
         """The relation with this order. Its outputs that have the ids of hidden ones become hidden."""
         if order is None:
             return replace(self, order=None)

@@ -1,7 +1,7 @@
 """Subqueries that Catalyst left in an expression. Catalyst has turned most subqueries into joins. The others stand for a single value.
 
 Such a value is the same for all rows of a step. Before anything is lowered, `take_out` puts a reference in its place, as to a column. So no
-rule has to look into an expression for plans. A Filter or Project may read values wherever it reads columns: `Lowering.settle` then makes a
+rule has to look into an expression for plans. A Filter or Project may read values wherever it reads columns: `Lowering.materialise` then makes a
 ScalarMap instead of a Map. A ScalarValue makes the value of the subquery's rows.
 
 Spark merges subqueries over the same rows into one that has a struct, and gives each place a copy of it. Equal copies become one node, and the
@@ -57,7 +57,7 @@ def take_out(plan: TreeNode) -> TakenOut:
     Copies of a subquery with equal plans get the same reference, so that expressions that read them are equal too. A field of a subquery's
     struct is a value of its own, in a column of its own: Spark merges subqueries into structs, of which two fields may have one name."""
     taking = _Taking()
-    return TakenOut(taking.without(plan), taking.values)
+    return TakenOut(taking.strip_values(plan), taking.values)
 
 
 class _Taking:
@@ -67,9 +67,9 @@ class _Taking:
         self._plans: dict[str, TreeNode] = {}
         self._ids = count(_FIRST_REFERENCE, -1)
 
-    def without(self, node: TreeNode) -> TreeNode:
+    def strip_values(self, node: TreeNode) -> TreeNode:
         """The plan without values below this node."""
-        children = tuple(self.without(child) for child in node.children)
+        children = tuple(self.strip_values(child) for child in node.children)
         renewed = {id(old): new for old, new in zip(node.children, children, strict=True)}
 
         def field(value: Any) -> Any:
@@ -95,7 +95,7 @@ class _Taking:
                 for tree in fields
             ]
             split = TreeNode(plan.kind, {**plan.fields, "projectList": items}, plan.children) if items else plan
-            self._plans[text] = self.without(_asked_for_existence(split) or split)
+            self._plans[text] = self.strip_values(_asked_for_existence(split) or split)
         key = text, column
         if key not in self._known:
             self._known[key] = next(self._ids)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.analysis.definitions import Definition
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.model.aggregates import Aggregate, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit
 from engine.model.rows import Map, ScalarValue
@@ -22,7 +22,7 @@ from stepwell.lowering.eager_aggregation import is_linear, sums_of
 
 def sum_values_early(circuit: Circuit) -> Circuit:
     """The circuit, in which every aggregate of this form is split; an equal circuit if there is none."""
-    places = plan(circuit).places
+    places = plan_stages(circuit).colocation
 
     def split(definition: Definition, index: int, builder: CircuitBuilder, placed: Placed) -> int | None:
         node = circuit.nodes[index]

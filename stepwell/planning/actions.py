@@ -115,7 +115,7 @@ class Reading:
 
 
 @contextlib.contextmanager
-def without_actions(reading: Reading) -> Iterator[None]:
+def refuse_actions(reading: Reading) -> Iterator[None]:
     """While the body runs, definitions can neither run queries, nor write, nor change the session."""
     with contextlib.ExitStack() as watched:
         for owner, names, make in (

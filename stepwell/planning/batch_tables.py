@@ -63,7 +63,7 @@ class TableLeaves:
     handles: Mapping[int, str] = field(default_factory=dict)
     to_hide: tuple[Any, ...] = ()
 
-    def optimised(self, analysed: Any, optimise: Callable[[], Any], spark: SparkSession) -> Any:
+    def optimised_plan(self, analysed: Any, optimise: Callable[[], Any], spark: SparkSession) -> Any:
         """The optimised plan, in which the tables are opaque. `optimise` is the usual way, for a plan that has none to hide."""
         if not self.to_hide:
             return optimise()

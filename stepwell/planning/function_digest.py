@@ -64,9 +64,9 @@ def is_installed(module: str) -> bool:
     file = getattr(found, "__file__", None)
     if file is None:
         spec = getattr(found, "__spec__", None)
-        places = list(getattr(found, "__path__", ()) or ())
-        if places:  # a package without __init__
-            return all(_in_library(place) for place in places)
+        paths = list(getattr(found, "__path__", ()) or ())
+        if paths:  # a package without __init__
+            return all(_in_library(place) for place in paths)
         return module != "__main__" and isinstance(spec, importlib.machinery.ModuleSpec)
     return _in_library(file)
 

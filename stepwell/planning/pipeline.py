@@ -46,7 +46,7 @@ class PlannedProject:
         return same_topics and self.circuit.fingerprint == other.circuit.fingerprint
 
 
-def planned(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:
+def plan_project(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:
     partitions = resolved.project.settings.stepwell.topics_partitions
     return PlannedProject(
         circuit=circuit,
@@ -107,7 +107,7 @@ def _extras(inputs: Iterable[InputTopic]) -> Extras:
 
 def workers_default(settings: Settings) -> int | None:
     """A worker for each core in local mode. `local[N]` keeps one task slot free, if it has more than one: each worker occupies a slot as long as
-    the run lasts, and a worker that replaces a lost one, or that a change of the layout adds, needs another. On a cluster the driver's cores
+    the run lasts, and a worker that replaces a lost one, or that a rescale adds, needs another. On a cluster the driver's cores
     say nothing."""
     master = settings.spark.get(MASTER_KEY)
     if master is not None and not is_local(master):

@@ -95,7 +95,7 @@ def flow_plan(
     analysed_json = analysed.toJSON()
     refusals.check_analysed(analysed, analysed_json, view, location)
     read_here = TableLeaves() if tables is None else tables.in_plan(analysed, view, location, streaming=streaming)
-    optimised = read_here.optimised(analysed, optimise, spark)
+    optimised = read_here.optimised_plan(analysed, optimise, spark)
     tree = read(optimised)
     refusals.check_sessions(analysed, analysed_json, optimised, tree, view=view, location=location)
     leaves = mark_leaves(tree, optimised, spark, read_here.handles, view=view, location=location)

@@ -20,7 +20,7 @@ from stepwell.project.elements import FlowDefinition, OutputDefinition, SqlQuery
 from stepwell.project.tables import (
     check_names,
 )
-from stepwell.project.text_types import DECLARED_KEY, as_strings, declared_as, fitted
+from stepwell.project.text_types import DECLARED_KEY, as_strings, declared_type, fit_frame
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Query:
     schema: StructType
     spark: SparkSession
 
-    def optimised(self) -> Any:
+    def optimised_plan(self) -> Any:
         if self.frame is not None:
             return self.frame._jdf.queryExecution().optimizedPlan()
         return self.spark._jsparkSession.sessionState().optimizer().execute(self.analysed)
@@ -47,7 +47,7 @@ class Query:
             raise UnsupportedError(message, what_to_do, view=flow.target, location=flow.location)
         return self.frame
 
-    def in_order(self, schema: StructType, flow: FlowDefinition) -> Query:
+    def reorder(self, schema: StructType, flow: FlowDefinition) -> Query:
         """The query with its columns in the order of `schema`, which has the same column names."""
         names = {column.name.lower(): column.name for column in self.schema.fields}
         wanted = [names[column.name.lower()] for column in schema.fields]
@@ -58,12 +58,12 @@ class Query:
                                "Select them in that order.", view=flow.target, location=flow.location)  # fmt: skip
         return self._of(self.frame.select(*(f"`{name.replace('`', '``')}`" for name in wanted)))
 
-    def fitted(self, declared: Mapping[str, str], flow: FlowDefinition) -> Query:
+    def fit_texts(self, declared: Mapping[str, str], flow: FlowDefinition) -> Query:
         """The query with the texts of its columns as the view's CHAR(n) and VARCHAR(n) store them. `declared`: these columns and their types."""
         if not declared:
             return self
         names = {name.lower(): name for name in self.schema.names}
-        mine = {field.name.lower(): declared_as(field) for field in self.schema.fields}
+        mine = {field.name.lower(): declared_type(field) for field in self.schema.fields}
         is_sure = "Union" not in self.analysed.toJSON()  # a UNION says of its rows what the first of its queries says
         needed = {
             names[n.lower()]: type_ for n, type_ in declared.items() if not (is_sure and mine[n.lower()] == type_)
@@ -72,7 +72,7 @@ class Query:
             return self
         what = "a flow with a subquery over a stream cannot fill a column of type CHAR or VARCHAR"
         what_to_do = "Make the target a materialized view, or declare the column as STRING."
-        return self._of(fitted(self._frame_or(what, what_to_do, flow), needed))
+        return self._of(fit_frame(self._frame_or(what, what_to_do, flow), needed))
 
     def _of(self, frame: DataFrame) -> Query:
         return Query(frame, frame._jdf.queryExecution().analyzed(), frame.schema, self.spark)
@@ -152,7 +152,7 @@ def common_schema(output: OutputDefinition, queries: list[Query]) -> StructType:
     merged = StructType()
     for column in base.fields:
         null = column.nullable if declared else column.name.lower() in nullable
-        type_ = declared_as(column)
+        type_ = declared_type(column)
         merged = merged.add(column.name, column.dataType, null, {DECLARED_KEY: type_} if type_ else None)
     return merged
 
@@ -162,7 +162,7 @@ def columns_to_fit(output: OutputDefinition, schema: StructType) -> dict[str, st
     as a table has that Spark makes from a query."""
     if output.kind == "sink":
         return {}  # a sink is no table
-    found = ((field.name, declared_as(field)) for field in schema.fields)
+    found = ((field.name, declared_type(field)) for field in schema.fields)
     return {name: type_ for name, type_ in found if type_ is not None}
 
 

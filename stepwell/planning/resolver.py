@@ -36,18 +36,18 @@ from stepwell.errors import (
     did_you_mean,
     raise_all,
 )
-from stepwell.planning.actions import Reading, without_actions
+from stepwell.planning.actions import Reading, refuse_actions
 from stepwell.planning.batch_tables import BatchTables
 from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
 from stepwell.planning.reads import NotStreaming, Reads
-from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translated, with_conf
+from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translate_errors, with_conf
 from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
 from stepwell.project.clashes import clashes
-from stepwell.project.definitions import Definitions, active, in_folder, load_definitions, quiet_spark
+from stepwell.project.definitions import Definitions, active, enter_folder, load_definitions, quiet_spark
 from stepwell.project.elements import KIND_NAMES, FlowDefinition, OutputDefinition
 from stepwell.project.kafka_reader import kafka_reads
 from stepwell.project.loading import Project
@@ -78,9 +78,9 @@ def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list
     cannot be read."""
     reads = Reads(project)
     reading = Reading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
-    with quiet_spark(), kafka_reads(reads.provide), without_actions(reading):
+    with quiet_spark(), kafka_reads(reads.provide), refuse_actions(reading):
         definitions = load_definitions(project, spark)
-        with active(definitions.spark), in_folder(project.root):
+        with active(definitions.spark), enter_folder(project.root):
             return _Resolver(project, definitions, reads).run()
 
 
@@ -229,12 +229,15 @@ class _Resolver:
         declared: Mapping[str, str],
         output: OutputDefinition,
     ) -> FlowPlan:
-        with translated(flow, self.project, output.name, users_code=False), with_conf(self.spark, flow.spark_conf):
-            query = query.in_order(schema, flow).fitted(declared, flow)
+        with (
+            translate_errors(flow, self.project, output.name, users_code=False),
+            with_conf(self.spark, flow.spark_conf),
+        ):
+            query = query.reorder(schema, flow).fit_texts(declared, flow)
             plan = flow_plan(
                 flow.name,
                 query.analysed,
-                query.optimised,
+                query.optimised_plan,
                 self.spark,
                 view=output.name,
                 location=flow.location,
@@ -259,7 +262,7 @@ class _Resolver:
             self.reads.streaming_now = streaming
             try:
                 with (
-                    translated(flow, self.project, flow.target, users_code=True),
+                    translate_errors(flow, self.project, flow.target, users_code=True),
                     with_conf(self.spark, flow.spark_conf),
                 ):
                     query = analyse(flow, self.spark)

@@ -18,9 +18,9 @@ from stepwell.errors import (
 )
 from stepwell.planning.reads import NotStreaming
 from stepwell.project import refusals
-from stepwell.project.definitions import where_in
+from stepwell.project.definitions import location_in
 from stepwell.project.elements import FlowDefinition, PythonQuery
-from stepwell.project.flow_conf import in_force
+from stepwell.project.flow_conf import conf_in_force
 from stepwell.project.loading import Project
 from stepwell.spark.session import connection_lost
 
@@ -48,7 +48,7 @@ class Missing(Exception):
 @contextlib.contextmanager
 def with_conf(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
     """Applies the settings of the flow's SET statements while the body runs. A flow's settings of how Spark runs are left out."""
-    conf = in_force(conf)
+    conf = conf_in_force(conf)
     before = {key: spark.conf.get(key, None) for key in conf}
     try:
         for key, value in conf.items():
@@ -74,7 +74,7 @@ def error_of_time_zone(project: Project, flow: FlowDefinition | None = None) -> 
 
 
 @contextlib.contextmanager
-def translated(flow: FlowDefinition, project: Project, view: str, *, users_code: bool) -> Iterator[None]:
+def translate_errors(flow: FlowDefinition, project: Project, view: str, *, users_code: bool) -> Iterator[None]:
     """Translates errors of Spark and of the user's code into Stepwell's errors, with the line where they arose.
 
     `users_code` says whether the body runs the user's code. If it does not, then an exception that is not Spark's is a bug in Stepwell,
@@ -88,7 +88,7 @@ def translated(flow: FlowDefinition, project: Project, view: str, *, users_code:
             raise
         location = flow.location
         if isinstance(flow.query, PythonQuery):
-            found = where_in(error, project.root / location.file, location.file)
+            found = location_in(error, project.root / location.file, location.file)
             location = found if found.line is not None else location
         if isinstance(error, Py4JJavaError):
             what_to_do = (

@@ -54,10 +54,10 @@ __all__ = [
     "PythonQuery",
     "SqlQuery",
     "active",
-    "in_folder",
+    "enter_folder",
     "load_definitions",
+    "location_in",
     "quiet_spark",
-    "where_in",
 ]
 
 
@@ -72,7 +72,7 @@ def load_definitions(project: Project, spark: SparkSession) -> Definitions:
     registry.notes += _look_up_in(own, project)
     errors: list[ProjectError] = []
     files = project.definition_files()
-    with graph_element_registration_context(registry), in_folder(project.root), active(own):
+    with graph_element_registration_context(registry), enter_folder(project.root), active(own):
         for file in files:
             try:
                 _load_file(file, registry, own)
@@ -161,7 +161,7 @@ def active(spark: SparkSession) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_folder(path: Path) -> Iterator[None]:
+def enter_folder(path: Path) -> Iterator[None]:
     """Runs the body in the project's folder, as `spark-pipelines` does. So definitions can open files by relative paths."""
     before = Path.cwd()
     os.chdir(path)
@@ -296,10 +296,10 @@ def _execute(file: Path, name: str, spark: SparkSession) -> None:
     except StepwellError:
         raise
     except Exception as error:
-        raise refusals.python_error(error, where_in(error, file, name)) from error
+        raise refusals.python_error(error, location_in(error, file, name)) from error
 
 
-def where_in(error: BaseException, file: Path, name: str) -> Location:
+def location_in(error: BaseException, file: Path, name: str) -> Location:
     """The innermost line of `file` in the error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return Location(name, error.lineno)

@@ -78,7 +78,7 @@ def conf_notes(conf: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def in_force(conf: Mapping[str, str]) -> dict[str, str]:
+def conf_in_force(conf: Mapping[str, str]) -> dict[str, str]:
     """The settings that may shape a plan."""
     return {key: value for key, value in conf.items() if not _is_of_running(key)}
 

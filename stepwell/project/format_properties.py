@@ -144,7 +144,7 @@ def _avro(of: Properties, table: TableOfSource) -> Avro | PlainAvro:
     except avro.BadSchema as fault:
         wrong(str(fault))
     if not isinstance(parsed, avro.Record):
-        wrong(f"it is {avro.shown(parsed)}, and no record")
+        wrong(f"it is {avro.type_text(parsed)}, and no record")
     if framing == "none":
         try:
             _check_columns(table, lambda columns: plain_columns(PlainAvro(text), columns))

@@ -46,9 +46,9 @@ class Project:
     @property
     def databases(self) -> HostFolder:
         """The folder of this host, in local mode."""
-        from storage.host_folder import StatePlace  # loads LMDB, which most commands do not need
+        from storage.host_folder import StateLocation  # loads LMDB, which most commands do not need
 
-        return StatePlace(self.name, self.state_folder, self.settings.stepwell.local_dir, self.on_cluster).here
+        return StateLocation(self.name, self.state_folder, self.settings.stepwell.local_dir, self.on_cluster).here
 
     def definition_files(self) -> list[Path]:
         """The files that match the globs, each once, sorted by path. (Spark takes the order from the file system.)"""

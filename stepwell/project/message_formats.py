@@ -69,16 +69,16 @@ class FormatOfSource:
 
 def source_format(of: Properties, table: TableOfSource) -> FormatOfSource:
     """Raises ProjectError."""
-    name = chosen_format(of, table.mode, may_have_ids=of.values.get(FORMAT, "").strip().lower() == "json")
+    name = choose_format(of, table.mode, may_have_ids=of.values.get(FORMAT, "").strip().lower() == "json")
     encoding = PROPERTIES[name].source(of, table)
     usual = reading_of(encoding).keys_as
-    key_format = chosen_key_format(of, KEY_FORMATS, usual, name, schema=table.schema, key=table.key)
+    key_format = choose_key_format(of, KEY_FORMATS, usual, name, schema=table.schema, key=table.key)
     if key_format in _OF_FORMATS and key_format != usual:
         raise of.error(f"{KEY_FORMAT} = {key_format} needs a schema registry", "Choose another format for the keys.")
     return FormatOfSource(name, encoding, key_format, patterns_of(of, reader))
 
 
-def chosen_format(of: Properties, mode: Mode, may_have_ids: bool) -> OutputFormatName:
+def choose_format(of: Properties, mode: Mode, may_have_ids: bool) -> OutputFormatName:
     """The table's format. `may_have_ids`: whether it says that its messages are JSON, so that a registry means that they
     have ids of schemas. A registry beside no format is rather a format that was forgotten. Raises ProjectError, also for a property of another
     format, and for a mode that it lacks."""
@@ -116,7 +116,7 @@ def _pattern(of: Properties, name: str, kind: Kind, made: Callable[[str, Kind], 
     return pattern
 
 
-def chosen_key_format(
+def choose_key_format(
     of: Properties, formats: tuple[Name, ...], usual: Name, name: str, *, schema: StructType, key: tuple[str, ...]
 ) -> Name:
     """The format of keys, which is one of `formats`, and `usual` if nothing is said. `name`: the format of values. Raises ProjectError."""

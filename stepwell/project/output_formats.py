@@ -24,7 +24,7 @@ from stepwell.project.format_properties import (
     Properties,
     registry_of,
 )
-from stepwell.project.message_formats import KEY_FORMAT, chosen_format, chosen_key_format, patterns_of
+from stepwell.project.message_formats import KEY_FORMAT, choose_format, choose_key_format, patterns_of
 
 OUTPUT_KEY_FORMATS: tuple[OutputKeyFormat, ...] = get_args(OutputKeyFormat)
 
@@ -44,12 +44,12 @@ class FormatOfOutput:
 
 def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> FormatOfOutput:
     """Raises ProjectError, also for a column that the format cannot have."""
-    name = chosen_format(of, mode, may_have_ids=False)
+    name = choose_format(of, mode, may_have_ids=False)
     options = PROPERTIES[name].output(of, schema, mode, key)
     made = FORMATS[name].writes.made
     registry = registry_of(of) if isinstance(made, FromRegistry) else None
     usual = FORMATS[name].writes.keys_as
-    key_format = chosen_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema=schema, key=key)
+    key_format = choose_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema=schema, key=key)
     return FormatOfOutput(
         name, registry, None if key_format == usual else key_format, tuple(options.items()), patterns_of(of, writer)
     )

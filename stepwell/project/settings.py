@@ -30,7 +30,7 @@ from base.options import WORKERS_MAX, OnError
 from base.slots import SLOTS
 from engine.model.layout import INACCURACY, SHARDS_FIXED
 from io_kafka.step_log.division import STEP_ROWS_MAX
-from stepwell.errors import SettingsError, did_you_mean, nearest
+from stepwell.errors import SettingsError, did_you_mean, nearest_names
 from stepwell.spark.fixed import TIME_ZONE_KEY
 
 BOOTSTRAP_SERVERS_DEFAULT = "127.0.0.1:9092"
@@ -215,7 +215,11 @@ def _check_keys(keys: Mapping[str, str], origin: str) -> None:
             raise SettingsError(
                 f"{key} ({origin}) is not a setting", did_you_mean(key, STEPWELL_KEYS, "settings"), key=key
             )
-        if dot and prefix not in ("stepwell", "kafka", "spark") and (close := nearest(prefix, ("stepwell", "kafka"))):
+        if (
+            dot
+            and prefix not in ("stepwell", "kafka", "spark")
+            and (close := nearest_names(prefix, ("stepwell", "kafka")))
+        ):
             raise SettingsError(
                 f"{key} ({origin}) would be a parameter of your own, but looks like a slip",
                 f"Did you mean {close[0]}{key.removeprefix(prefix)}?",
@@ -230,7 +234,7 @@ def _check_environment() -> None:
         name = variable.removeprefix(_ENVIRONMENT_PREFIX)
         if name == variable or name in known:
             continue
-        if close := nearest(name, known, _SLIP_SIMILARITY_MIN):
+        if close := nearest_names(name, known, _SLIP_SIMILARITY_MIN):
             raise SettingsError(
                 f"{variable} (environment) is not a setting",
                 f"Did you mean {_ENVIRONMENT_PREFIX}{close[0]}?",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from stepwell.errors import nearest
+from stepwell.errors import nearest_names
 
 FILE_FORMATS = frozenset({"avro", "csv", "delta", "hudi", "iceberg", "json", "orc", "parquet", "text", "xml"})
 """Formats of files. A table of any other format is somewhere else, and a user who names one expects its rows there."""
@@ -48,4 +48,4 @@ def _is_ours(name: str, ours: Sequence[str]) -> bool:
     lower = name.lower()
     if lower.startswith(_FOREIGN_PREFIXES):
         return False
-    return lower.startswith(("kafka.", "stepwell.")) or bool(nearest(name, ours, SIMILARITY_MIN))
+    return lower.startswith(("kafka.", "stepwell.")) or bool(nearest_names(name, ours, SIMILARITY_MIN))

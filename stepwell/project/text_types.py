@@ -2,7 +2,7 @@
 
 In Spark they are types of a table's columns, and never of a value: a query sees a STRING whose column says in its metadata what it was declared
 as. Spark's analyser reads that to pad the other side of a comparison. What is written into such a column is checked, and CHAR(n) is
-padded with blanks to n characters. Spark itself makes the expression for that (`fitted`); for the messages of a source it is
+padded with blanks to n characters. Spark itself makes the expression for that (`fit_frame`); for the messages of a source it is
 `io_kafka/formats/text_limits.py`. A cast to CHAR(n) or VARCHAR(n) is a cast to STRING, in Spark too.
 """
 
@@ -40,7 +40,7 @@ def as_strings(schema: StructType) -> StructType:
     return seen
 
 
-def declared_as(field: StructField) -> str | None:
+def declared_type(field: StructField) -> str | None:
     """The declared type of a column of `as_strings`, or of a query that passes such a column on; None if it has no CHAR or VARCHAR."""
     return (field.metadata or {}).get(DECLARED_KEY)
 
@@ -63,7 +63,7 @@ def has_limited_key(type_: DataType) -> bool:
             return False
 
 
-def fitted(frame: DataFrame, declared: Mapping[str, str]) -> DataFrame:
+def fit_frame(frame: DataFrame, declared: Mapping[str, str]) -> DataFrame:
     """The rows as they are in a table whose columns are declared so: Spark's own check of their lengths, and padding. `declared`: a type's
     text by column name."""
     jvm: Any = frame.sparkSession._jvm

@@ -58,7 +58,7 @@ class ControlClient:
         return self._call("POST", f"/{what}")
 
     def ask_layout(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Asks for a change of the layout, or for something of the one under way, and waits until the service has accepted it. Returns the
+        """Asks for a rescale, or for something of the one under way, and waits until the service has accepted it. Returns the
         layout. Raises LayoutRefused, NotRunning, StepwellError."""
         path = f"/layout/{what}"
         answer = self._answer("POST", path, seconds=LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)

@@ -35,10 +35,10 @@ from starlette.routing import Route
 from base.options import WORKERS_MAX
 from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import Requests
-from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.views import encode_views
 
@@ -46,14 +46,14 @@ REQUESTS = ("pause", "resume", "stop", "checkpoint")
 START_SECONDS_MAX = 10.0
 """The time for a server on loopback to begin to listen. It was measured as 0.05 s."""
 
-ASKED_OF_A_CHANGE: Mapping[str, LayoutRequest] = {
-    "pause": HoldRequest(is_held=True),
-    "resume": HoldRequest(is_held=False),
+REQUESTS_OF_A_RESCALE: Mapping[str, LayoutRequest] = {
+    "pause": PauseRequest(is_paused=True),
+    "resume": PauseRequest(is_paused=False),
     "reverse": TurnRequest("reverse"),
     "abort": TurnRequest("abort"),
 }
 
-OF_A_CHANGE = (
+NUMBERS_OF_A_RESCALE = (
     "slots_left",
     "bytes_moved",
     "bytes_left",
@@ -67,13 +67,13 @@ OF_A_CHANGE = (
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class ChangeBody(BaseModel):
+class RescaleBody(BaseModel):
     """The body of POST /layout/change: see RescaleRequest. `policy` is one that the project's settings describe."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     workers: int = Field(ge=1, le=WORKERS_MAX)
-    mode: ChangeMode = "live"
+    mode: RescaleMode = "live"
     policy: PolicyName | None = None
     protocol: CutProtocol = "batches"
     budget_bytes: int | None = Field(default=None, ge=1)
@@ -81,7 +81,7 @@ class ChangeBody(BaseModel):
 
 
 class ControlServer:
-    """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a change of the layout may ask for."""
+    """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a rescale may ask for."""
 
     def __init__(
         self, requests: Requests, board: StatusBoard, port: int, policies: Mapping[PolicyName, Policy]
@@ -97,8 +97,8 @@ class ControlServer:
             Route("/metrics", self._guarded(self._metrics)),
             Route("/views", self._guarded(self._views)),
             Route("/layout", self._guarded(self._layout)),
-            Route("/layout/change", self._guarded(self._change), methods=["POST"]),
-            Route("/layout/{what}", self._guarded(self._ask_of_change), methods=["POST"]),
+            Route("/layout/change", self._guarded(self._rescale), methods=["POST"]),
+            Route("/layout/{what}", self._guarded(self._ask_of_rescale), methods=["POST"]),
             Route("/{what}", self._guarded(self._ask), methods=["POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
@@ -153,13 +153,13 @@ class ControlServer:
     async def _layout(self, request: Request) -> Response:
         return JSONResponse(self._shown_layout())
 
-    async def _change(self, request: Request) -> Response:
+    async def _rescale(self, request: Request) -> Response:
         try:
-            body = ChangeBody.model_validate_json(await request.body())
+            body = RescaleBody.model_validate_json(await request.body())
         except ValidationError as fault:
             return JSONResponse({"error": _told(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
-        return await self._settle(
+        return await self._ask_layout(
             RescaleRequest(
                 body.workers,
                 body.mode,
@@ -170,13 +170,13 @@ class ControlServer:
             )
         )
 
-    async def _ask_of_change(self, request: Request) -> Response:
+    async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
-        if what not in ASKED_OF_A_CHANGE:
-            return JSONResponse({"error": f"layout/{what}: one of change, {', '.join(ASKED_OF_A_CHANGE)}"}, 404)
-        return await self._settle(ASKED_OF_A_CHANGE[what])
+        if what not in REQUESTS_OF_A_RESCALE:
+            return JSONResponse({"error": f"layout/{what}: one of change, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404)
+        return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 
-    async def _settle(self, asked: LayoutRequest) -> Response:
+    async def _ask_layout(self, asked: LayoutRequest) -> Response:
         try:
             await run_in_threadpool(self._requests.ask_layout, asked, LAYOUT_SECONDS_MAX)
         except RescaleRefused as fault:
@@ -239,6 +239,6 @@ def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:
         "layout_number": layout.get("number"),
         "layout_changing": int(change is not None),
     }
-    for name in OF_A_CHANGE:
+    for name in NUMBERS_OF_A_RESCALE:
         shown[f"layout_{name}"] = 0 if change is None else change[name]
     return {name: number for name, number in shown.items() if number is not None}

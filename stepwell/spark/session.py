@@ -1,7 +1,7 @@
 """The Spark session of a pipeline: classic, in UTC, and without output; local, unless the project names a master.
 
 Each worker is a job of one task that lives as long as the run, so local mode has more task slots than cores: a worker that replaces another
-one, or that a change of the layout adds, must find a slot. `local[*]` means all cores too, so it gets the same number; `local[N]` has N slots
+one, or that a rescale adds, must find a slot. `local[*]` means all cores too, so it gets the same number; `local[N]` has N slots
 and no more. Unix sockets replace TCP, and Stepwell's own daemon imports the heavy modules before it forks a task's process.
 The UI, the progress bar and the WARN lines are off.
 The session starts in 3 to 20 s. A process makes one session.

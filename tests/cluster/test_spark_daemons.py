@@ -65,7 +65,7 @@ def test_a_tree_is_killed_with_all_its_branches(tmp_path: Path) -> None:
     )
     tree = FolderProcess(tmp_path, "tree")
     tree.spawn([sys.executable, "-c", script])
-    root = tree.running()
+    root = tree.find_process()
     assert root is not None
     while not tree.log.read_text().strip():
         assert root.is_running()

@@ -14,18 +14,18 @@ from base.term import Term
 from base.version import EMPTY, VersionId
 from coordinator.starting.binding import (
     Bound,
-    Claim,
     DatabaseName,
     Missing,
     Offer,
     Rules,
+    Standing,
     bind,
     birth_of,
     judge,
-    left,
-    replaced,
+    leftover_databases,
+    replaced_databases,
 )
-from coordinator.starting.start import first_needed
+from coordinator.starting.start import first_needed_step
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
@@ -62,31 +62,35 @@ def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
 @pytest.mark.parametrize(
     ("database", "fresh", "later"),
     [
-        (found(0, V1, V2), Claim.STALE, Claim.HELD),
-        (found(0, V1), Claim.STALE, Claim.STALE),
-        (found(0, V3), Claim.STALE, Claim.HELD),  # opened by a run that ended before it wrote the completion
-        (found(0, V1, OTHER_V2), Claim.STALE, Claim.STALE),  # left behind where a checkpoint was never completed
-        (found(0, OTHER_V3), Claim.STALE, Claim.STALE),
-        (found(0, EMPTY), Claim.HELD, Claim.BLANK),
-        (found(0, EMPTY, V1), Claim.HELD, Claim.STALE),
-        (found(0, V2, uuid="lost/0/0/0"), Claim.OTHER_LOG, Claim.OBSTACLE),
-        (found(0, V2, uuid="no name"), Claim.OTHER_LOG, Claim.OBSTACLE),
-        (found(0, V2, pipeline="q"), Claim.OBSTACLE, Claim.OBSTACLE),
-        (found(0, V2, uuid="log/0/1/0"), Claim.OBSTACLE, Claim.OBSTACLE),
-        (found(0, V2, uuid="log/1/0/0"), Claim.OBSTACLE, Claim.OBSTACLE),
-        (UNREADABLE, Claim.OBSTACLE, Claim.OBSTACLE),
-        (FoundDatabase(0, Identity("p", 0, "log/0/0/0"), (), 0, "another format"), Claim.OBSTACLE, Claim.OBSTACLE),
+        (found(0, V1, V2), Standing.STALE, Standing.HELD),
+        (found(0, V1), Standing.STALE, Standing.STALE),
+        (found(0, V3), Standing.STALE, Standing.HELD),  # opened by a run that ended before it wrote the completion
+        (found(0, V1, OTHER_V2), Standing.STALE, Standing.STALE),  # left behind where a checkpoint was never completed
+        (found(0, OTHER_V3), Standing.STALE, Standing.STALE),
+        (found(0, EMPTY), Standing.HELD, Standing.BLANK),
+        (found(0, EMPTY, V1), Standing.HELD, Standing.STALE),
+        (found(0, V2, uuid="lost/0/0/0"), Standing.OTHER_LOG, Standing.OBSTACLE),
+        (found(0, V2, uuid="no name"), Standing.OTHER_LOG, Standing.OBSTACLE),
+        (found(0, V2, pipeline="q"), Standing.OBSTACLE, Standing.OBSTACLE),
+        (found(0, V2, uuid="log/0/1/0"), Standing.OBSTACLE, Standing.OBSTACLE),
+        (found(0, V2, uuid="log/1/0/0"), Standing.OBSTACLE, Standing.OBSTACLE),
+        (UNREADABLE, Standing.OBSTACLE, Standing.OBSTACLE),
+        (
+            FoundDatabase(0, Identity("p", 0, "log/0/0/0"), (), 0, "another format"),
+            Standing.OBSTACLE,
+            Standing.OBSTACLE,
+        ),
     ],
 )
-def test_what_a_database_is_for_a_run(database: FoundDatabase, fresh: Claim, later: Claim) -> None:
+def test_what_a_database_is_for_a_run(database: FoundDatabase, fresh: Standing, later: Standing) -> None:
     assert (judge(database, FRESH), judge(database, LATER)) == (fresh, later)
 
 
 def test_steps_that_a_copy_on_another_host_may_replay_are_kept() -> None:
-    assert first_needed(V2, (V1, V2)) == V2.step
-    assert first_needed(OTHER_V3, (V1, V2)) == V2.step  # folded by a run that ended before it was complete
-    assert first_needed(V1, ()) == 0
-    assert first_needed(V1, (V2, V3)) == V1.step  # a backup was put back
+    assert first_needed_step(V2, (V1, V2)) == V2.step
+    assert first_needed_step(OTHER_V3, (V1, V2)) == V2.step  # folded by a run that ended before it was complete
+    assert first_needed_step(V1, ()) == 0
+    assert first_needed_step(V1, (V2, V3)) == V1.step  # a backup was put back
 
 
 def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_after_it() -> None:
@@ -94,11 +98,11 @@ def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_aft
     older, lost, newer = found(0, V3, uuid="log/1/0/0"), found(1, V3, uuid="lost/7/1/0"), found(0, V3, uuid="log/3/0/0")
     unread, foreign = replace(UNREADABLE, worker=5), found(1, V3, pipeline="q")
     tasks = offers(("b", [older, lost]), ("a", [newer, foreign, unread]), ("b", [older, lost]))
-    assert replaced(tasks, after) == {
+    assert replaced_databases(tasks, after) == {
         "a": ((5, "0", None),),
         "b": ((0, "0", older.identity), (1, "0", lost.identity)),
     }
-    assert replaced(tasks, replace(after, owners={V1: BIRTHS}, is_fresh=False, complete=V1)) == {
+    assert replaced_databases(tasks, replace(after, owners={V1: BIRTHS}, is_fresh=False, complete=V1)) == {
         "b": ((0, "0", older.identity),)
     }
 
@@ -255,7 +259,7 @@ def test_whatever_the_hosts_hold(world: tuple[list[Offer], Rules], final: bool, 
         if each.worker in rules.numbers
     }
     held = {
-        number: {host for (host, n), claim in claims.items() if n == number and claim is Claim.HELD}
+        number: {host for (host, n), claim in claims.items() if n == number and claim is Standing.HELD}
         for number in rules.numbers
     }
     if isinstance(result, Missing):
@@ -271,9 +275,9 @@ def test_whatever_the_hosts_hold(world: tuple[list[Offer], Rules], final: bool, 
         elif number in result.created:
             assert rules.is_fresh and claim is None
         else:
-            assert final and claim in (Claim.STALE, Claim.OBSTACLE)
-            assert claim is not Claim.STALE or rules.accepts_older
-        assert claim is not Claim.BLANK
+            assert final and claim in (Standing.STALE, Standing.OBSTACLE)
+            assert claim is not Standing.STALE or rules.accepts_older
+        assert claim is not Standing.BLANK
         assert host not in result.copies.get(number, ())
     _check_common_version(tasks, rules, result, held)
 
@@ -367,7 +371,7 @@ def test_a_worker_that_owns_nothing_is_not_asked_for() -> None:
 def test_a_database_of_another_birth_is_none_of_the_worker() -> None:
     older = born(2, birth_of(1, Term(3, 0)), V2, V3)
     held = [found(0, V2, V3), found(1, V2, V3), older]
-    assert judge(older, GROWING) is Claim.LEFT
+    assert judge(older, GROWING) is Standing.LEFT
     result = bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True)
     assert isinstance(result, Bound) and result.births == BIRTHS
 
@@ -377,5 +381,5 @@ def test_what_no_version_needs_any_more_is_removed_but_not_what_a_newer_run_has_
     renamed = replace(gone, worker=7)
     foreign = replace(gone, worker=8, identity=Identity("q", 8, DatabaseName("log", 0, 8, NEW).text))
     tasks = offers(("a", [found(0, V2), gone, newer, renamed, foreign, UNREADABLE]), ("b", [found(1, V2)]))
-    assert left(tasks, LATER, BIRTHS, epoch=5) == {"a": ((2, NEW, gone.identity),)}
-    assert left(tasks, LATER, {0: "0"}, epoch=3) == {"b": ((1, "0", found(1).identity),)}
+    assert leftover_databases(tasks, LATER, BIRTHS, epoch=5) == {"a": ((2, NEW, gone.identity),)}
+    assert leftover_databases(tasks, LATER, {0: "0"}, epoch=3) == {"b": ((1, "0", found(1).identity),)}

@@ -32,7 +32,7 @@ def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:
 def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     """With the workers that it waits for."""
     now = [100.0]
-    crew = crew_that(begin_fold=lambda may_rewrite: None, folded=lambda: None, folding=[1, 4])
+    crew = crew_that(begin_fold=lambda may_rewrite: None, poll_folds=lambda: None, folding=[1, 4])
     core: Any = core_that(is_stopping=False, is_rescaling=False)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
@@ -68,7 +68,7 @@ def test_no_file_is_rewritten_during_a_rescale() -> None:
 @pytest.mark.parametrize(("is_stopping", "is_rescaling"), [(True, False), (False, True)])
 def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, is_rescaling: bool) -> None:
     hurried: list[bool] = []
-    crew = crew_that(begin_fold=lambda may_rewrite: None, folded=lambda: None, hurry=lambda: hurried.append(True))
+    crew = crew_that(begin_fold=lambda may_rewrite: None, poll_folds=lambda: None, hurry=lambda: hurried.append(True))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
     for fold in (1, 2):

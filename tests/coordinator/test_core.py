@@ -36,7 +36,7 @@ from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle, Weighing
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.layout_records import ChangeMode
+from io_kafka.step_log.layout_records import RescaleMode
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -163,8 +163,8 @@ def judge(core: Core, log: Log, action: Action, state: int) -> None:
         case Wait():
             assert (core.paused and not core.stopping) or core.checkpoint is Checkpoint.FOLDING
         case Exit():
-            assert core.stopping and (core.checkpoint is Checkpoint.NONE or core.replaying(log))
-            assert core.version.step == core.step or core.replaying(log), "an exit without a checkpoint"
+            assert core.stopping and (core.checkpoint is Checkpoint.NONE or core.is_replaying(log))
+            assert core.version.step == core.step or core.is_replaying(log), "an exit without a checkpoint"
 
 
 class Run(RuleBasedStateMachine):
@@ -519,7 +519,7 @@ def shrink(action: Action, core: Core, log: Log) -> None:
             core.cut(GIVEN_AWAY, 1)
         case LogIntent(version) if core.rescale.is_moved:
             log.append(CheckpointIntent(epoch=0, version=version, placed=placed(0)))
-        case Complete(version) if log.change is not None:
+        case Complete(version) if log.rescale is not None:
             log.complete(version)
             log.append(layout(1, workers=(0,)))
             core.completed(log)
@@ -537,7 +537,7 @@ def weigh(core: Core) -> None:
 
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
-    return Core(EMPTY, ids(), Rescale.resumed(owned_by(0, 1), log), only_layout=True)
+    return Core(EMPTY, ids(), Rescale.resume(owned_by(0, 1), log), only_layout=True)
 
 
 def kinds_until_exit(core: Core, log: Log) -> list[str]:
@@ -601,21 +601,21 @@ def test_a_rescale_begins_although_each_checkpoint_takes_as_long_as_the_interval
 
 
 @pytest.mark.parametrize("mode", ["live", "cold"])
-def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: ChangeMode) -> None:
+def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: RescaleMode) -> None:
     """While the workers have no step: a cold one from the request on, and a live one for its actions alone."""
     core, log = opened(), Log(divided=1)
-    assert not core.is_held_up(log)
+    assert not core.is_blocked(log)
     core.rescale.tell(Idle.requested, Wish(mode, target(0), None))
-    assert core.is_held_up(log)
+    assert core.is_blocked(log)
     shrink(core.next(log), core, log)
-    assert core.is_held_up(log) == (mode == "cold")
+    assert core.is_blocked(log) == (mode == "cold")
     weigh(core)
-    assert core.is_held_up(log)
+    assert core.is_blocked(log)
     core.running = 0
-    assert not core.is_held_up(log), "the workers have a step"
+    assert not core.is_blocked(log), "the workers have a step"
     core.running = None
     shrink(core.next(log), core, log)
-    assert core.rescale.is_moved and core.is_held_up(log) == (mode == "cold")
+    assert core.rescale.is_moved and core.is_blocked(log) == (mode == "cold")
 
 
 # All sequences of requests

@@ -142,7 +142,7 @@ class Run:
     def divide(self, division: Division | None) -> Division:
         assert division is not None
         self.log.append(self.inputs.record(self.log, 0, division, is_drained=True))
-        self.inputs.recorded()
+        self.inputs.note_record()
         return division
 
 
@@ -172,7 +172,7 @@ def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release
     run = Run({IN0: 19})
     given = run.divide(run.inputs.choose(run.log, 0))
     before = run.log.divisions[given.step]
-    run.log.append(before.counting(0, (3,), frozenset()))
+    run.log.append(before.with_counted(0, (3,), frozenset()))
     assert run.inputs.choose_ahead(run.log, 0, ()) == []
     in_error = NodeErrors(node=3, since=0, rows=1, checksum="1", example="")
     assert len(run.inputs.choose_ahead(run.log, 0, (in_error,))) == 2

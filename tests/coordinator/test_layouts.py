@@ -16,7 +16,7 @@ from coordinator.starting.layouts import (
     layout_to,
     layout_with,
     owners_by_version,
-    placed_of,
+    ownership_of,
     record_of,
     target_of,
     workers_to_have,
@@ -35,13 +35,13 @@ POLICIES = st.sampled_from([Fixed(64), Fixed(4096), Dynamic(0.1), Dynamic(0.5)])
 def state(*more: object) -> StepLogState:
     log = StepLogState("log")
     for record in (Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), *more):
-        log = log.after(record, log.offset_next)  # type: ignore[arg-type]
+        log = log.apply(record, log.offset_next)  # type: ignore[arg-type]
     return log
 
 
 @given(POLICIES, st.lists(st.integers(1, 9), min_size=1, max_size=5))
 def test_a_layout_is_the_same_after_it_was_recorded(policy: Policy, sizes: list[int]) -> None:
-    made = Layout.first(policy, sizes[0])
+    made = Layout.initial(policy, sizes[0])
     for workers in sizes[1:]:
         made = made.with_workers(workers)
     births = dict.fromkeys(made.members, "0")
@@ -95,11 +95,11 @@ def test_a_checkpoint_records_who_owns_what_at_that_moment() -> None:
     births = {0: "0", 1: "0", 2: "1.0.0"}
     log = state(layout(), change(workers=(0, 1, 2)))
     begun = Placement(0, {**owned_by(0, 1), 2: NO_SLOTS}, {})
-    assert placed_of(begun, births, log) == placed(0, 1), "who owns nothing yet need not be there after a crash"
+    assert ownership_of(begun, births, log) == placed(0, 1), "who owns nothing yet need not be there after a crash"
     moved = Placement(0, owned_by(0, 1, 2), {})
-    assert placed_of(moved, births, log).births == births
+    assert ownership_of(moved, births, log).births == births
     shrinking = state(layout(), change(workers=(0,)))
-    assert placed_of(Placement(0, {**owned_by(0), 1: NO_SLOTS}, {}), births, shrinking).births == {0: "0"}
+    assert ownership_of(Placement(0, {**owned_by(0), 1: NO_SLOTS}, {}), births, shrinking).births == {0: "0"}
 
 
 def test_the_owners_of_every_version_that_may_be_opened() -> None:

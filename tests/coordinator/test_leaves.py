@@ -225,13 +225,13 @@ def test_no_secret_is_recorded() -> None:
 
 def state(record: LeavesRecord | None, *topics: str) -> StepLogState:
     log = StepLogState("log")
-    log = log.after(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), 0)
-    log = log.after(CircuitRecord(epoch=0, fingerprint="f", circuit="[]"), 1)
+    log = log.apply(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), 0)
+    log = log.apply(CircuitRecord(epoch=0, fingerprint="f", circuit="[]"), 1)
     if record is not None:
-        log = log.after(record, 2)
+        log = log.apply(record, 2)
     if topics:
         names = tuple(TopicIdentity(topic=name, id="i", partitions=1) for name in topics)
-        log = log.after(DivisionRecord(epoch=0, step=0, ranges=(), topics=names), 3)
+        log = log.apply(DivisionRecord(epoch=0, step=0, ranges=(), topics=names), 3)
     return log
 
 

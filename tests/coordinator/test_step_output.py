@@ -13,7 +13,7 @@ import pytest
 from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Output
 from engine.model.rows import Source
@@ -27,7 +27,7 @@ from engine.run.tasks import StageTimes, StepOutcome
 from io_kafka.offsets import OffsetRange
 
 TYPES = (pa.int64(),)
-PLAN = plan(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))
+PLAN = plan_stages(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))
 SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic", 2, compacted=False),)))
 
 

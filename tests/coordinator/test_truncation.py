@@ -35,7 +35,7 @@ def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_
     assert truncate(topics, writer.state, 9, kept=4, steps_min=1) is None, "a worker may have to replay step 9"
     point = truncate(topics, writer.state, 18, kept=4, steps_min=10)
     assert point == whole.snapshots[2][0]
-    writer.truncated(point)
+    writer.note_truncation(point)
     cut = settled_log(settings, log)
     cut.check()
     assert cut.snapshot() == whole.snapshot() and cut.first == 15

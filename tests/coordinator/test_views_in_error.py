@@ -9,12 +9,12 @@ from coordinator.stepping.views_in_error import (
     ViewsInError,
     can_count,
     check_answers,
-    counting_all,
+    count_all,
+    error_texts,
     errors_before,
-    goes_on,
     is_release_due,
+    next_counted,
     of_division,
-    shown,
     totals,
     views_before,
 )
@@ -37,7 +37,7 @@ def errors(node: int, rows: int = 1, since: int = 1) -> NodeErrors:
 
 
 def log_of(counted: tuple[int, ...], *in_error: NodeErrors, written: bool = True) -> StepLogState:
-    again = division(1, 10, 12).counting(0, counted, frozenset())
+    again = division(1, 10, 12).with_counted(0, counted, frozenset())
     records = [*STORY, again, step(1, 6).model_copy(update={"errors": in_error})]
     return folded(*records[: len(records) if written else -1])
 
@@ -54,7 +54,7 @@ def test_which_errors_a_step_can_count() -> None:
     assert not can_count(CIRCUIT, log, record, fault(place="topic t, partition 0, offset 3")), "a malformed message"
     assert not can_count(CIRCUIT, log, record, fault(node=None))
     assert not can_count(CIRCUIT, log, record, fault(node=3)), "an output in JSON has a message for every row"
-    assert not can_count(CIRCUIT, log, record.counting(0, (MAP,), frozenset()), fault()), "it was to be counted"
+    assert not can_count(CIRCUIT, log, record.with_counted(0, (MAP,), frozenset()), fault()), "it was to be counted"
     assert not can_count(CIRCUIT, log, division(0, 0, 10), fault()), "a step that is written is as it was"
     other = DataError("two rows have one key.")
     other.node = MAP
@@ -63,7 +63,7 @@ def test_which_errors_a_step_can_count() -> None:
 
 def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() -> None:
     record = division(1, 10, 12).model_copy(update={"released": ("tens", "all")})
-    again = counting_all(CIRCUIT, 3, record)
+    again = count_all(CIRCUIT, 3, record)
     assert (again.epoch, again.counted, again.released, again.ranges) == (3, (MAP, COUNTS), ("all",), record.ranges)
     assert again.counts_more_than(record)
     assert of_division(CIRCUIT, again).held == {"tens", "counts"}
@@ -72,16 +72,18 @@ def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() ->
 
 def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are_released() -> None:
     log = log_of((MAP, COUNTS), errors(COUNTS))
-    assert goes_on(CIRCUIT, log, is_drained=True) == ((COUNTS,), ("tens",)), "counts is still behind the other node"
-    assert goes_on(CIRCUIT, log_of((MAP, COUNTS)), is_drained=True) == ((), ("counts", "tens"))
-    assert goes_on(CIRCUIT, log_of((MAP,), errors(MAP)), is_drained=True) == ((MAP,), ())
+    assert next_counted(CIRCUIT, log, is_drained=True) == ((COUNTS,), ("tens",)), (
+        "counts is still behind the other node"
+    )
+    assert next_counted(CIRCUIT, log_of((MAP, COUNTS)), is_drained=True) == ((), ("counts", "tens"))
+    assert next_counted(CIRCUIT, log_of((MAP,), errors(MAP)), is_drained=True) == ((MAP,), ())
     assert is_release_due(log.counted, log.errors) and not is_release_due((COUNTS,), log.errors)
 
 
 def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
     """A step before it is not written, and may find error rows of nodes that had none."""
     log = log_of((MAP, COUNTS), errors(COUNTS), written=False)
-    assert goes_on(CIRCUIT, log, is_drained=False) == ((MAP, COUNTS), ())
+    assert next_counted(CIRCUIT, log, is_drained=False) == ((MAP, COUNTS), ())
 
 
 def test_the_error_rows_of_the_steps_are_added() -> None:
@@ -99,15 +101,15 @@ def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
     log = log_of((MAP,), errors(MAP))
     assert errors_before(log, 2) == (errors(MAP),) and errors_before(log, 1) == errors_before(log, 0) == ()
     assert views_before(CIRCUIT, log, 2) == {"counts", "tens"} and views_before(CIRCUIT, log, 1) == frozenset()
-    log = log.since(1)
+    log = log.forget_below(1)
     assert errors_before(log, 1) is None and views_before(CIRCUIT, log, 1) is None, "the databases know it"
     assert errors_before(log, 2) == (errors(MAP),)
 
 
 def test_people_see_each_view_and_where_the_error_is() -> None:
-    assert shown(CIRCUIT, (), {}) == {}
+    assert error_texts(CIRCUIT, (), {}) == {}
     both = (errors(MAP, rows=3), errors(COUNTS, since=2))
-    texts = shown(CIRCUIT, both, {})
+    texts = error_texts(CIRCUIT, both, {})
     assert texts == dict.fromkeys(("counts", "tens"), "view tens, step 1: It raises. (3 rows have an error.)")
     check_answers(CIRCUIT, folded(*STORY), {})
     with pytest.raises(ViewsInError) as raised:
@@ -121,10 +123,10 @@ def test_people_see_an_output_that_has_no_message_for_a_row_and_its_view_has_an_
     node = Output((2,), (), "tens", "upsert", ("word", "ten"), (0,), Written("text", None, (), NO_PATTERNS))
     circuit = Circuit((*CIRCUIT.nodes[:3], node))
     log = log_of((3,), errors(3))
-    assert shown(circuit, log.errors, {}) == {"output tens": "output tens, step 1: It raises."}
+    assert error_texts(circuit, log.errors, {}) == {"output tens": "output tens, step 1: It raises."}
     assert views_before(circuit, log, 2) == frozenset(), "it can be queried"
     assert can_count(circuit, folded(*STORY), division(1, 10, 12), fault(node=3))
-    assert goes_on(circuit, log_of((MAP, 3)), is_drained=True) == ((), ("tens",))
+    assert next_counted(circuit, log_of((MAP, 3)), is_drained=True) == ((), ("tens",))
     with pytest.raises(ViewsInError) as raised:
         check_answers(circuit, log, {})
     assert str(raised.value).startswith(
@@ -142,5 +144,7 @@ def test_a_view_of_which_two_rows_have_one_key_has_an_answer_in_spark() -> None:
 
 
 def test_a_record_of_a_division_says_what_is_counted() -> None:
-    record = DivisionRecord.model_validate_json(division(1, 10, 12).counting(0, (MAP,), frozenset()).model_dump_json())
+    record = DivisionRecord.model_validate_json(
+        division(1, 10, 12).with_counted(0, (MAP,), frozenset()).model_dump_json()
+    )
     assert of_division(CIRCUIT, record).nodes == {MAP}

@@ -46,7 +46,7 @@ from io_kafka.step_log.state import StepLogState
 from protocols.planners import PLANNERS
 from stepwell.lowering.driver import lower
 from stepwell.planning.batch_tables import rows_reader
-from stepwell.planning.pipeline import pipeline_spec, planned
+from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
@@ -169,8 +169,8 @@ class Playground:
 
     def resolve(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Resolved:
         project = resolve(load_project(self.write(files, conf)), self.spark)
-        spec = pipeline_spec(project.project, planned(project, lower(project)))
-        outside = replace(spec.kafka.outside, settle_memory=_leave_memory)
+        spec = pipeline_spec(project.project, plan_project(project, lower(project)))
+        outside = replace(spec.kafka.outside, freeze_memory=_leave_memory)
         return Resolved(project, replace(spec, kafka=replace(spec.kafka, outside=outside)))
 
     # Kafka

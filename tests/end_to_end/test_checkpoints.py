@@ -158,7 +158,7 @@ def test_folds_that_fail_during_a_step_end_the_run(play: Playground, monkeypatch
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=0.1))
     losses: list[int] = []
     fails, in_step = threading.Event(), threading.Event()
-    lost, regions = Recoveries.lost, StepTask._regions
+    lost, regions = Recoveries.count_loss, StepTask._run_stages
 
     def counted(recoveries: Recoveries, steps: int, folds_failed: int) -> str | None:
         losses.append(folds_failed)
@@ -177,8 +177,8 @@ def test_folds_that_fail_during_a_step_end_the_run(play: Playground, monkeypatch
         play.send("in", sums.rows(0, 2))
         assert in_step.wait(WAIT_SECONDS_MAX)
 
-    monkeypatch.setattr(Recoveries, "lost", counted)
-    monkeypatch.setattr(StepTask, "_regions", until_the_fold_has_failed)
+    monkeypatch.setattr(Recoveries, "count_loss", counted)
+    monkeypatch.setattr(StepTask, "_run_stages", until_the_fold_has_failed)
     monkeypatch.setattr(Database, "fold", failing(RECOVERIES_MAX, Database.fold, when_a_step_runs))
     play.send("in", sums.rows(0, 2))
     with play.running(resolved, threads()) as run, pytest.raises(RecoveryFailed, match="the checkpoint before step"):
@@ -217,5 +217,5 @@ def stop_here(*_: Any) -> None:
 
 
 def versions(play: Playground, resolved: Any) -> dict[int, tuple[Any, ...]]:
-    folders = [resolved.spec.place.here.of_worker(worker) for worker in range(resolved.spec.workers)]
+    folders = [resolved.spec.state_location.here.of_worker(worker) for worker in range(resolved.spec.workers)]
     return {worker: tuple(sorted(Database.versions(folder))) for worker, folder in enumerate(folders)}

@@ -34,7 +34,7 @@ from faults.points import (
     Point,
     arm,
 )
-from io_kafka.step_log.layout_records import ChangeMode
+from io_kafka.step_log.layout_records import RescaleMode
 from storage import committed
 from storage.database import Database
 from tests.end_to_end import sums
@@ -138,7 +138,7 @@ def test_a_worker_lost_at_every_point(play: Playground, workers: int, points: tu
 
 @pytest.mark.parametrize(("mode", "points"), MODES_AND_POINTS)
 def test_a_change_of_the_layout_broken_off_at_every_point(
-    play: Playground, mode: ChangeMode, points: tuple[Point, ...]
+    play: Playground, mode: RescaleMode, points: tuple[Point, ...]
 ) -> None:
     """From two workers to three and back, by a run that is asked for it or that is started with the other number. The next run ends what was
     begun."""
@@ -161,7 +161,7 @@ IN_A_RECOVERY: tuple[Point, ...] = tuple(point for point in RECOVERY if point !=
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["hot", "cold", "live"])
-def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: ChangeMode) -> None:
+def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: RescaleMode) -> None:
     """A change is broken off at every point, and then the run that goes on with it, at a point of its recovery."""
     resolved = project(play, 2)
     with play.oracle(resolved) as oracle:
@@ -180,7 +180,7 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Chan
 
 @pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeMode, both: bool) -> None:
+def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: RescaleMode, both: bool) -> None:
     """The same run goes back to its checkpoint, and ends the change. A point is met by a change that adds a worker, by one that takes one
     away, or by both."""
     resolved = project(play, 2)
@@ -202,7 +202,7 @@ def test_a_worker_lost_in_a_change_of_the_layout(play: Playground, mode: ChangeM
     oracle.verify_twin(play.twin(resolved, story, workers=1))
 
 
-def changes(mode: ChangeMode, among: tuple[Point, ...]) -> list[tuple[int, Point]]:
+def changes(mode: RescaleMode, among: tuple[Point, ...]) -> list[tuple[int, Point]]:
     """To how many workers, and where that is broken off: growing and shrinking in turn."""
     points = [point for point in among if mode == "hot" or point not in COPYING]
     grown = [(3, point) for point in GROWS if point in points]
@@ -211,7 +211,7 @@ def changes(mode: ChangeMode, among: tuple[Point, ...]) -> list[tuple[int, Point
     return [change for pair in zip(grown, shrunk, strict=True) for change in pair]
 
 
-def changing(resolved: Resolved, workers: int, mode: ChangeMode) -> dict[str, Any]:
+def changing(resolved: Resolved, workers: int, mode: RescaleMode) -> dict[str, Any]:
     """The arguments of a run that changes the layout."""
     if mode == "cold":
         return {"resolved": replace(resolved, spec=replace(resolved.spec, workers_now=workers))}
@@ -222,7 +222,7 @@ def changing(resolved: Resolved, workers: int, mode: ChangeMode) -> dict[str, An
 
 def members(play: Playground, resolved: Resolved) -> int:
     log = play.log(resolved)
-    assert log.layout is not None and log.change is None
+    assert log.layout is not None and log.rescale is None
     return len(log.layout.placed.members)
 
 

@@ -60,7 +60,7 @@ def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -
 
     class StopsAfterStep1(StatusBoard):
         def stepped(self, step: int, *args: Any, **named: Any) -> None:
-            super().stepped(step, *args, **named)
+            super().note_step(step, *args, **named)
             if step == 1:
                 requests.ask("stop")
 
@@ -105,7 +105,7 @@ def test_available_now_takes_what_was_there_when_it_began(play: Playground) -> N
 
     class SendsMore(StatusBoard):
         def stepped(self, step: int, *args: Any, **named: Any) -> None:
-            super().stepped(step, *args, **named)
+            super().note_step(step, *args, **named)
             if step == 0:
                 play.send("in", sums.rows(4, 6))
 

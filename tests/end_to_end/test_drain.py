@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.operators.base import TABLE_FIRST, TRACES_MAX
-from engine.run.region import name_of
+from engine.run.stage import name_of
 from engine.state.trace import HASH
 from storage.database import Database
 from storage.keys import table_prefix
@@ -20,10 +20,10 @@ from tests.end_to_end.harness import Playground, Resolved
 
 def trace_rows(resolved: Resolved) -> dict[str, int]:
     """The number of rows of every trace in the last checkpoint, over all workers; a row whose sums are all 0 is none."""
-    planned = plan(resolved.spec.circuit)
+    planned = plan_stages(resolved.spec.circuit)
     found: Counter[str] = Counter()
     for worker in range(resolved.spec.workers):
-        with Database.read_committed(resolved.spec.place.here.of_worker(worker)) as (_, transaction):
+        with Database.read_committed(resolved.spec.state_location.here.of_worker(worker)) as (_, transaction):
             sums: dict[tuple[int, str], list[int]] = {}
             for key, value in transaction.scan(b""):
                 table = int.from_bytes(key[: len(table_prefix(0))])

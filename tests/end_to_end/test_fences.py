@@ -28,7 +28,7 @@ from engine.resident.messages import Joined, Rows, RunStep, StepDone
 from engine.resident.spark_launcher import SparkJob
 from engine.resident.worker import Worker
 from engine.run import tasks
-from engine.run.region import StageResult, WorkerStep
+from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import StepTask
 from io_kafka.clients.writer import Fenced
 from io_kafka.step_log.output_progress import DigestMismatch
@@ -81,7 +81,7 @@ class Sleeper:
         self.ends: list[BaseException | None] = []
         self._thread: threading.Thread | None = None
         self._inside = inside
-        regions, run_stage, reached = StepTask._regions, tasks.run_stage, tasks.reached
+        regions, run_stage, reached = StepTask._run_stages, tasks.run_stage, tasks.reached
         steps: dict[threading.Thread, int] = {}
 
         def watched_point(name: Any, worker: int) -> None:
@@ -105,7 +105,7 @@ class Sleeper:
                 self._sleep(task.step.number, task.worker)
             return run_stage(task, stage, *given)
 
-        monkeypatch.setattr(StepTask, "_regions", watched_regions)
+        monkeypatch.setattr(StepTask, "_run_stages", watched_regions)
         monkeypatch.setattr(tasks, "run_stage", watched_stage)
         monkeypatch.setattr(tasks, "reached", watched_point)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.rescale.room import NoRoom
+from coordinator.rescale.disk_space import NoDiskSpace
 from storage.database import Database
 from storage.errors import StorageFull
 from tests.end_to_end import sums
@@ -86,12 +86,12 @@ def test_a_change_of_the_layout_needs_room_and_goes_on_when_there_is_some(play: 
         for leave_kb, is_begun in ((2048, False), (4096, True)):
             fault = changed_on_a_full_disk(play, resolved, 3, small_disk, leave_kb)
             assert exit_code_of(fault) == ExitCode.STATE and "Free some space on that disk" in str(fault)
-            assert isinstance(fault, StorageFull if is_begun else NoRoom), fault
-            assert (play.log(resolved).change is not None) == is_begun
+            assert isinstance(fault, StorageFull if is_begun else NoDiskSpace), fault
+            assert (play.log(resolved).rescale is not None) == is_begun
         play.run(resolved, threads())
         assert members(play, resolved) == 3, "the change goes on"
         fault = changed_on_a_full_disk(play, resolved, 1, small_disk, 8192)
-        assert isinstance(fault, StorageFull) and play.log(resolved).change is not None
+        assert isinstance(fault, StorageFull) and play.log(resolved).rescale is not None
         play.run(to(resolved, 3), threads())
         assert members(play, resolved) == 3, "the change is led back"
         story = oracle.verify(sums.batch(play), sample=2)
@@ -100,11 +100,11 @@ def test_a_change_of_the_layout_needs_room_and_goes_on_when_there_is_some(play: 
 
 def changed_on_a_full_disk(
     play: Playground, resolved: Resolved, workers: int, disk: Path, leave_kb: int
-) -> StorageFull | NoRoom:
+) -> StorageFull | NoDiskSpace:
     """The fault that ends the run."""
     ballast = fill(disk, leave_kb << 10)
     try:
-        with pytest.raises((StorageFull, NoRoom)) as raised:
+        with pytest.raises((StorageFull, NoDiskSpace)) as raised:
             play.run(to(resolved, workers), threads())
     finally:
         Database.close_all()
@@ -119,7 +119,7 @@ def to(resolved: Resolved, workers: int) -> Resolved:
 
 def members(play: Playground, resolved: Resolved) -> int:
     log = play.log(resolved)
-    assert log.layout is not None and log.change is None
+    assert log.layout is not None and log.rescale is None
     return len(log.layout.placed.members)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.rescale.room import NoRoom
+from coordinator.rescale.disk_space import NoDiskSpace
 from coordinator.starting.errors import DatabaseMissing
 from engine.resident.start_faults import NoHostFolder
 from examples.batch import batch_answer, compare
@@ -186,10 +186,10 @@ def test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room(
     monkeypatch.setattr(HostFolder, "free_bytes", lambda folder: free[folder.root])
     play, grown = cluster.play, replace(cluster.resolved, spec=replace(cluster.resolved.spec, workers_now=3))
     hosts = [cluster.hosts[name] for name in "aac"]
-    with pytest.raises(NoRoom, match="and 1 bytes are free") as refused:
+    with pytest.raises(NoDiskSpace, match="and 1 bytes are free") as refused:
         play.run(grown, threads(hosts=hosts))
     Database.close_all()
-    assert exit_code_of(refused.value) == ExitCode.STATE and play.log(grown).change is None
+    assert exit_code_of(refused.value) == ExitCode.STATE and play.log(grown).rescale is None
     free[cluster.hosts["c"]] = 1 << 40
     play.run(grown, threads(hosts=hosts))
     layout = play.log(grown).layout

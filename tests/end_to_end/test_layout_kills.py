@@ -121,7 +121,7 @@ def test_killed_at_random_while_the_layout_changes(play: Playground, tmp_path: P
         campaign.send()
         play.run(replace(resolved, spec=replace(resolved.spec, workers_now=3)))
         log = play.log(resolved)
-        assert log.layout is not None and log.change is None and len(log.layout.placed.members) == 3
+        assert log.layout is not None and log.rescale is None and len(log.layout.placed.members) == 3
         assert log.layout.number > 1, "no change was settled"
         story = oracle.verify(play.batch(resolved), sample=3, seed=len(mode))
     assert 0 not in play.check(resolved).values()

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import pytest
 
 from coordinator.rescale import cut_budget
-from coordinator.rescale.requests import HoldRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from engine.model.circuit import View
 from engine.model.layout import Dynamic
 from engine.resident.crew.slots import CrewSlots
@@ -66,7 +66,7 @@ def with_workers(resolved: Resolved, workers: int | None) -> Resolved:
 
 def members(play: Playground, resolved: Resolved) -> int:
     layout = play.log(resolved).layout
-    assert layout is not None and play.log(resolved).change is None
+    assert layout is not None and play.log(resolved).rescale is None
     return len(layout.placed.members)
 
 
@@ -88,7 +88,7 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
     assert 0 not in play.check(resolved).values()
     assert play.check_steps(resolved) == play.check_steps(twin)
     assert contents(play, resolved) == contents(play, twin)
-    folders = [folder.name for folder in resolved.spec.place.here.databases.iterdir()]
+    folders = [folder.name for folder in resolved.spec.state_location.here.databases.iterdir()]
     assert len(folders) == SIZES[-1], f"a database of a worker that has left is there: {folders}"
 
 
@@ -245,12 +245,12 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
             workers = 3 if reason == "reverse" else 4
             run.requests.ask_layout(RescaleRequest(workers, "live", budget_bytes=300), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
-            run.requests.ask_layout(HoldRequest(is_held=True), WAIT_SECONDS_MAX)
+            run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)
             with pytest.raises(RescaleRefused, match=f"a change of the layout to {workers} workers is under way"):
                 run.requests.ask_layout(RescaleRequest(5, "live"), WAIT_SECONDS_MAX)
             send_small(play, seed)
             run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
-            run.requests.ask_layout(HoldRequest(is_held=False), WAIT_SECONDS_MAX)
+            run.requests.ask_layout(PauseRequest(is_paused=False), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: "change" not in status["layout"])
             layout = play.log(resolved).layout
             assert layout is not None and layout.outcome == {"reverse": "reversed", "abort": "aborted"}[reason]
@@ -365,14 +365,14 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     else:
         play.run(resolved, threads())
     workers = 3 if is_stopped else 2
-    assert (play.log(resolved).change is not None) == is_stopped
+    assert (play.log(resolved).rescale is not None) == is_stopped
     send_small(play, 2)
     wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=Dynamic()))
     status = play.run(wanted, threads(), only_layout=True, available_now=False)
     assert status["steps_run"] == 0 and members(play, resolved) == workers
     layout = play.log(resolved).layout
     assert layout is not None and layout.policy.kind == "dynamic"
-    assert is_stopped or layout.shards == Dynamic().needed(workers)  # a cut may have ended within a shard
+    assert is_stopped or layout.shards == Dynamic().shards_needed(workers)  # a cut may have ended within a shard
     number = layout.number
     assert play.run(wanted, threads(), only_layout=True, available_now=False)["steps_run"] == 0
     layout = play.log(resolved).layout

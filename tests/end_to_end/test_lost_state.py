@@ -69,7 +69,7 @@ def test_a_deleted_database_stops_the_run(play: Playground, pipeline: Resolved) 
     more(play, pipeline, 0)
     more(play, pipeline, 4)
     closed(pipeline)
-    folder = pipeline.spec.place.here.of_worker(1)
+    folder = pipeline.spec.state_location.here.of_worker(1)
     shutil.rmtree(folder)
     stops(play, pipeline, StateLost, f"worker 1 has no database in {folder}")
     shutil.rmtree(pipeline.spec.storage)
@@ -81,8 +81,8 @@ def test_a_deleted_database_stops_the_run(play: Playground, pipeline: Resolved) 
 def test_an_empty_folder_in_place_of_a_database_is_no_database(play: Playground, pipeline: Resolved) -> None:
     more(play, pipeline, 0)
     closed(pipeline)
-    shutil.rmtree(pipeline.spec.place.here.of_worker(0))
-    pipeline.spec.place.here.of_worker(0).mkdir()
+    shutil.rmtree(pipeline.spec.state_location.here.of_worker(0))
+    pipeline.spec.state_location.here.of_worker(0).mkdir()
     stops(play, pipeline, StateLost, "worker 0 has no database")
 
 
@@ -105,7 +105,7 @@ def test_an_older_copy_of_the_whole_folder_is_caught_up_with(
 def test_an_older_copy_of_one_database_stops_the_run(play: Playground, pipeline: Resolved, tmp_path: Path) -> None:
     more(play, pipeline, 0)
     closed(pipeline)
-    folder = pipeline.spec.place.here.of_worker(1)
+    folder = pipeline.spec.state_location.here.of_worker(1)
     shutil.copytree(folder, tmp_path / "copy")
     for first in (4, 8):
         more(play, pipeline, first)
@@ -205,7 +205,7 @@ def flip_in(file: Path, mark: bytes, *, after: int = 0) -> None:
 
 def of_a_run(resolved: Resolved) -> bytes:
     """Bytes from the inside of a run: an Arrow table's column of hashes, which no two runs share."""
-    with Database.read_committed(resolved.spec.place.here.of_worker(0)) as (_, transaction):
+    with Database.read_committed(resolved.spec.state_location.here.of_worker(0)) as (_, transaction):
         key, value = max(transaction.scan(b""), key=lambda item: (item[0][:2], item[0]))
         assert int.from_bytes(key[:2]) >= 16, "not of the engine itself"
         whole = bytes(value)
@@ -227,7 +227,12 @@ def test_a_flipped_bit_in_the_description_stops_the_run(play: Playground, pipeli
     more(play, pipeline, 0)
     file = closed(pipeline) / "workers" / "0001" / "committed" / "data.mdb"
     flip_in(file, f"{play.prefix}pipeline".encode())
-    stops(play, pipeline, CorruptRecord, f"the description of the database in {pipeline.spec.place.here.of_worker(1)}")
+    stops(
+        play,
+        pipeline,
+        CorruptRecord,
+        f"the description of the database in {pipeline.spec.state_location.here.of_worker(1)}",
+    )
     rebuilt(play, pipeline)
 
 

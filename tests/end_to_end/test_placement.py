@@ -37,7 +37,7 @@ def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_worke
     for other, (workers, then) in zip(runs[1:], RUNS[1:], strict=True):
         assert play.check_steps(other) == steps
         assert contents(play, other) == written, f"{workers} workers, then {then}"
-        databases = [folder.name for folder in other.spec.place.here.databases.iterdir()]
+        databases = [folder.name for folder in other.spec.state_location.here.databases.iterdir()]
         assert len(databases) == then, f"a worker that has left still has a database, or one has not come: {databases}"
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from examples.batch import batch_answer, compare
 from stepwell.inspection.query import query
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import pipeline_spec, planned
+from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from tests.end_to_end.harness import Playground, Resolved
@@ -298,6 +298,6 @@ def test_the_project_that_spark_makes_runs_as_it_is(
     name = play.prefix + "made_by_spark"
     init_cli.init(name)
     project = resolve(load_project(Path(name) / "spark-pipeline.yml"), spark)
-    resolved = Resolved(project, pipeline_spec(project.project, planned(project, lower(project))))
+    resolved = Resolved(project, pipeline_spec(project.project, plan_project(project, lower(project))))
     play.run(resolved, threads())
     assert check_kept(play, resolved) == {"example_python_materialized_view": 10, "example_sql_materialized_view": 5}

@@ -48,7 +48,7 @@ class ThreadJob:
         self._launcher, self.variable = launcher, variable
         self._transport = CutTransport(LOOPBACK)
         self._reader_settings = assignment.setup.kafka
-        outside = replace(assignment.setup.kafka.outside, start_thread=self._start_thread, settle_memory=lambda: None)
+        outside = replace(assignment.setup.kafka.outside, start_thread=self._start_thread, freeze_memory=lambda: None)
         setup = replace(assignment.setup, kafka=replace(assignment.setup.kafka, outside=outside))
         self._assignment = replace(assignment, setup=setup)
         self.failure: Exception | None = None
@@ -60,7 +60,7 @@ class ThreadJob:
 
     def _live(self) -> None:
         try:
-            folder = self._assignment.setup.place.on_host(self.variable)
+            folder = self._assignment.setup.state_location.on_host(self.variable)
             live(self._assignment, self._transport, lambda: RangeReader(self._reader_settings), self._end, folder)
             self.failure = JobEnded("the worker has ended")
         except BaseException as end:

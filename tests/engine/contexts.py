@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import Plan, plan
+from engine.analysis.stages import StagePlan, plan_stages
 from engine.model.circuit import Circuit
 from engine.model.layout import Fixed, Layout
 from engine.model.node import NodeBase
@@ -16,7 +16,7 @@ from engine.operators.base import Findings, Refused, StepContext, TimeReport
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.table import operator_of
-from engine.run.region import WorkerStep
+from engine.run.stage import WorkerStep
 from engine.state.store import Store
 
 
@@ -47,11 +47,11 @@ def contexts_of(
 ) -> Callable[[int], StepContext]:
     """For the operators of a whole circuit, by node."""
     run = RunFacts(append_only_inputs(circuit), partitions or {}, {})
-    return partial(StepContext, run, StepFacts(step, plan(circuit).input_places, owns_keyless), store)
+    return partial(StepContext, run, StepFacts(step, plan_stages(circuit).input_colocation, owns_keyless), store)
 
 
 def worker_step(
-    planned: Plan, step: int, worker: int = 0, *, placement: Placement, partitions: Mapping[str, int] | None = None
+    planned: StagePlan, step: int, worker: int = 0, *, placement: Placement, partitions: Mapping[str, int] | None = None
 ) -> WorkerStep:
     """A step that withholds nothing."""
     run = RunFacts(append_only_inputs(planned.circuit), partitions or {}, {})
@@ -60,4 +60,4 @@ def worker_step(
 
 def placement_of(workers: int) -> Placement:
     """Of a new state with so many workers."""
-    return Placement.of(Layout.first(Fixed(), workers), {})
+    return Placement.of(Layout.initial(Fixed(), workers), {})

@@ -13,17 +13,26 @@ import pytest
 from base.slots import ALL_SLOTS, NO_SLOTS, SLOTS, SlotSet
 from base.version import EMPTY, VersionId
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.errors import StaleTask
 from engine.model.circuit import Output, View
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.rows import zset
 from engine.run.contents import read_views
-from engine.run.cut import PartOfTable, TablePiece, absorb, exported, first_free_numbers, parts_of, piece_of, release
+from engine.run.cut import (
+    PartOfTable,
+    TablePiece,
+    absorb,
+    export_slots,
+    first_free_numbers,
+    parts_of,
+    piece_of,
+    release,
+)
 from engine.run.exchange import ExchangeMessage
 from engine.run.in_process import InProcess
-from engine.run.region import run_stage
+from engine.run.stage import run_stage
 from engine.run.staging import discard, stage, tables_of
 from engine.state.moves import Piece
 from engine.state.store import DictStore
@@ -37,7 +46,7 @@ from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.engine.test_moves import NARROW_SLOTS, RANGE_SLOTS, cut_at, shuffled
 
 CIRCUIT = every_kind()
-PLAN = plan(CIRCUIT)
+PLAN = plan_stages(CIRCUIT)
 APPEND_ONLY = append_only_inputs(CIRCUIT)
 WORKERS = 3
 ONE_AND_MORE = [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 1, 3, 4))]
@@ -337,7 +346,7 @@ def test_slots_of_another_owner_are_refused_and_nothing_changes(workers: Workers
     with workers.databases[0].read() as transaction:
         before = content(transaction)
     for refused in (
-        lambda t: list(exported(t, theirs)),
+        lambda t: list(export_slots(t, theirs)),
         lambda t: absorb(t, CutNumber(1, 1), mine, ()),
         lambda t: release(t, CutNumber(1, 1), theirs),
     ):

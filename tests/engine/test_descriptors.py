@@ -16,7 +16,7 @@ import pytest
 
 from engine.analysis.content import content_below, readable
 from engine.analysis.retraction import append_only_inputs, retraction_origins
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.analysis.uniqueness import unique_keys
 from engine.errors import EngineError
 from engine.model.circuit import Node, Output, View
@@ -28,7 +28,7 @@ from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.keys import hash_keys
 from engine.operators.table import OPERATORS, by_node_type, operator_of
 from engine.rows import zset
-from engine.run import region
+from engine.run import stage
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
@@ -39,7 +39,7 @@ from tests.engine.zsets import Rows, plus, to_rows
 
 CIRCUIT = every_kind()
 APPEND_ONLY = append_only_inputs(CIRCUIT)
-PLACES = plan(CIRCUIT).input_places
+PLACES = plan_stages(CIRCUIT).input_colocation
 SUITE_SEEDS = 4
 SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 12))]
 WORKER_SEEDS = range(3)
@@ -232,9 +232,9 @@ class OnWorkers:
 def on_workers(workers: int, seed: int) -> OnWorkers:
     """Two tests share one run."""
     machine, seen = InProcess(CIRCUIT, workers, PARTITIONS), OnWorkers()
-    places, real = machine.plan.places, region._made
+    places, real = machine.plan.colocation, stage._made
 
-    def made(task: region.WorkerStep, index: int, *given_: Any) -> pa.Table:
+    def made(task: stage.WorkerStep, index: int, *given_: Any) -> pa.Table:
         table = real(task, index, *given_)
         key = None if isinstance(CIRCUIT.nodes[index], Output) else places[index]
         if key is not None and table.num_rows:
@@ -243,7 +243,7 @@ def on_workers(workers: int, seed: int) -> OnWorkers:
             seen.rows[index] += table.num_rows
         return table
 
-    with patch.object(region, "_made", made):
+    with patch.object(stage, "_made", made):
         for given_ in history(seed):
             seen.outputs.append({h: canonical(t).to_pylist() for h, t in machine.step(given_).items()})
     return seen
@@ -261,7 +261,7 @@ def test_the_rows_of_an_operator_lie_where_its_descriptor_says(workers: int) -> 
     """Operators above rely on it and exchange nothing, so with a wrong placement the rows of a key would be on two workers."""
     runs = [on_workers(workers, seed) for seed in WORKER_SEEDS]
     assert not [text for run in runs for text in run.strayed.values()]
-    places = plan(CIRCUIT).places
+    places = plan_stages(CIRCUIT).colocation
     placed = {i for i, key in enumerate(places) if key is not None and not isinstance(CIRCUIT.nodes[i], Output)}
     rows = set().union(*(run.rows for run in runs))
     assert rows == placed, f"nothing was seen of {sorted(placed - rows)}"

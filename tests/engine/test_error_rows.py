@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analysis.stages import channels_of, plan
+from engine.analysis.stages import channels_of, plan_stages
 from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -27,7 +27,7 @@ from engine.model.joins import OuterJoin
 from engine.model.node import Expression
 from engine.model.rows import Map, ScalarMap, ScalarValue, Source
 from engine.model.withholding import Withholding
-from engine.operators.error_rows import ALONE_ROWS_MAX, ErrorRows, attempted
+from engine.operators.error_rows import ALONE_ROWS_MAX, ErrorRows, attempt_all
 from engine.operators.outer_join import step_outer_join
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
@@ -159,14 +159,14 @@ def test_what_depends_on_a_node() -> None:
 
 def test_only_withheld_outputs_are_in_other_stages() -> None:
     """Their channels are known before, because a message names its channel by a number."""
-    usual, every = plan(CIRCUIT), frozenset(HANDLES)
+    usual, every = plan_stages(CIRCUIT), frozenset(HANDLES)
     for handles in (frozenset({"all"}), frozenset({"tens", "counts"}), every):
-        withheld = plan(CIRCUIT, handles)
+        withheld = plan_stages(CIRCUIT, handles)
         assert set(withheld.last_read) <= set(channels_of(usual))
         for index, node in enumerate(CIRCUIT.nodes):
             if isinstance(node, Output) and node.handle in handles:
                 assert withheld.stage[index] > 0, "it has state"
-                assert withheld.input_places[index][0] is not None
+                assert withheld.input_colocation[index][0] is not None
             else:
                 assert withheld.stage[index] == usual.stage[index]
                 assert withheld.arrivals[index] == usual.arrivals[index]
@@ -183,7 +183,7 @@ def test_rows_that_fail_are_found_among_the_others(numbers: Sequence[int]) -> No
         found = part.column(0).to_pylist()
         return None if IN_ERROR in found else found
 
-    done, failing = attempted(attempt, table)
+    done, failing = attempt_all(attempt, table)
     assert failing == [place for place, number in enumerate(numbers) if number == IN_ERROR]
     assert list(chain.from_iterable(done)) == [number for number in numbers if number != IN_ERROR]
     assert tries <= 1 + numbers.count(IN_ERROR) * (ALONE_ROWS_MAX + 2 * len(numbers).bit_length())
@@ -191,7 +191,7 @@ def test_rows_that_fail_are_found_among_the_others(numbers: Sequence[int]) -> No
 
 def test_if_all_rows_fail_there_are_few_attempts_more_than_rows() -> None:
     tries: list[int] = []
-    _, failing = attempted(lambda part: tries.append(part.num_rows), pa.table({"c0": range(1000)}))
+    _, failing = attempt_all(lambda part: tries.append(part.num_rows), pa.table({"c0": range(1000)}))
     assert len(failing) == 1000 and len(tries) < 1300
 
 
@@ -251,7 +251,7 @@ def test_rows_with_several_matches_are_counted(steps: list[tuple[list[Rows], lis
         context = context_of(SINGLE, store, number, errors=ErrorRows())
         step_outer_join(SINGLE, [to_table(one, TYPES), to_table(two, TYPES)], context)
         assert context.errors is not None
-        errors = errors.added(context.errors)
+        errors = errors.plus(context.errors)
         left, right = plus(left, one), plus(right, two)
         matches = sum_by_number(right)
         expected = sum(key is not None and matches[key] > 1 for key, _ in left)  # type: ignore[index]

@@ -55,7 +55,7 @@ class Alone:
         assert operate is not None
         made = operate(self.node, [to_table(rows, t) for rows, t in zip(changes, self.types, strict=True)], context)
         if self.errors is not None and errors is not None:
-            self.errors = self.errors.added(errors)
+            self.errors = self.errors.plus(errors)
         self.contents = [plus(old, change) for old, change in zip(self.contents, changes, strict=True)]
         self.content = plus(self.content, to_rows(made))
         self._step += 1

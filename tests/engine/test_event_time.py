@@ -23,7 +23,7 @@ from engine.model.event_time import (
 )
 from engine.model.node import Expression, NodeBase
 from engine.operators.aggregate import keys_of
-from engine.operators.aggregate_plan import plan_of
+from engine.operators.aggregate_plan import aggregate_plan_of
 from engine.operators.base import TimeReport
 from engine.operators.closing import traces_of
 from engine.operators.event_time import EPOCH_US
@@ -173,7 +173,7 @@ def test_a_group_is_in_the_output_once_when_the_watermark_reaches_it_and_leaves_
     kept = len({row[0] for row in whole if row[1] is None})
     if not kept:
         context = context_of(GROUPS, store, append_only=True)
-        plan = plan_of(GROUPS.group, CALLS, TYPES, append_only=True)
+        plan = aggregate_plan_of(GROUPS.group, CALLS, TYPES, append_only=True)
         keys, _ = keys_of([pa.array([], kind) for kind in TYPES[:2]], 0, context.key(0, GROUPS.group))
         traces = list(traces_of(plan, keys, context))
         assert len(traces) == 3 and not any(trace.scan().num_rows for trace in traces)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.expressions import evaluate as expressions
 from engine.expressions.evaluate import ExpressionError, evaluate
 from engine.expressions.functions import fdlibm, floats, text_measures
-from engine.expressions.types import inside, relabel
+from engine.expressions.types import buffer_type, relabel
 from engine.model.node import Expression
 from engine.resident.faults import from_wire, to_wire
 
@@ -97,7 +97,7 @@ def test_every_type_passes_through_duckdb_unchanged(type_: pa.DataType, values: 
     assert result.column(0).type == type_
     assert result.column(0).combine_chunks().equals(column)
     sliced = pa.chunked_array([column.slice(1)])
-    assert relabel(relabel(sliced, inside(type_)), type_).equals(sliced)
+    assert relabel(relabel(sliced, buffer_type(type_)), type_).equals(sliced)
 
 
 def test_an_expression_is_not_evaluated_for_rows_that_a_case_excludes() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.slots import ALL_SLOTS, NO_SLOTS, SLOTS, SlotSet
-from engine.model.layout import Dynamic, Fixed, Layout, Policy, halved, moves, quota, stretched
+from engine.model.layout import Dynamic, Fixed, Layout, Policy, halve, moves, quota, stretch
 from engine.model.placement import Placement
 from engine.rows.hashing import slot_of
 from tests.examples import examples
@@ -41,12 +41,12 @@ def least_to_move(before: Layout, members: Sequence[int], shards: int) -> int:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_from_any_number_of_workers_to_the_next_and_back_the_minimum_moves(policy: Policy) -> None:
-    layout = Layout.first(policy, 1)
+    layout = Layout.initial(policy, 1)
     for workers in [*range(2, WORKERS_MAX + 1), *range(WORKERS_MAX - 1, 0, -1)]:
         after = layout.with_workers(workers)
         after.check()
         assert max(shares(after)) - min(shares(after)) <= 1
-        shards = max(layout.shards, policy.needed(workers))
+        shards = max(layout.shards, policy.shards_needed(workers))
         assert len(moved_slots(layout, after)) * shards == least_to_move(layout, after.members, shards) * SLOTS
         if isinstance(policy, Dynamic):
             assert max(shares(after)) <= (1 + policy.inaccuracy) * after.shards / workers
@@ -58,7 +58,7 @@ def test_from_any_number_of_workers_to_the_next_and_back_the_minimum_moves(polic
 def test_any_sequence_of_members_leaves_one_owner_for_every_slot(
     policy: Policy, changes: list[set[int]], workers: int
 ) -> None:
-    layout = Layout.first(policy, workers)
+    layout = Layout.initial(policy, workers)
     for members in changes:
         after = layout.with_members(sorted(members))
         after.check()
@@ -81,12 +81,12 @@ def check_moves(before: Layout, after: Layout) -> None:
 
 def test_two_to_three_workers_move_a_third() -> None:
     """An even division into ranges would move half."""
-    before = Layout.first(Fixed(), 2)
+    before = Layout.initial(Fixed(), 2)
     assert len(moved_slots(before, before.with_workers(3))) == pytest.approx(SLOTS / 3, rel=0.001)
 
 
 def test_new_members_get_the_lowest_free_numbers_and_the_highest_leave() -> None:
-    gaps = Layout.first(Fixed(), 2).with_members([0, 2, 5])
+    gaps = Layout.initial(Fixed(), 2).with_members([0, 2, 5])
     assert gaps.with_workers(5).members == (0, 1, 2, 3, 5)
     assert gaps.with_workers(1).members == (0,)
     assert gaps.number == 1
@@ -95,16 +95,16 @@ def test_new_members_get_the_lowest_free_numbers_and_the_highest_leave() -> None
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4))
 def test_twice_and_half_as_many_shards_move_nothing(pattern: list[int]) -> None:
     owners = tuple(pattern[: 1 << (len(pattern).bit_length() - 1)])
-    twice = stretched(owners, 2 * len(owners))
-    assert halved(twice) == owners
+    twice = stretch(owners, 2 * len(owners))
+    assert halve(twice) == owners
     one, two = (Layout(0, Fixed(), (0, 1, 2, 3), some) for some in (owners, twice))
     assert moved_slots(one, two) == NO_SLOTS
     assert {m: one.slots_of(m) for m in range(4)} == {m: two.slots_of(m) for m in range(4)}
 
 
 def test_shards_with_different_owners_are_not_joined() -> None:
-    assert halved((0, 0, 1, 0)) is None
-    assert halved((1,)) is None
+    assert halve((0, 0, 1, 0)) is None
+    assert halve((1,)) is None
 
 
 def test_with_more_workers_than_shards_nobody_has_more_than_one() -> None:
@@ -113,12 +113,12 @@ def test_with_more_workers_than_shards_nobody_has_more_than_one() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_one_worker_owns_everything(policy: Policy) -> None:
-    assert Layout.first(policy, 1).slots_of(0) == ALL_SLOTS
+    assert Layout.initial(policy, 1).slots_of(0) == ALL_SLOTS
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 64])
 def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> None:
-    layout = Layout.first(Fixed(), workers).with_members([*range(workers - 1), workers + 3])
+    layout = Layout.initial(Fixed(), workers).with_members([*range(workers - 1), workers + 3])
     placement = Placement.of(layout, {})
     placement.check()
     assert placement.workers == layout.members and placement.keyless_worker == layout.owners[0]
@@ -129,7 +129,7 @@ def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> 
 
 def test_other_members_read_all_partitions_and_own_what_they_owned() -> None:
     """A partition moves only if its reader leaves or has too many, because the worker that reads one reads ahead."""
-    before = Placement.first(Layout.first(Fixed(8), 2).owned, {"a": 4, "b": 2})
+    before = Placement.initial(Layout.initial(Fixed(8), 2).owned, {"a": 4, "b": 2})
     assert before.readers == {"a": (0, 1, 0, 1), "b": (0, 1)}
     grown = before.with_members([0, 1, 5])
     grown.check()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from base.slots import SLOTS, SlotSet
 from engine.model.placement import Placement
 from engine.operators.base import TRACES_MAX
-from engine.operators.keys import PlacedKey
+from engine.operators.keys import ColocatedKey
 from engine.rows.hashing import first_hash_of, slot_of
 from engine.run.in_process import InProcess
 from engine.state import moves, trace
@@ -28,7 +28,7 @@ from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.examples import examples
 
 TABLE = 20
-KEY = PlacedKey((0, 1), (0,))
+KEY = ColocatedKey((0, 1), (0,))
 """The rows lie by their first column, and are looked up by both."""
 LAYOUT = TraceLayout(TABLE, (pa.int64(), pa.int64()), KEY.columns)
 OWNERS = 3

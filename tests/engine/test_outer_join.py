@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.analysis.uniqueness import unique_keys
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Node, Output, View
@@ -184,9 +184,9 @@ def test_operators_above_an_outer_join_see_whole_keys_on_any_number_of_workers(
 def test_the_output_of_a_left_join_lies_by_the_left_key_and_that_of_a_full_join_by_none() -> None:
     for full, place in ((False, (0,)), (True, None)):
         circuit = below_others(full, None, upsert=False)
-        assert plan(circuit).places[3] == place
-        assert [c and c.key for c in plan(circuit).arrivals[4]] == [(0,) if full else None]
-        assert [c and c.key for c in plan(circuit).arrivals[7]] == [(2,)]
+        assert plan_stages(circuit).colocation[3] == place
+        assert [c and c.key for c in plan_stages(circuit).arrivals[4]] == [(0,) if full else None]
+        assert [c and c.key for c in plan_stages(circuit).arrivals[7]] == [(2,)]
 
 
 def test_a_unique_key_of_the_left_remains_one_if_the_key_of_the_join_is_unique_on_the_right() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analysis.stages import Channel, plan
+from engine.analysis.stages import Channel, plan_stages
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
@@ -171,9 +171,9 @@ def circuit_of_one_value() -> Circuit:
 
 
 def test_rows_that_lie_by_a_key_stay_on_their_worker_and_the_value_goes_to_all() -> None:
-    planned = plan(circuit_of_one_value())
+    planned = plan_stages(circuit_of_one_value())
     assert planned.arrivals[4] == (Channel(2, None), Channel(3, None, everyone=True))
-    assert planned.places[4] == (0,)
+    assert planned.colocation[4] == (0,)
     assert planned.arrivals[5] == (None,)
 
 

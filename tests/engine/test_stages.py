@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
@@ -133,7 +133,7 @@ def test_messages_of_every_stage_reach_the_driver(workers: int) -> None:
         Output((4,), (), "late", "upsert", ("word", "n"), (0,)),
     )
     circuit = Circuit(nodes)
-    assert [plan(circuit).stage[output] for output in (1, 3, 5)] == [0, 1, 2]
+    assert [plan_stages(circuit).stage[output] for output in (1, 3, 5)] == [0, 1, 2]
     machine = InProcess(circuit, workers, {"early": 1, "middle": 1, "late": 1})
     messages = machine.step({"left": to_table([(1, "a"), (1, "a"), (2, "a"), (3, "b")], TYPES)})
     assert {handle: table.num_rows for handle, table in messages.items()} == {"early": 4, "middle": 3, "late": 2}
@@ -149,14 +149,14 @@ def test_operators_with_the_same_key_share_a_stage() -> None:
         View((3,), (LONG, pa.int64()), "v", ("id", "n"), True, (0,)),
         Output((4,), (), "v", "upsert", ("id", "n"), (0,)),
     )
-    result = plan(Circuit(nodes))
+    result = plan_stages(Circuit(nodes))
     assert result.stages == 2
     assert result.stage == (0, 0, 1, 1, 1, 1)
     assert [c and c.key for c in result.arrivals[2]] == [(0,), (0,)]
 
 
 def test_a_channel_that_is_read_two_stages_later_is_passed_on() -> None:
-    result = plan(whole_circuit())
+    result = plan_stages(whole_circuit())
     result.check()
     carried = [c for c, last in result.last_read.items() if last > result.stage[c.producer] + 1]
     assert carried, "this circuit has no channel that passes a stage; the test shows nothing"
@@ -169,7 +169,7 @@ def test_a_filter_needs_no_stage_with_state() -> None:
         View((1,), TYPES, "v", ("id", "word"), False),
         Output((2,), (), "v", "append", ("id", "word")),
     )
-    assert plan(Circuit(nodes)).stages == 1
+    assert plan_stages(Circuit(nodes)).stages == 1
 
 
 def test_an_error_in_one_task_stops_all_later_ones_and_names_the_view() -> None:

@@ -179,7 +179,7 @@ class Machine:
                 continue
             rows: list[bytes] = []
             for worker, store in enumerate(inner.stores):
-                facts = StepFacts(inner.steps, inner.plan.input_places, 0 in inner.placement.owned[worker])
+                facts = StepFacts(inner.steps, inner.plan.input_colocation, 0 in inner.placement.owned[worker])
                 context_of = partial(StepContext, inner.facts, facts, store)
                 rows += json_rows(content_of(self.circuit, index, context_of), node)
             found[node.name] = rows

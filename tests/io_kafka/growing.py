@@ -13,4 +13,4 @@ class GrowingLog(StepLogState):
 
     def append(self, record: Record) -> None:
         now = StepLogState(**{each.name: getattr(self, each.name) for each in fields(StepLogState)})
-        vars(self).update(vars(now.after(record, now.offset_next)))
+        vars(self).update(vars(now.apply(record, now.offset_next)))

@@ -8,7 +8,7 @@ from io_kafka.step_log.layout_records import (
     LayoutIntent,
     LayoutRecord,
     LayoutTurn,
-    Placed,
+    Ownership,
     Target,
     ranges_of,
 )
@@ -22,8 +22,8 @@ def owned_by(*workers: int) -> dict[int, SlotSet]:
     return {worker: SlotSet(((ends[i], ends[i + 1]),)) for i, worker in enumerate(workers)}
 
 
-def placed(*workers: int, birth: str = "0") -> Placed:
-    return Placed.of(dict.fromkeys(workers, birth), owned_by(*workers))
+def placed(*workers: int, birth: str = "0") -> Ownership:
+    return Ownership.of(dict.fromkeys(workers, birth), owned_by(*workers))
 
 
 def layout(number: int = 0, epoch: int = 0, workers: tuple[int, ...] = (0, 1), birth: str = "0") -> LayoutRecord:

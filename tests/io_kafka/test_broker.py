@@ -35,7 +35,7 @@ def test_keeps_its_address_and_its_topics_over_a_crash(own: LocalBroker) -> None
     own.start(die_with_parent=True)
     address, topic = own.bootstrap_servers, topics_of(own).ensure("kept", 1)
     own.kill()
-    assert LocalBroker.running(own.folder) is None
+    assert LocalBroker.find_running(own.folder) is None
     again = LocalBroker(own.folder).start(die_with_parent=True)
     try:
         assert again.bootstrap_servers == address
@@ -52,7 +52,7 @@ def test_another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
     )
     said = subprocess.run([sys.executable, "-c", script, str(own.folder)], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == own.bootstrap_servers
-    assert LocalBroker.running(own.folder) is None
+    assert LocalBroker.find_running(own.folder) is None
     own.stop()  # stopped already: no error
 
 
@@ -64,7 +64,7 @@ def test_a_second_start_is_refused_with_the_pid(own: LocalBroker) -> None:
 
 def test_a_pid_of_another_process_is_not_mistaken_for_the_broker(tmp_path: Path) -> None:
     (tmp_path / "broker.pid").write_text(f'{{"pid": {os.getpid()}, "born": 1.0}}')
-    assert LocalBroker.running(tmp_path) is None
+    assert LocalBroker.find_running(tmp_path) is None
     LocalBroker(tmp_path).stop()  # must not end this very process
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from io_kafka.step_log.byte_bound import Amount, kept_messages, level_of, unsettled
+from io_kafka.step_log.byte_bound import Amount, kept_messages, level_of, undecided_ranges
 
 SIZES = st.lists(st.lists(st.integers(0, 40), max_size=6), min_size=1, max_size=5)
 
@@ -68,7 +68,7 @@ def test_the_cut_does_not_depend_on_the_order_in_which_messages_come(
     while True:
         amounts = [Amount(sum(s[:n]), n == len(s)) for s, n in zip(ranges, read, strict=True)]
         level = level_of(amounts, bytes_max)
-        waiting = [] if level is None else unsettled(amounts, level)
+        waiting = [] if level is None else undecided_ranges(amounts, level)
         if not waiting:
             break
         read[rng.choice(waiting)] += 1

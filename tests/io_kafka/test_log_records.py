@@ -32,7 +32,7 @@ from io_kafka.step_log.records import (
     StepRecord,
     TableRecord,
     TopicIdentity,
-    VersionPlaced,
+    VersionOwnership,
     decode,
     encode,
 )
@@ -72,7 +72,7 @@ RECORDS: list[Record] = [
     ),
     Snapshot(
         epoch=3, claim=CLAIM, steps=7, pending=(DIVISION,), intent=None,
-        checkpoints=(VersionPlaced(version=VERSION, placed=placed(0, 1)),), topics=(), layout=None, change=None, turns=(),
+        checkpoints=(VersionOwnership(version=VERSION, placed=placed(0, 1)),), topics=(), layout=None, change=None, turns=(),
         positions=(PartitionOffset(topic="in", partition=0, offset=9),), ends=(), circuit=None,
     ),
 ]  # fmt: skip

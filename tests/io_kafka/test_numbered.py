@@ -24,9 +24,9 @@ def test_any_history_of_values_is_that_of_dicts(seed: int) -> None:
                 found.append((values.with_value(number, count), {**twin, number: count}, end))
             case "below":
                 kept = {n: value for n, value in twin.items() if n < number}
-                found.append((values.below(number), kept, max(values.first, min(number, end))))
+                found.append((values.drop_from(number), kept, max(values.first, min(number, end))))
             case "since":
-                found.append((values.since(number), {n: value for n, value in twin.items() if n >= number}, end))
+                found.append((values.drop_below(number), {n: value for n, value in twin.items() if n >= number}, end))
     for values, twin, end in found:
         assert values == twin and list(values) == sorted(twin) and values.end == end and len(values) == len(twin)
 
@@ -35,7 +35,7 @@ def test_what_is_not_there_is_missing() -> None:
     values = Numbered(3, "ab")
     assert values.get(2) is None and values.get(5) is None and 4 in values
     with pytest.raises(KeyError):
-        values.below(4)[4]
+        values.drop_from(4)[4]
 
 
 def test_a_log_that_grows_copies_nothing() -> None:

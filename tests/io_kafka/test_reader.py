@@ -393,9 +393,9 @@ def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
     for fault in (False, True):
         (first,) = reader.read([OffsetRange(topic, 0, 0, 2)], ahead=True)
         held = reader._positioned()
-        place = held.places[TopicPartition(topic, 0)]
+        place = held.positions[TopicPartition(topic, 0)]
         if fault:
-            with held.held():
+            with held.lock_for_reader():
                 monkeypatch.setattr(held, "_take_in", failing)
             held.read_ahead()
             wait_for(partial(getattr, held, "read_ahead_failed"))
@@ -435,14 +435,14 @@ def test_what_is_read_ahead_is_bounded(
     held = reader._positioned()
     pump = held._asked = Rests()
     reader.read([OffsetRange(topic, 0, 0, 1)], ahead=True)
-    place = held.places[TopicPartition(topic, 0)]
+    place = held.positions[TopicPartition(topic, 0)]
 
     def enough() -> bool:
         held.read_ahead()  # it may have rested before the messages came
         return place.ahead_bytes >= 2_000
 
     wait_for(enough)
-    with held.held():
+    with held.lock_for_reader():
         pump.rested.clear()
     held.read_ahead()
     assert pump.rested.wait(60)
@@ -463,7 +463,7 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     transactions.put(topic, [b"%d" % i for i in range(100)])
     await_end(settings, topic, 0, 101)
     assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].messages.length == 10
-    assert not reader._positioned().places
+    assert not reader._positioned().positions
     assert rows(reader.read([OffsetRange(topic, 0, 10, 12)])[0]) == [(10, b"10"), (11, b"11")]
 
 
@@ -552,7 +552,7 @@ def test_a_partition_that_is_large_enough_rests_while_others_are_waited_for(
     def watched(self: Any, missing: int) -> None:
         nonlocal most
         receive(self, missing)
-        most = max(most, sum(place.ahead_bytes for place in self.places.values()))
+        most = max(most, sum(place.ahead_bytes for place in self.positions.values()))
 
     monkeypatch.setattr(reader_module._Positioned, "receive", watched)
     ranges = [OffsetRange(topic, 0, 0, 1_001), OffsetRange(topic, 1, 0, 202)]

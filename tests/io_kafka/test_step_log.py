@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.layout_records import Placed
+from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf
 from io_kafka.step_log.records import (
     CheckpointComplete,
@@ -87,7 +87,7 @@ def table(start: int, end: int, *, is_whole: bool = True, topic: str = "in") -> 
 def folded(*records: Record) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate(records):
-        state = state.after(record, 2 * offset)  # markers lie between
+        state = state.apply(record, 2 * offset)  # markers lie between
         state.check()
     return state
 
@@ -181,22 +181,22 @@ def test_a_pending_division_may_be_recorded_again_to_count_error_rows() -> None:
     """By the run that recorded it or a later one. What was divided after it is void, because it counts as few as before."""
     before = division(1, 10, 12)
     for log in (STORY, (*STORY, division(2, 12, 15)), (*STORY, division(2, 12, 15), claim(1))):
-        again = before.counting(folded(*log).epoch, (3, 4), frozenset())
+        again = before.with_counted(folded(*log).epoch, (3, 4), frozenset())
         state = folded(*log, again)
         assert ([d.step for d in state.pending], state.counted) == ([1], (3, 4))
         assert state.positions == {TopicPartition("in", 0): 12}
-    state = folded(*STORY, before.counting(0, (3,), frozenset()), before.counting(0, (3, 4), frozenset()))
+    state = folded(*STORY, before.with_counted(0, (3,), frozenset()), before.with_counted(0, (3, 4), frozenset()))
     assert state.counted == (3, 4)
     for wrong in (
         counting(0, 0, 10, 3),  # it is written
-        before.counting(0, (3,), frozenset()).with_ends(0, {TopicPartition("in", 0): 11}),
-        before.counting(0, (), frozenset()),
+        before.with_counted(0, (3,), frozenset()).with_ends(0, {TopicPartition("in", 0): 11}),
+        before.with_counted(0, (), frozenset()),
     ):
         with pytest.raises(BrokenStepLog, match="of step"):
             folded(*STORY, wrong)
 
 
-COUNTING = (*STORY, division(1, 10, 12).counting(0, (3, 4), frozenset()), erring(1, 6, 4))
+COUNTING = (*STORY, division(1, 10, 12).with_counted(0, (3, 4), frozenset()), erring(1, 6, 4))
 """Nodes 3 and 4 are counted in step 1, and node 4 has error rows."""
 
 
@@ -309,13 +309,13 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(
 ) -> None:
     state = folded(*before)
     with pytest.raises(BrokenStepLog, match=f"'log' partition 0 offset 99: .*{reason}"):
-        state = state.after(record, 99)
+        state = state.apply(record, 99)
     assert state == folded(*before)
 
 
 def test_a_record_is_folded_once() -> None:
     with pytest.raises(AssertionError):
-        folded(*STORY).after(division(2, 12, 13), 6)
+        folded(*STORY).apply(division(2, 12, 13), 6)
 
 
 def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
@@ -336,9 +336,9 @@ def test_a_state_is_a_value() -> None:
     """Two states that follow the same one share memory, and do not see each other's records. So a transaction that is given up changes
     nothing."""
     state = folded(*STORY)
-    other = state.after(step(1, 9), 50).since(1)
+    other = state.apply(step(1, 9), 50).forget_below(1)
     assert state == folded(*STORY)
-    again = state.after(step(1, 7), 50)
+    again = state.apply(step(1, 7), 50)
     assert (other.step_records[1].outputs[0].end, again.step_records[1].outputs[0].end) == (9, 7)
     with pytest.raises(FrozenInstanceError):
         state.generation = 1  # type: ignore[misc]
@@ -351,13 +351,13 @@ def test_a_state_is_a_value() -> None:
 def test_a_snapshot_that_says_something_else_is_refused() -> None:
     lie = folded(*STORY[:2]).snapshot()
     with pytest.raises(BrokenStepLog, match="contradicts the records before it"):
-        folded(*STORY).after(lie, 99)
+        folded(*STORY).apply(lie, 99)
 
 
 def test_a_truncated_log_must_begin_with_a_snapshot() -> None:
     for record in (claim(1), division(0, 0, 1)):
         with pytest.raises(BrokenStepLog, match="deleted"):
-            StepLogState("log", offset_next=7).after(record, 7)
+            StepLogState("log", offset_next=7).apply(record, 7)
 
 
 def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
@@ -414,7 +414,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 more = {*before.counted, draw(st.integers(1, 3))}
                 if more == set(before.counted):
                     continue
-                record = before.counting(epoch, tuple(sorted(more)), frozenset())
+                record = before.with_counted(epoch, tuple(sorted(more)), frozenset())
             case "step" if state.pending:
                 end = state.ends.get(TopicPartition("out", 0), 0)
                 counted = state.pending[0].counted
@@ -428,22 +428,22 @@ def stories(draw: st.DrawFn) -> list[Record]:
                     continue
                 here = state.layout.placed
                 if state.target is not None and draw(st.booleans()):
-                    here = Placed.of(dict.fromkeys(state.target.members, "b"), state.target.owned)
+                    here = Ownership.of(dict.fromkeys(state.target.members, "b"), state.target.owned)
                 made = version(number, state.steps, str(identity))
                 record = CheckpointIntent(epoch=epoch, version=made, placed=here)
             case "complete" if state.intent is not None:
                 record = CheckpointComplete(epoch=epoch, version=state.intent)
             case "layout" if state.layout is None and state.division_next == 0:
                 record = layout(0, epoch, tuple(range(draw(st.integers(1, 3)))))
-            case "change" if state.layout is not None and state.change is None:
+            case "change" if state.layout is not None and state.rescale is None:
                 record = change(state.layout.number + 1, epoch, tuple(range(draw(st.integers(1, 4)))))
-            case "turn" if state.layout is not None and state.change is not None:
-                record = turn(state.change.change, epoch, tuple(range(draw(st.integers(1, 4)))))
-            case "settle" if state.change is not None and state.checkpoints and state.target is not None:
+            case "turn" if state.layout is not None and state.rescale is not None:
+                record = turn(state.rescale.change, epoch, tuple(range(draw(st.integers(1, 4)))))
+            case "settle" if state.rescale is not None and state.checkpoints and state.target is not None:
                 last = state.placed[state.checkpoints[-1]]
                 if (last.ranges, tuple(last.births)) != (state.target.ranges, state.target.members):
                     continue
-                record = layout(state.change.change, epoch).model_copy(update={"placed": last})
+                record = layout(state.rescale.change, epoch).model_copy(update={"placed": last})
             case "circuit" if state.circuit is None and state.division_next == 0:
                 record = circuit_record(epoch)
             case "leaves" if state.leaves is None:
@@ -459,7 +459,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = state.snapshot()
             case _:
                 continue
-        state = state.after(record, len(records))
+        state = state.apply(record, len(records))
         state.check()
         records.append(record)
     return records
@@ -470,11 +470,11 @@ def stories(draw: st.DrawFn) -> list[Record]:
 def test_a_log_truncated_at_any_snapshot_goes_on_alike(records: list[Record]) -> None:
     whole = StepLogState("log")
     for offset, record in enumerate(records):
-        whole = whole.after(record, offset)
+        whole = whole.apply(record, offset)
     for offset, steps in whole.snapshots:
         cut = StepLogState("log", offset_next=offset)
         for later, record in enumerate(records[offset:], start=offset):
-            cut = cut.after(record, later)
+            cut = cut.apply(record, later)
             cut.check()
         assert cut.snapshot() == whole.snapshot()
         assert cut.offset_next == whole.offset_next
@@ -516,8 +516,8 @@ def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
     }
     assert (state.ends, state.generation) == ({TopicPartition("out", 0): 9}, 1)
     assert set(state.topics) == {"out"}, "an input may be another topic of that name"
-    state = state.after(division(0, 3, 4, topic_id="recreated"), 50)
-    state = state.after(step(0, 11), 51)
+    state = state.apply(division(0, 3, 4, topic_id="recreated"), 50)
+    state = state.apply(step(0, 11), 51)
     state.check()
 
 
@@ -525,7 +525,7 @@ def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_doe
     state = folded(claim(0), table(0, 3, is_whole=False), table(0, 5, is_whole=False), table(7, 9))
     assert state.tables == {"t": table(7, 9)}
     copy = StepLogState("log", offset_next=50)
-    copy = copy.after(state.snapshot(), 50)
+    copy = copy.apply(state.snapshot(), 50)
     assert copy.tables == state.tables
     refresh = Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())
     again = folded(claim(0), table(7, 9), refresh, Reset(epoch=0, generation=1), table(12, 15))
@@ -536,26 +536,26 @@ def test_every_generation_has_a_circuit_leaves_and_a_layout_of_its_own() -> None
     state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), leaves_record(1, "other"), layout(epoch=1))
     assert (state.layout, state.leaves) == (layout(epoch=1), leaves_record(1, "other"))
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
-        state = state.after(layout(epoch=1), 99)
+        state = state.apply(layout(epoch=1), 99)
 
 
 def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
     cut = StepLogState("log", offset_next=40)
-    cut = cut.after(folded(claim(0), layout()).snapshot(), 40)
+    cut = cut.apply(folded(claim(0), layout()).snapshot(), 40)
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
-        cut = cut.after(layout(), 41)
+        cut = cut.apply(layout(), 41)
     bare = StepLogState("log", offset_next=40)
-    bare = bare.after(folded(*STORY).snapshot(), 40)
+    bare = bare.apply(folded(*STORY).snapshot(), 40)
     with pytest.raises(BrokenStepLog, match="is divided already"):
-        bare = bare.after(layout(), 41)
+        bare = bare.apply(layout(), 41)
 
 
 def test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them() -> None:
     state = folded(*STORY, leaves_record())
-    cut = StepLogState("log", offset_next=40).after(state.snapshot(), 40)
+    cut = StepLogState("log", offset_next=40).apply(state.snapshot(), 40)
     assert cut.leaves == state.leaves == leaves_record()
     with pytest.raises(BrokenStepLog, match="has that record already"):
-        cut.after(leaves_record(topic="other"), 41)
+        cut.apply(leaves_record(topic="other"), 41)
 
 
 def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
@@ -585,7 +585,7 @@ def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
 def test_a_refresh_is_finished_before_anything_else(before: tuple[Record, ...], record: Record, reason: str) -> None:
     state = folded(*before)
     with pytest.raises(BrokenStepLog, match=reason):
-        state = state.after(record, 99)
+        state = state.apply(record, 99)
 
 
 def test_another_run_finishes_the_refresh() -> None:
@@ -606,11 +606,11 @@ def test_a_snapshot_carries_the_generation_and_a_refresh_under_way(at: int) -> N
     ]
     whole = folded(*records[: at - 1])
     cut = StepLogState("log", offset_next=40)
-    cut = cut.after(whole.snapshot(), 40)
+    cut = cut.apply(whole.snapshot(), 40)
     assert cut.snapshot() == whole.snapshot()
     for offset, record in enumerate(records[at - 1 :], start=50):
-        whole = whole.after(record, offset)
-        cut = cut.after(record, offset)
+        whole = whole.apply(record, offset)
+        cut = cut.apply(record, offset)
     assert cut.snapshot() == whole.snapshot() and cut.generation == 1
     cut.check()
 
@@ -624,15 +624,15 @@ def grown_division(number: int, partitions: int, grown: tuple[str, ...]) -> Divi
 def test_growth_is_recorded_with_every_division_from_the_one_that_finds_it() -> None:
     state = folded(claim(0), grown_division(0, 1, ()), step(0, 1))
     with pytest.raises(BrokenStepLog, match="have grown"):
-        state = state.after(grown_division(1, 2, ()), 50)
-    state = state.after(grown_division(1, 2, ("in",)), 50)
-    state = state.after(step(1, 2), 51)
+        state = state.apply(grown_division(1, 2, ()), 50)
+    state = state.apply(grown_division(1, 2, ("in",)), 50)
+    state = state.apply(step(1, 2), 51)
     with pytest.raises(BrokenStepLog, match="have grown"):
-        state = state.after(grown_division(2, 2, ()), 52)
-    assert state.grown_with([]) == ("in",)
+        state = state.apply(grown_division(2, 2, ()), 52)
+    assert state.topics_grown([]) == ("in",)
     cut = StepLogState("log", offset_next=60)
-    cut = cut.after(state.snapshot(), 60)
-    assert cut.grown_with([]) == ("in",)
+    cut = cut.apply(state.snapshot(), 60)
+    assert cut.topics_grown([]) == ("in",)
 
 
 # Snapshots have all fields, and those of former versions are read
@@ -653,7 +653,7 @@ def test_a_field_is_the_same_after_a_snapshot() -> None:
     new = StepLogState("log")
     seen = {name for name in FROM_SNAPSHOTS if getattr(state, name) != getattr(new, name)}
     assert seen | {"refresh", "is_former", "step_records"} == FROM_SNAPSHOTS.keys(), "a field has nothing to lose"
-    found = StepLogState("log", offset_next=90).after(state.snapshot(), 90)
+    found = StepLogState("log", offset_next=90).apply(state.snapshot(), 90)
     for name in seen - {"divisions", "step_records"}:
         assert getattr(found, name) == getattr(state, name), name
     assert found.pending == state.pending and found.steps == state.steps
@@ -673,7 +673,7 @@ def full_state() -> StepLogState:
     records = [decode(line, "log", 0) for line in sample()]
     state = folded(*records[: next(n for n, record in enumerate(records) if isinstance(record, Refresh))])
     begun = CheckpointIntent(epoch=1, version=version(3, 2), placed=placed(0, 1))
-    return replace(state.after(begun, state.offset_next), generation=7, leaves=leaves_record())
+    return replace(state.apply(begun, state.offset_next), generation=7, leaves=leaves_record())
 
 
 def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snapshot() -> None:
@@ -684,7 +684,7 @@ def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snap
     for begin in begins:
         cut = StepLogState("log", offset_next=2 * begin)
         for offset, record in enumerate(records[begin:], start=begin):
-            cut = cut.after(record, 2 * offset)
+            cut = cut.apply(record, 2 * offset)
             cut.check()
         assert cut.snapshot() == whole.snapshot()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from base.slots import NO_SLOTS, SlotSet, owning, why_no_partition
+from base.slots import NO_SLOTS, SlotSet, drop_empty, why_no_partition
 from coordinator.rescale.planner import Move, Planner
 from protocols.damion import Distributor
 from protocols.damion_planner import DamionPlanner
@@ -67,7 +67,7 @@ def drive(planner: Planner, engine: Engine, slots_max: int) -> int:
     while (move := planner.next(slots_max)) is not None:
         assert planner.next(slots_max) == move, "asked twice, it says the same"
         engine.carry_out(move)
-        if not planner.moved(engine.owned):
+        if not planner.note_move(engine.owned):
             rounds += 1
             assert why_no_partition(engine.owned) is None
     return rounds
@@ -82,7 +82,7 @@ def test_every_slot_that_has_another_owner_moves_once(protocol: str, change: str
     planner = begun(protocol, engine, slots_max)
     planner.check(engine.owned)
     rounds = drive(planner, engine, slots_max)
-    assert owning(engine.owned) == owning(engine.target) and engine.moved == to_move
+    assert drop_empty(engine.owned) == drop_empty(engine.target) and engine.moved == to_move
     assert planner.next(slots_max) is None
     assert rounds >= to_move / slots_max / 2 and (rounds > 0) == (to_move > 0)
     assert planner.messages > 0
@@ -98,7 +98,7 @@ def test_a_change_that_is_turned_halfway_goes_on_from_the_owners_that_it_has(pro
         move = planner.next(700)
         assert move is not None
         engine.carry_out(move)
-        planner.moved(engine.owned)
+        planner.note_move(engine.owned)
     engine.target = first
     drive(begun(protocol, engine, 700), engine, 700)
     assert engine.owned == first
@@ -121,7 +121,7 @@ def test_an_engine_that_moves_something_else_is_noticed(protocol: str) -> None:
     engine.carry_out(replace(move, slots=move.slots.first(len(move.slots) - 1)))
     with pytest.raises(AssertionError):
         while goes_on:
-            goes_on = planner.moved(engine.owned)
+            goes_on = planner.note_move(engine.owned)
 
 
 def test_a_distributor_that_forgets_a_key_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

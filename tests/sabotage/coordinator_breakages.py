@@ -48,7 +48,7 @@ COORDINATOR = (
             Edit(
                 CORE,
                 "        return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None\n",
-                "        is_due = self.checkpoint is Checkpoint.WANTED and not self.replaying(log)\n"
+                "        is_due = self.checkpoint is Checkpoint.WANTED and not self.is_replaying(log)\n"
                 "        return self._begin_checkpoint(log) if is_due else None\n",
             ),
         ),
@@ -75,7 +75,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if not self.replaying(log) and (self.step > self.version.step or self._has_moved(log)):\n",
+                "        if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):\n",
                 "        if False:\n",
             ),
         ),
@@ -184,7 +184,7 @@ COORDINATOR = (
         (
             Edit(
                 INPUTS,
-                "    return {place: divided.get(place, start) for place, start in starts.items()}\n",
+                "    return {partition: divided.get(partition, start) for partition, start in starts.items()}\n",
                 "    return dict(starts)\n",
             ),
         ),
@@ -320,7 +320,7 @@ COORDINATOR = (
         (
             Edit(
                 POSITIONS,
-                'wish = "earliest" if joins or place.topic in read_before else source.starting_offsets',
+                'wish = "earliest" if joins or partition.topic in read_before else source.starting_offsets',
                 "wish = source.starting_offsets",
             ),
         ),
@@ -333,8 +333,8 @@ COORDINATOR = (
         (
             Edit(
                 POSITIONS,
-                "            positions[place] = min(chosen, positions.get(place, chosen))\n",
-                "            positions[place] = chosen\n",
+                "            positions[partition] = min(chosen, positions.get(partition, chosen))\n",
+                "            positions[partition] = chosen\n",
             ),
         ),
         (f"{TEST_POSITIONS}::test_of_two_tables_over_one_topic_the_earlier_decides",),
@@ -485,7 +485,13 @@ COORDINATOR = (
         "empty-database-taken-for-the-lost-one",
         "A database without any step is opened although the log has checkpoints.",
         "no silence",
-        (Edit(BINDING, "return Claim.BLANK if found.versions == (EMPTY,) else Claim.STALE", "return Claim.STALE"),),
+        (
+            Edit(
+                BINDING,
+                "return Standing.BLANK if found.versions == (EMPTY,) else Standing.STALE",
+                "return Standing.STALE",
+            ),
+        ),
         (f"{TEST_BINDING}::test_what_a_database_is_for_a_run",),
     ),
     Breakage(

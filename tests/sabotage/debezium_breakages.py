@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 FORMER = "engine/operators/former_values.py"
-LAST, REGION = "engine/operators/last_by_key.py", "engine/run/region.py"
+LAST, REGION = "engine/operators/last_by_key.py", "engine/run/stage.py"
 EVENTS, CELLS = "io_kafka/formats/table_events.py", "io_kafka/formats/unavailable_cells.py"
 TEST_LAST, TEST_FORMATS = "tests/engine/test_last_by_key.py", "tests/io_kafka/formats/test_unavailable.py"
 TEST_TRACE, TEST_FEEDS = "tests/engine/test_trace.py", "tests/end_to_end/test_debezium.py"
@@ -106,7 +106,7 @@ DEBEZIUM = (
         "a-placeholder-is-padded",
         "A placeholder in a CHAR column is padded or found too long like a value.",
         "the batch answer",
-        (Edit("io_kafka/formats/decode.py", "    columns = without(columns, held)\n", ""),),
+        (Edit("io_kafka/formats/decode.py", "    columns = null_missing(columns, held)\n", ""),),
         (f"{TEST_FORMATS}::test_a_placeholder_is_neither_padded_nor_too_long",),
     ),
     Breakage(

@@ -11,10 +11,8 @@ LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/
 MOVES, TEST_MOVES = "engine/state/moves.py", "tests/engine/test_moves.py"
 TEST_CREW = "tests/engine/resident/test_crew.py"
 MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker.py"
-HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/region.py", "engine/operators/aggregate.py"
-TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (
-    f"tests/engine/test_{name}.py" for name in ("region", "stages", "aggregate")
-)
+HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/stage.py", "engine/operators/aggregate.py"
+TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (f"tests/engine/test_{name}.py" for name in ("stage", "stages", "aggregate"))
 TEST_PARTIALS, TEST_DESCRIPTORS = "tests/engine/test_partials.py", "tests/engine/test_descriptors.py"
 OUTER_JOIN, TEST_OUTER_JOIN = "engine/operators/outer_join.py", "tests/engine/test_outer_join.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
@@ -57,7 +55,7 @@ ENGINE = (
         (
             Edit(
                 HASHING,
-                "    return with_slots_of(_combined([hashed[i] for i in place], length, 0), _combined(hashed, length, 0))",
+                "    return with_slots_of(_combined([hashed[i] for i in colocation], length, 0), _combined(hashed, length, 0))",
                 "    return _combined(hashed, length, 0)",
             ),
         ),
@@ -329,9 +327,9 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "            error.located(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
+                "            error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
                 "            if 'step' not in error.message:\n"
-                "                error.located(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
+                "                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
             ),
         ),
         (f"{TEST_REGION}::test_a_value_that_contains_view_or_step_does_not_hide_the_place",),
@@ -435,7 +433,7 @@ ENGINE = (
         (
             Edit(
                 "engine/accumulators/order_bytes.py",
-                "fields.append(inverted(written) if field.name.startswith(DESCENDING) else written)",
+                "fields.append(invert(written) if field.name.startswith(DESCENDING) else written)",
                 "fields.append(written)",
             ),
             Edit(
@@ -759,8 +757,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/output.py",
-                "        return Arrangement((None,), placement)\n    return Arrangement((together,), together)\n\n\ndef arrange_withheld",
-                "        return Arrangement((None,), placement)\n    return Arrangement((None,), placement)\n\n\ndef arrange_withheld",
+                "        return Arrangement((None,), colocation)\n    return Arrangement((together,), together)\n\n\ndef arrange_withheld",
+                "        return Arrangement((None,), colocation)\n    return Arrangement((None,), colocation)\n\n\ndef arrange_withheld",
             ),
         ),
         (f"{TEST_STAGES}::test_a_row_that_leaves_one_worker_and_comes_on_another_gives_no_message",),
@@ -856,8 +854,8 @@ ENGINE = (
         (
             Edit(
                 ROSTER,
-                '        self._judge(self._liveness.silent(now), "waiting for it")\n',
-                '        if event is None and seconds == 0.0:\n            self._judge(self._liveness.silent(now), "waiting for it")\n',
+                '        self._judge(self._liveness.find_silent(now), "waiting for it")\n',
+                '        if event is None and seconds == 0.0:\n            self._judge(self._liveness.find_silent(now), "waiting for it")\n',
             ),
         ),
         (f"{TEST_CREW}::test_a_silent_worker_is_given_up_while_many_others_live",),
@@ -1062,8 +1060,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "np.maximum(filled(delta.column(node.times), 0).to_numpy(), 0)",
-                "filled(delta.column(node.times), 0).to_numpy()",
+                "np.maximum(fill(delta.column(node.times), 0).to_numpy(), 0)",
+                "fill(delta.column(node.times), 0).to_numpy()",
             ),
         ),
         (f"{TEST_SCALAR}::test_replicate_multiplies_weights",),

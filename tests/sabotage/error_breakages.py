@@ -54,8 +54,8 @@ ERRORS = (
         (
             Edit(
                 OUTPUT,
-                "    if has_state and placement is not None and set(placement) <= set(together):\n",
-                "    if placement is None or set(placement) <= set(together):\n",
+                "    if has_state and colocation is not None and set(colocation) <= set(together):\n",
+                "    if colocation is None or set(colocation) <= set(together):\n",
             ),
         ),
         (f"{UNIT}::test_only_withheld_outputs_are_in_other_stages",),

@@ -249,7 +249,7 @@ FORMATS = (
         "keys-with-the-lowest-byte-first",
         "A number in a key begins with its lowest byte, so no other producer's messages of that key are in its partition.",
         "the batch answer",
-        (Edit("io_kafka/formats/pieces.py", '_in_order(filled(column, 0), ">")', '_in_order(filled(column, 0), "<")'),),
+        (Edit("io_kafka/formats/pieces.py", '_in_order(fill(column, 0), ">")', '_in_order(fill(column, 0), "<")'),),
         (f"{TEST_DELIMITED}::test_keys_are_read_back_by_a_source",),
     ),
     Breakage(

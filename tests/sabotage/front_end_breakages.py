@@ -15,12 +15,12 @@ FRONT_END = (
         (
             Edit(
                 "stepwell/lowering/expressions/comparison.py",
-                "tuple(replace(a, sql=in_order(a.sql, a.type)) for a in arguments)",
+                "tuple(replace(a, sql=order_value(a.sql, a.type)) for a in arguments)",
                 "arguments",
             ),
             Edit(
                 "stepwell/lowering/expressions/conditional.py",
-                "f\"{in_order('y', type_)} {better} {in_order('x', type_)}\"",
+                "f\"{order_value('y', type_)} {better} {order_value('x', type_)}\"",
                 'f"y {better} x"',
             ),
         ),

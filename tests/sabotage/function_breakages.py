@@ -31,7 +31,7 @@ FUNCTIONS = (
             Edit(
                 HASHES,
                 "            rows, values = rows[present], values.filter(pa.array(present))\n",
-                "            values = filled(values, 0) if pa.types.is_integer(values.type) else values\n",
+                "            values = fill(values, 0) if pa.types.is_integer(values.type) else values\n",
             ),
         ),
         ("tests/stepwell/expressions/test_encodings.py::test_function_is_sparks[hash(i, s, d)]",),

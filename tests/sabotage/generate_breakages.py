@@ -48,7 +48,7 @@ GENERATED = (
         "sessions-never-part",
         "A step merges sessions, and does not take back what they were before.",
         "the batch answer",
-        (Edit(SESSIONS, "zset.negate(merged(node, before))", "zset.negate(before)"),),
+        (Edit(SESSIONS, "zset.negate(merge_sessions(node, before))", "zset.negate(before)"),),
         (TOUCH,),
     ),
     Breakage(

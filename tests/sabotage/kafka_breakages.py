@@ -57,8 +57,8 @@ KAFKA = (
         (
             Edit(
                 "io_kafka/step_log/division.py",
-                "for place in places], limits.rows)",
-                "for place in places], max(limits.rows, sum(ends.values())))",
+                "for partition in partitions], limits.rows)",
+                "for partition in partitions], max(limits.rows, sum(ends.values())))",
             ),
         ),
         ("tests/io_kafka/test_division.py::test_repeated_division_covers_everything_once",),
@@ -224,7 +224,7 @@ KAFKA = (
         "8 nothing between steps",
         (
             Edit(
-                "io_kafka/clients/place.py",
+                "io_kafka/clients/partition_position.py",
                 "            if each.last < end:\n",
                 "            if each.last < self.reached:\n",
             ),
@@ -348,8 +348,8 @@ KAFKA = (
         (
             Edit(
                 READER,
-                "            if surplus > 0 or (not is_filled and self.places[where].ahead > SURPLUS_MESSAGES_MAX):\n",
-                "            if self.places[where].ahead < 0:\n",
+                "            if surplus > 0 or (not is_filled and self.positions[where].ahead > SURPLUS_MESSAGES_MAX):\n",
+                "            if self.positions[where].ahead < 0:\n",
             ),
         ),
         (f"{TEST_READER}::test_a_partition_far_ahead_of_its_range_gives_up_its_place",),
@@ -361,8 +361,8 @@ KAFKA = (
         (
             Edit(
                 READER,
-                "        if sum(place.ahead_bytes for place in places) <= bytes_max:\n            return set()",
-                "        if places:\n            return set()",
+                "        if sum(position.ahead_bytes for position in positions) <= bytes_max:\n            return set()",
+                "        if positions:\n            return set()",
             ),
         ),
         (f"{TEST_READER}::test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them",),

@@ -22,8 +22,8 @@ TEST_CUT = "tests/engine/test_cut.py"
 ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/rescale/cut_budget.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
 CUT, DATABASE, PROGRESS = "engine/run/cut.py", "storage/database.py", "coordinator/rescale/progress.py"
-TEST_LAYOUT, TEST_ROOM = "tests/engine/test_layout.py", "tests/coordinator/rescale/test_room.py"
-TEST_VIEWS, TEST_CORE = "tests/end_to_end/test_views_in_a_change.py", "tests/coordinator/test_core.py"
+TEST_LAYOUT, TEST_ROOM = "tests/engine/test_layout.py", "tests/coordinator/rescale/test_disk_space.py"
+TEST_VIEWS, TEST_CORE = "tests/end_to_end/test_views_in_a_rescale.py", "tests/coordinator/test_core.py"
 TEST_PROGRESS = "tests/coordinator/rescale/test_progress.py"
 TEST_LOG = "tests/io_kafka/test_step_log.py"
 ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded", "6 two versions"
@@ -146,7 +146,7 @@ LAYOUT = (
         (
             Edit(
                 STAGING,
-                "            moves.make_room(transaction, table, slots)\n        transaction.set",
+                "            moves.clear_slots(transaction, table, slots)\n        transaction.set",
                 "            pass\n        transaction.set",
             ),
         ),
@@ -460,7 +460,7 @@ LAYOUT = (
         (
             Edit(
                 LAYOUTS,
-                "    return Placed.of({worker: births[worker] for worker in staying}, placement.owned)\n",
+                "    return Ownership.of({worker: births[worker] for worker in staying}, placement.owned)\n",
                 "    assert state.layout is not None and births\n    return state.layout.placed\n",
             ),
         ),
@@ -473,7 +473,7 @@ LAYOUT = (
         (
             Edit(
                 "engine/model/layout.py",
-                "        owners = quota(stretched(self.owners, max(needed, self.shards)), members)\n",
+                "        owners = quota(stretch(self.owners, max(needed, self.shards)), members)\n",
                 "        shards, ordered = max(needed, self.shards), sorted(members)\n"
                 "        owners = tuple(ordered[shard * len(ordered) // shards] for shard in range(shards))\n",
             ),
@@ -571,7 +571,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/rescale/room.py",
+                "coordinator/rescale/disk_space.py",
                 "        if moved > free[host]:\n",
                 "        if free[host] < 0 < moved:\n",
             ),
@@ -610,7 +610,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/rescale/room.py",
+                "coordinator/rescale/disk_space.py",
                 "needed[host_of[destination]] = needed.get(host_of[destination], 0) + moved",
                 "needed[host_of[destination]] = max(needed.get(host_of[destination], 0), moved)",
             ),
@@ -621,7 +621,7 @@ LAYOUT = (
         "pause-slows-the-rate",
         "The time in which a user has paused a change counts for its rate, so the time to go is too long.",
         SILENCE,
-        (Edit(PROGRESS, "return now - began_at - self._held_s - self._held_until(now)", "return now - began_at"),),
+        (Edit(PROGRESS, "return now - began_at - self._paused_s - self._paused_until(now)", "return now - began_at"),),
         (f"{TEST_PROGRESS}::test_the_rate_is_that_of_the_time_in_which_the_change_was_not_paused",),
     ),
     Breakage(
@@ -631,8 +631,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/core.py",
-                "holds_steps or self.rescale.next(log, self._moment(log)) is not None",
-                "holds_steps",
+                "blocks_steps or self.rescale.next(log, self._moment(log)) is not None",
+                "blocks_steps",
             ),
         ),
         (f"{TEST_CORE}::test_a_rescale_that_has_something_to_do_holds_up_the_next_step",),

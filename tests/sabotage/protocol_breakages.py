@@ -59,15 +59,15 @@ MIGRATION = (
             ),
             Edit(
                 DAMION,
-                "            *(Send(target, state) for target, state in self._by_target(change, keys, parts).items()),\n"
-                "            *self._to_distributors(Redistribute(change.number, self.instance, keys, following)),\n",
+                "            *(Send(target, state) for target, state in self._by_target(reassignment, keys, parts).items()),\n"
+                "            *self._to_distributors(Redistribute(reassignment.number, self.instance, keys, following)),\n",
                 "            *self._to_distributors(\n"
                 "                Redistribute(\n"
-                "                    change.number,\n"
+                "                    reassignment.number,\n"
                 "                    self.instance,\n"
                 "                    keys,\n"
                 "                    following,\n"
-                "                    tuple(self._by_target(change, keys, parts).items()),\n"
+                "                    tuple(self._by_target(reassignment, keys, parts).items()),\n"
                 "                )\n"
                 "            ),\n",
             ),
@@ -85,7 +85,7 @@ MIGRATION = (
             ),
             Edit(
                 DAMION,
-                "        return [*installs, *self._to_distributors(Installed(message.change, message.giver, message.keys))]\n",
+                "        return [*installs, *self._to_distributors(Installed(message.reassignment, message.giver, message.keys))]\n",
                 "        return installs\n",
             ),
         ),
@@ -98,8 +98,8 @@ MIGRATION = (
         (
             Edit(
                 DAMION,
-                "        named = Explicit(before.keys | self._named_here(change, states))\n",
-                "        named = before if self.position else Explicit(self._named_here(change, states))\n",
+                "        named = Explicit(before.keys | self._named_here(reassignment, states))\n",
+                "        named = before if self.position else Explicit(self._named_here(reassignment, states))\n",
             ),
         ),
         (DAMION_WORLDS,),
@@ -172,12 +172,12 @@ MIGRATION = (
         "ICADD: Done waits for no marker, and only the end of the change waits for them all.",
         ORDER,
         (
-            Edit(ICADD, "        return self.markers >= change.members\n", "        return not self.early\n"),
+            Edit(ICADD, "        return self.markers >= reassignment.members\n", "        return not self.early\n"),
             Edit(
                 ICADD,
-                "            if self.phase is Phase.DONE and self.closed >= self.change.old:\n",
-                "            if self.phase is Phase.DONE and self.closed >= self.change.old"
-                " and self.markers >= self.change.members:\n",
+                "            if self.phase is Phase.DONE and self.closed >= self.reassignment.old:\n",
+                "            if self.phase is Phase.DONE and self.closed >= self.reassignment.old"
+                " and self.markers >= self.reassignment.members:\n",
             ),
             Edit(
                 ICADD,

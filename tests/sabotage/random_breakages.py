@@ -16,7 +16,7 @@ COMBINATIONS = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    alike = all(placement == inputs[0] for placement in inputs)",
+                "    alike = all(colocation == inputs[0] for colocation in inputs)",
                 "    alike = inputs[0] is not None",
             ),
         ),

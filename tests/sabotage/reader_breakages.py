@@ -20,7 +20,7 @@ READERS = (
         "a-topic-that-joins-at-its-end",
         "A topic that begins to match a pattern is read from its end, if the source began at the end.",
         "the batch answer",
-        (Edit(POSITIONS, "joins or place.topic in read_before", "place.topic in read_before"),),
+        (Edit(POSITIONS, "joins or partition.topic in read_before", "partition.topic in read_before"),),
         (f"{TEST_PATTERNS}::test_a_topic_that_matches_later_begins_at_its_first_offset",),
     ),
     Breakage(
@@ -34,7 +34,7 @@ READERS = (
         "partitions-of-others",
         "A source that names its partitions gets the rows of all partitions that another source reads.",
         "the batch answer",
-        (Edit(SOURCES, " and (self.partitions is None or place in self.partitions)", ""),),
+        (Edit(SOURCES, " and (self.partitions is None or partition in self.partitions)", ""),),
         ("tests/engine/test_sources.py::test_sources_of_one_topic_get_what_they_name",),
     ),
     Breakage(

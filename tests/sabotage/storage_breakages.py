@@ -230,8 +230,8 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "            yield transaction\n            transaction.write_changes(writer)\n",
-                "            try:\n                yield transaction\n            finally:\n                transaction.write_changes(writer)\n"
+                "            yield transaction\n            transaction.flush(writer)\n",
+                "            try:\n                yield transaction\n            finally:\n                transaction.flush(writer)\n"
                 "                writer._txn.commit()\n",
             ),
         ),
@@ -439,8 +439,8 @@ STORAGE = (
             ),
             Edit(
                 COMMITTED,
-                "environments.using(path / COMMITTED, synced=True)",
-                "environments.using(path / COMMITTED, synced=False)",
+                "environments.open_environment(path / COMMITTED, synced=True)",
+                "environments.open_environment(path / COMMITTED, synced=False)",
             ),
         ),
         (f"{TEST}::test_only_the_committed_layer_is_synced",),

@@ -23,8 +23,8 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 TABLES,
-                "starts = {place.partition: end for place, end in topics.end_offsets([name]).items()}",
-                "starts = dict.fromkeys((place.partition for place in topics.end_offsets([name])), 0)",
+                "starts = {partition.partition: end for partition, end in topics.end_offsets([name]).items()}",
+                "starts = dict.fromkeys((partition.partition for partition in topics.end_offsets([name])), 0)",
             ),
         ),
         (f"{TEST_LOADS}::test_a_load_that_is_broken_off_begins_anew_behind_what_it_wrote",),
@@ -36,7 +36,7 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "of_tables = {place: self._table_ends.get(place, at) for place, at in positions.items()}",
+                "of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}",
                 "of_tables = {**ends, **self._table_ends}",
             ),
         ),

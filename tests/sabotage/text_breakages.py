@@ -105,8 +105,8 @@ TEXT: tuple[Breakage, ...] = (
         (
             Edit(
                 "stepwell/lowering/expressions/arithmetic.py",
-                "    return derived(cast(guarded, type_), type_, dividend, divisor, raises=True)\n",
-                "    return derived(cast(guarded, type_), type_, dividend, divisor)\n",
+                "    return derive(cast(guarded, type_), type_, dividend, divisor, raises=True)\n",
+                "    return derive(cast(guarded, type_), type_, dividend, divisor)\n",
             ),
         ),
         ("tests/stepwell/expressions/test_arithmetic.py::test_arithmetic_is_sparks",),

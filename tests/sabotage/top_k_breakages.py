@@ -141,7 +141,7 @@ TOP_K_BREAKAGES = (
         "a-text-ends-without-a-mark",
         "The bytes of a text are those of a longer text's beginning, and what follows them decides.",
         "the batch answer",
-        (Edit(ORDER_BYTES, '    return joined(escaped, b"\\x00\\x01")\n', "    return escaped\n"),),
+        (Edit(ORDER_BYTES, '    return join_parts(escaped, b"\\x00\\x01")\n', "    return escaped\n"),),
         (f"{TEST_SPARK}::test_the_bytes_of_a_value_of_any_type_are_in_sparks_order",),
     ),
     Breakage(
@@ -172,8 +172,8 @@ TOP_K_BREAKAGES = (
         (
             Edit(
                 WINDOW_ROWS,
-                "    rows = context.settle_in_order(replace(child, order=order)).revealed\n",
-                "    order = None\n    rows = context.settle_in_order(replace(child, order=order)).revealed\n",
+                "    rows = context.materialise_in_order(replace(child, order=order)).revealed\n",
+                "    order = None\n    rows = context.materialise_in_order(replace(child, order=order)).revealed\n",
             ),
         ),
         (f"{TEST_INHERITED}::test_the_order_of_a_subquery_decides_as_in_spark[the latest row]",),

@@ -35,8 +35,8 @@ TYPES = (
         (
             Edit(
                 "stepwell/planning/resolver.py",
-                "query = query.in_order(schema, flow).fitted(declared, flow)",
-                "query = query.in_order(schema, flow).fitted({}, flow)",
+                "query = query.reorder(schema, flow).fit_texts(declared, flow)",
+                "query = query.reorder(schema, flow).fit_texts({}, flow)",
             ),
         ),
         (f"{TEST_TEXTS}::test_a_declared_column_is_checked_and_padded",),

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.slots import SlotSet
-from engine.analysis.stages import Plan
+from engine.analysis.stages import StagePlan
 from engine.expressions.evaluate import ExpressionError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
@@ -32,9 +32,9 @@ from engine.model.rows import Source
 from engine.operators.base import TABLE_FIRST, TRACES_MAX, Findings
 from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
-from engine.run.exchange import ExchangeMessage, in_order
-from engine.run.region import StageResult, WorkerStep
+from engine.run.exchange import ExchangeMessage, sort_messages
 from engine.run.sources import Checksum, SourceReport
+from engine.run.stage import StageResult, WorkerStep
 from engine.run.step_input import StepInput
 from engine.state.moves import Piece
 from engine.state.store import Store
@@ -114,7 +114,7 @@ def read_sources(
 def run_stage(
     task: WorkerStep, stage: int, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, list[Row]]
 ) -> StageResult:
-    """As engine.run.region. The rows of a channel are a list instead of a table."""
+    """As engine.run.stage. The rows of a channel are a list instead of a table."""
     return _source_stage(task, sources[0]) if stage == 0 else _sums_stage(task, store, inbox)
 
 
@@ -136,7 +136,7 @@ def _source_stage(task: WorkerStep, rows: list[Row]) -> StageResult:
 
 def _sums_stage(task: WorkerStep, store: Store, inbox: Sequence[ExchangeMessage]) -> StageResult:
     changed: dict[str, tuple[int, int]] = {}
-    for message in in_order(inbox):
+    for message in sort_messages(inbox):
         for rows in message.channels.values():
             for key, number, weight in rows:
                 count, total = changed[key] if key in changed else _stored(store, key)
@@ -163,7 +163,7 @@ def _error_rows(task: WorkerStep, store: Store, changed: Mapping[str, tuple[int,
     if AGGREGATE_NODE not in task.step.withholding.nodes:
         if after:
             error = ExpressionError("DIVIDE_BY_ZERO", "the key that is wrong")
-            raise error.located(owner="view sums", step=task.step.number, node=AGGREGATE_NODE)
+            raise error.locate(owner="view sums", step=task.step.number, node=AGGREGATE_NODE)
         return {}
     change = after - before
     return {AGGREGATE_NODE: ErrorRows(change, change % (1 << 64), "wrong" if after else "")} if change else {}
@@ -237,7 +237,7 @@ class Moves:
         """A record has no form that could be wrong."""
 
     @staticmethod
-    def make_room(store: Store, table: int, slots: SlotSet) -> None:
+    def clear_slots(store: Store, table: int, slots: SlotSet) -> None:
         """No record reaches over the edge of a slot."""
 
     @staticmethod
@@ -259,6 +259,6 @@ class Moves:
             yield np.array([key_slot(key) << 48], dtype=np.uint64), len(key)
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: StagePlan) -> None:
     """Two stages with one exchange between them is what the functions above are for."""
     assert plan.stages == 2 and len(plan.last_read) == 1

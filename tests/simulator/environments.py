@@ -10,7 +10,7 @@ from tests.simulator.disk import Environment, SimPath
 
 
 @contextmanager
-def using(folder: SimPath, *, synced: bool) -> Iterator[Environment]:
+def open_environment(folder: SimPath, *, synced: bool) -> Iterator[Environment]:
     environment = folder.node
     if not isinstance(environment, Environment) or not environment.made:
         raise Gone(folder)  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def create(folder: SimPath, *, synced: bool) -> None:
 
 
 @contextmanager
-def locked(folder: SimPath, epoch: int) -> Iterator[None]:
+def lock_writer(folder: SimPath, epoch: int) -> Iterator[None]:
     environment = folder.node
     if not isinstance(environment, Environment):
         raise Gone(folder)  # type: ignore[arg-type]

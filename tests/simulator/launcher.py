@@ -146,7 +146,7 @@ class SimLauncher:
         if fate == "dies at once":
             self._end(process, "by Spark")
         transport = world.network.transport()
-        folder = assignment.setup.place.on_host(world.folder_of(process.host))
+        folder = assignment.setup.state_location.on_host(world.folder_of(process.host))
         try:
             live(
                 assignment,

@@ -38,7 +38,7 @@ from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
 from engine.run import cut, staging, tasks
-from engine.run.region import StageResult, WorkerStep
+from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import StageTimes
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
@@ -150,7 +150,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
                     self._writer,
                     self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=False),
                 )
-                self._inputs.recorded()
+                self._inputs.note_record()
 
     with broken(stepping.Stepping, "collect", collect):
         yield
@@ -159,7 +159,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
 def _remember(written: Any, record: DivisionRecord) -> None:
     """As if the log had the record."""
     before = written.state
-    written._log._state = replace(before.after(record, before.offset_next), offset_next=before.offset_next)
+    written._log._state = replace(before.apply(record, before.offset_next), offset_next=before.offset_next)
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def producer_kept_after_an_unknown_commit() -> Iterator[None]:
             self._kept = self._producer
             return
         if tail is not None:
-            tail += self._read_tail(unsettled=True)
+            tail += self._read_tail(in_doubt=True)
         self._is_in_doubt, self._producer = False, self._kept
         try:
             self._producer.abort_transaction(5)
@@ -234,8 +234,8 @@ def errors_of_the_client_not_heeded() -> Iterator[None]:
 def progress_read_before_fencing() -> Iterator[None]:
     real = transactions.FencedLog._read_tail
 
-    def read_tail(self: Any, *, unsettled: bool = False) -> Any:
-        return real(self, unsettled=True) if unsettled else []
+    def read_tail(self: Any, *, in_doubt: bool = False) -> Any:
+        return real(self, in_doubt=True) if in_doubt else []
 
     with broken(transactions.FencedLog, "_read_tail", read_tail):
         yield
@@ -255,8 +255,8 @@ def unknown_commit_taken_for_a_failure() -> Iterator[None]:
 
 @contextmanager
 def higher_claim_not_heeded() -> Iterator[None]:
-    def read_tail(self: Any, *, unsettled: bool = False) -> Any:
-        self._state, tail = self._reader.read_tail(self._state, unsettled=unsettled)
+    def read_tail(self: Any, *, in_doubt: bool = False) -> Any:
+        self._state, tail = self._reader.read_tail(self._state, in_doubt=in_doubt)
         return tail
 
     with broken(transactions.FencedLog, "_read_tail", read_tail):
@@ -352,7 +352,7 @@ def step_run_twice() -> Iterator[None]:
     with (
         broken(stepping.Stepping, "collect", collect),
         broken(states.Life, "begin_step", begin_step),
-        broken(tasks.StepTask, "_regions", regions),
+        broken(tasks.StepTask, "_run_stages", regions),
     ):
         yield
 
@@ -504,8 +504,8 @@ def worker_that_outlives_its_coordinator() -> Iterator[None]:
 @contextmanager
 def silent_worker_waited_for() -> Iterator[None]:
     with (
-        broken(liveness.Liveness, "silent", lambda self, now: None),
-        broken(liveness.Liveness, "stopped", lambda self, unanswered, asked_at, slowest_step_s, now: None),
+        broken(liveness.Liveness, "find_silent", lambda self, now: None),
+        broken(liveness.Liveness, "find_stopped", lambda self, unanswered, asked_at, slowest_step_s, now: None),
     ):
         yield
 
@@ -721,7 +721,7 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
         of_crew._beside.pop(messages.Fold)
         return dict.fromkeys(self._workers.numbers, first)
 
-    with broken(CrewCheckpoints, "folded", folded):
+    with broken(CrewCheckpoints, "poll_folds", folded):
         yield
 
 
@@ -931,7 +931,7 @@ def databases_of_a_newer_run_removed() -> Iterator[None]:
 @contextmanager
 def checkpoint_with_the_owners_of_the_layout() -> Iterator[None]:
     """It records who owned what before the rescale."""
-    with broken(checkpointing, "placed_of", lambda placement, births, state: state.layout.placed):
+    with broken(checkpointing, "ownership_of", lambda placement, births, state: state.layout.placed):
         yield
 
 
@@ -955,7 +955,7 @@ def copies_kept_after_the_rescale() -> Iterator[None]:
 @contextmanager
 def late_marker_taken_for_a_short_log() -> Iterator[None]:
     real = step_log_reader.StepLogReader.read_tail
-    with broken(step_log_reader.StepLogReader, "read_tail", lambda self, state, *, unsettled=False: real(self, state)):
+    with broken(step_log_reader.StepLogReader, "read_tail", lambda self, state, *, in_doubt=False: real(self, state)):
         yield
 
 
@@ -1022,7 +1022,7 @@ def outputs_released_with_errors_left() -> Iterator[None]:
         return ((), (circuit.SUMS,) if log.counted else ()) if is_drained else (log.counted, ())
 
     with (
-        broken(inputs, "goes_on", goes_on),
+        broken(inputs, "next_counted", goes_on),
         broken(StepLogState, "_why_not_counted", lambda self, record: None),
     ):
         yield

@@ -88,7 +88,7 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
         start_thread=partial(Thread, world),
         thread_clock=lambda: float,  # no strand uses CPU
         lower_priority=_nothing,
-        settle_memory=_nothing,
+        freeze_memory=_nothing,
         release_memory=_nothing,
     )
 

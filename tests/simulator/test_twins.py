@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.run import region, sources
+from engine.run import sources, stage
 from engine.state import moves
 from storage import environments
 from tests.simulator import circuit, disk
@@ -43,7 +43,7 @@ def test_environments_on_the_simulated_disk_have_the_methods_of_real_ones(name: 
 
 
 def test_stages_and_moves_of_a_world_are_called_as_real_ones() -> None:
-    pairs = [(region.run_stage, circuit.run_stage), (sources.read_sources, circuit.read_sources)]
+    pairs = [(stage.run_stage, circuit.run_stage), (sources.read_sources, circuit.read_sources)]
     real = _module_functions(moves, circuit.Moves)
     pairs += [(real[name], twin) for name, twin in _methods(circuit.Moves).items() if name in real]
     assert len(real) >= 5

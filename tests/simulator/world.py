@@ -16,7 +16,7 @@ from base.slots import SlotSet
 from base.term import Term
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.rescale.requests import HoldRequest, LayoutRequest, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRequest, TurnRequest
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import DatabaseMissing, RecoveryFailed
 from coordinator.status import StatusBoard
@@ -30,7 +30,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from protocols.planners import PLANNERS
 from storage.errors import WriterBlocked
 from tests.simulator import circuit
@@ -161,7 +161,7 @@ class World:
                 self.resume(process)
         self._producers.finish()
         for requests in self.runs.values():
-            requests.ask_without_waiting(HoldRequest(False))
+            requests.ask_without_waiting(PauseRequest(False))
             requests.ask("resume")
             requests.ask("stop")
         self.run_to_the_end()
@@ -444,7 +444,7 @@ class World:
         """A user asks for another layout, or for another end of the change under way."""
         if self.runs:
             process = self.rng.choice(list(self.runs))
-            mode: ChangeMode = self.rng.choice(("cold", "live", "hot", "hot"))
+            mode: RescaleMode = self.rng.choice(("cold", "live", "hot", "hot"))
             protocol: CutProtocol = "batches"
             if mode == "live" and self.rng.random() < PROTOCOL_CHANCE:
                 protocol = self.rng.choice(("damion", "icadd"))
@@ -457,7 +457,7 @@ class World:
                 if self.rng.random() < UNDISTURBED_CHANCE:
                     return
                 request = self.rng.choice(
-                    (HoldRequest(True), HoldRequest(False), TurnRequest("reverse"), TurnRequest("abort"))
+                    (PauseRequest(True), PauseRequest(False), TurnRequest("reverse"), TurnRequest("abort"))
                 )
             self.tell(f"{process.name} is asked: {request}")
             self.count(f"asked: {type(request).__name__}")

@@ -19,7 +19,7 @@ from stepwell.planning.leaves import boundary
 from stepwell.project.auto_cdc import AutoCdcQuery
 from stepwell.project.definitions import Definitions, load_definitions, quiet_spark
 from stepwell.project.elements import FlowDefinition
-from stepwell.project.flow_conf import in_force
+from stepwell.project.flow_conf import conf_in_force
 from stepwell.project.tables import output_notes
 from tests.stepwell.folder import project
 
@@ -85,7 +85,9 @@ def shape(found: Definitions) -> list[Any]:
         (o.kind, o.name, o.schema, o.format, o.properties, o.comment, o.stored_by, output_notes(o))
         for o in found.outputs
     ]
-    flows = [(f.name, f.target, f.comment, f.notes, in_force(f.spark_conf), plan(f, found.spark)) for f in found.flows]
+    flows = [
+        (f.name, f.target, f.comment, f.notes, conf_in_force(f.spark_conf), plan(f, found.spark)) for f in found.flows
+    ]
     return [*outputs, *flows, *found.notes]
 
 

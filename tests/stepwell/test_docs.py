@@ -20,7 +20,7 @@ from io_kafka.offsets import OffsetRange
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
 from stepwell.lowering.expressions import HIGHER_ORDER, TABLE
-from stepwell.planning.pipeline import pipeline_spec, planned
+from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.resolver import resolve
 from tests.stepwell.folder import project
 
@@ -85,7 +85,7 @@ def _written_in(text: str) -> list[list[Message]]:
 
 def test_the_worked_example_has_the_messages_that_the_engine_gives(spark: SparkSession, tmp_path: Path) -> None:
     resolved = resolve(project(tmp_path, {"views.sql": _definitions("docs/concepts.md")}), spark)
-    spec = pipeline_spec(resolved.project, planned(resolved, lower(resolved)))
+    spec = pipeline_spec(resolved.project, plan_project(resolved, lower(resolved)))
     engine = InProcess(spec.circuit, 2, {output.handle: 1 for output in spec.outputs})
     tables = {source.table.handle: source.table for source in spec.inputs}
     on_error: dict[str, OnError] = dict.fromkeys(tables, "fail")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stepwell.commands.run import ended
+from stepwell.commands.run import end_text
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve, survey
@@ -118,8 +118,8 @@ def assert_says(text: str, pattern: str) -> None:
 
 def test_the_last_line_of_a_run_says_what_was_left_out() -> None:
     status = {"checkpoint_step": 7, "rows": 12345, "skipped": {}, "late": {}}
-    assert ended(status) == "stopped before step 7, at a checkpoint; 12,345 rows read in this run"
+    assert end_text(status) == "stopped before step 7, at a checkpoint; 12,345 rows read in this run"
     status |= {"skipped": {"orders": 1200, "b": 0, "a": 3}, "late": {"v": 2}}
-    assert ended(status).endswith(
+    assert end_text(status).endswith(
         "read in this run; malformed messages left out, by source: a: 3, orders: 1,200; late rows left out, by view: v: 2"
     )

@@ -24,7 +24,7 @@ def claim(epoch: int = 4, host: str = "elsewhere", endpoint: str | None = None) 
 def log(*claims: Claim) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate(claims):
-        state = state.after(record, offset)
+        state = state.apply(record, offset)
     return state
 
 

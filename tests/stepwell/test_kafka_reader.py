@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from stepwell.errors import Location, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.lowering.driver import lower
 from stepwell.lowering.driver import survey as lowered
-from stepwell.planning.pipeline import planned
+from stepwell.planning.pipeline import plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.kafka_options import Place, reader_spec
@@ -96,7 +96,7 @@ def test_readers_are_sources(tmp_path: Path, spark: SparkSession) -> None:
         ("kafka(refunds, returns; headers)", ("refunds", "returns"), "earliest"),
     ]
     circuit = lower(found)
-    plan = planned(found, circuit)
+    plan = plan_project(found, circuit)
     assert sorted(source.table.handle for source in plan.inputs) == [s.handle for s in found.sources]
     notes = lowered(found).notes
     assert any("startingOffsets = earliest reads what is there already" in note for note in notes["plain"])

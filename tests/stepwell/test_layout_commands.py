@@ -15,14 +15,14 @@ import pytest
 from rich.console import Console
 
 from coordinator.requests import Requests
-from coordinator.rescale.requests import Asked, HoldRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import Asked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from io_kafka.step_log.records import Claim, Record
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands import common, steps
 from stepwell.commands.control import status_table
-from stepwell.commands.layout_text import ChangeBar, change_text, done_text, moved_share, shares_text, time_text
+from stepwell.commands.layout_text import RescaleBar, done_text, moved_share, rescale_text, shares_text, time_text
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer, metrics
 from storage.host_folder import HostFolder
@@ -82,7 +82,7 @@ class Loop:
 
     def _settle(self, asked: Asked) -> None:
         self.seen.append(asked.request)
-        asked.settle(self._answer(self, asked.request))
+        asked.answer(self._answer(self, asked.request))
 
     def start(self) -> None:
         self._thread.start()
@@ -154,7 +154,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
         assert "workers: Input should be less than or equal to 1024" in answers[2].json()["error"]
         for what in ("pause", "resume", "reverse", "abort"):
             assert post(what).status_code == 200
-        assert loop.seen[2:] == [HoldRequest(True), HoldRequest(False), TurnRequest("reverse"), TurnRequest("abort")]
+        assert loop.seen[2:] == [PauseRequest(True), PauseRequest(False), TurnRequest("reverse"), TurnRequest("abort")]
         assert post("explode").status_code == 404
         assert httpx.post(f"{url}/layout/abort", trust_env=False).status_code == 401
         found = httpx.get(f"{url}/layout", headers=headers, trust_env=False).json()
@@ -246,7 +246,7 @@ def test_nobody_has_to_wait(line: CommandLine) -> None:
 
 def test_requests_for_the_change_under_way(line: CommandLine) -> None:
     def answer(loop: Loop, asked: Any) -> None:
-        paused = moving(1, 3, mode="cold", is_paused=asked == HoldRequest(is_held=True))
+        paused = moving(1, 3, mode="cold", is_paused=asked == PauseRequest(is_paused=True))
         loop.show(0, {0: HALF, 1: HALF}, "first", paused)
 
     with playing(line, answer) as loop:
@@ -254,7 +254,7 @@ def test_requests_for_the_change_under_way(line: CommandLine) -> None:
         assert "no step runs" not in line.here("layout", "resume").out
         for what in ("reverse", "abort"):
             assert f"accepted to {what} the change" in line.here("layout", what).out
-        assert loop.seen == [HoldRequest(True), HoldRequest(False), TurnRequest("reverse"), TurnRequest("abort")]
+        assert loop.seen == [PauseRequest(True), PauseRequest(False), TurnRequest("reverse"), TurnRequest("abort")]
     assert line.here("layout", "abort").code == 8
 
 
@@ -287,7 +287,7 @@ def test_what_cannot_be_asked(line: CommandLine, arguments: tuple[str, ...], cod
 def recorded(*records: Record) -> StepLogState:
     state = StepLogState("log")
     for offset, record in enumerate((Claim(epoch=0, pipeline="test", run_id="r", host="h", pid=1), *records)):
-        state = state.after(record, offset)
+        state = state.apply(record, offset)
     return state
 
 
@@ -366,7 +366,7 @@ def test_a_change_without_a_service_is_refused_before_spark_starts(line: Command
 
 
 def test_a_change_in_words() -> None:
-    assert change_text(moving(1, 3)) == "to 3 workers, live, moving, 0 B moved, 50.0 % of the slots left"
+    assert rescale_text(moving(1, 3)) == "to 3 workers, live, moving, 0 B moved, 50.0 % of the slots left"
     begun = moving(
         1,
         3,
@@ -379,13 +379,13 @@ def test_a_change_in_words() -> None:
         longest_cut_ms=12.5,
     )
     assert (
-        change_text(begun)
+        rescale_text(begun)
         == "to 3 workers, live, resting, 30 MB moved, 60 MB left, 10 MB/s, about 6 s to go, longest cut 12.5 ms"
     )
     done = {"mode": "live", "bytes_moved": 90_000_000, "elapsed_s": 12.3, "cuts": 9, "longest_pause_ms": 12.5}
     assert done_text(done) == "90 MB moved in 12.3 s and 9 cuts; no step could begin for up to 12.5 ms"
     assert done_text({**done, "mode": "cold"}) == "90 MB moved in 12.3 s; no step could begin for up to 12.5 ms"
-    assert "waiting for its checkpoint" in change_text({**begun, "slots_left": 0, "bytes_left": 0})
+    assert "waiting for its checkpoint" in rescale_text({**begun, "slots_left": 0, "bytes_left": 0})
     assert shares_text({}) == "-"
     assert shares_text({"0": {"slots": 2 * HALF}}) == "1 worker, 100.0 % of the slots"
     assert shares_text({"0": {"slots": 30_000}, "1": {"slots": 35_536}}) == "2 workers, 45.8 % to 54.2 % of the slots"
@@ -424,7 +424,7 @@ def test_a_change_is_a_bar_on_a_terminal_and_a_line_elsewhere() -> None:
     begun = moving(1, 3, bytes_moved=30, bytes_left=60)
     for is_terminal in (True, False):
         console = Console(file=StringIO(), force_terminal=is_terminal, highlight=False, width=200)
-        console.print(ChangeBar(begun, "no [tasks]", head="change 1: "))
+        console.print(RescaleBar(begun, "no [tasks]", head="change 1: "))
         lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
         assert len(lines) == 1 + is_terminal and ("33 %" in lines[0]) == is_terminal
         assert "change 1: to 3 workers, live, moving" in lines[-1] and "no [tasks]" in lines[-1]

@@ -16,7 +16,7 @@ from io_kafka.formats.table import FORMATS
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import pipeline_spec, planned
+from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.resolver import resolve
 from stepwell.project.elements import Definitions, OutputDefinition
 from stepwell.project.format_properties import PROPERTIES
@@ -267,7 +267,7 @@ CONFIGURED = f"{SPEC}configuration:\n  stepwell.registry.url: {URL}\n"
 def test_a_password_is_in_no_kept_plan(spark: SparkSession, tmp_path: Path) -> None:
     conf = CONFIGURED + "  stepwell.registry.auth: me:secret\n"
     resolved = resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", "avro")}, conf), spark)
-    plan = planned(resolved, lower(resolved))
+    plan = plan_project(resolved, lower(resolved))
     assert "secret" not in repr(plan) and plan.outputs[0].registry == RegistryAddress(URL)
     spec = pipeline_spec(resolved.project, plan)
     form, output = spec.inputs[0].table.format, spec.outputs[0]

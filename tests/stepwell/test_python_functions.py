@@ -17,7 +17,7 @@ from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
 from stepwell.planning import python_functions
 from stepwell.planning.kept_plan import content_key, read_plan, write_plan
-from stepwell.planning.pipeline import planned
+from stepwell.planning.pipeline import plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from tests.stepwell.folder import project
@@ -70,7 +70,7 @@ def test_a_plan_with_functions_is_kept_and_recognised(tmp_path: Path, spark: Spa
         resolved(tmp_path / name, spark, text)
         for name, text in (("one", DEFINITIONS), ("two", f"# moved\n\n{DEFINITIONS}"))
     ]
-    plans = [planned(found, lower(found)) for found in made]
+    plans = [plan_project(found, lower(found)) for found in made]
     assert plans[0].is_same(plans[1])
     assert functions_of(made[0])[0].pickled != functions_of(made[1])[0].pickled  # they have the numbers of lines
     key = content_key(made[0].project)
@@ -80,7 +80,7 @@ def test_a_plan_with_functions_is_kept_and_recognised(tmp_path: Path, spark: Spa
     sent = [call for node in kept.circuit.nodes if isinstance(node, PythonMap) for call in node.calls]
     assert pickle.loads(sent[0].functions[0].pickled)[0](1) == 3
     changed = resolved(tmp_path / "three", spark, DEFINITIONS.replace("LEAST = 3", "LEAST = 4"))
-    assert not planned(changed, lower(changed)).is_same(plans[0])
+    assert not plan_project(changed, lower(changed)).is_same(plans[0])
 
 
 def test_dry_run_says_what_the_user_promises(tmp_path: Path, spark: SparkSession) -> None:

@@ -31,7 +31,7 @@ from stepwell.commands.query import _collected
 from stepwell.inspection import query as queries
 from stepwell.inspection.query import NoState, QueryError, query
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import pipeline_spec, planned
+from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
@@ -68,7 +68,7 @@ class Auction:
         producer.flush()
 
     def run(self) -> None:
-        spec = pipeline_spec(self.project.project, planned(self.project, self.circuit))
+        spec = pipeline_spec(self.project.project, plan_project(self.project, self.circuit))
         Pipeline(spec, spark_cluster(self.spark.sparkContext, spec.name), Requests(), StatusBoard(spec.name)).run(
             available_now=True
         )

@@ -13,7 +13,7 @@ from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.planning.resolver import resolve
-from stepwell.project.text_types import declared_as
+from stepwell.project.text_types import declared_type
 from tests.stepwell.folder import project
 
 SOURCES = """
@@ -37,13 +37,15 @@ def test_a_source_knows_its_limits_and_queries_see_strings(tmp_path: Path, spark
         TextLimit(("code",), 3, True), TextLimit(("name",), 5, False), TextLimit(("more", ELEMENT, "x"), 2, True),
     )  # fmt: skip
     assert source.schema.simpleString() == "struct<code:string,name:string,more:array<struct<x:string>>,n:int>"
-    assert [declared_as(field) for field in source.schema] == [
+    assert [declared_type(field) for field in source.schema] == [
         "char(3)",
         "varchar(5)",
         "array<struct<`x`:char(2)>>",
         None,
     ]
-    assert [declared_as(field) for field in found.views[0].schema] == [declared_as(field) for field in source.schema]
+    assert [declared_type(field) for field in found.views[0].schema] == [
+        declared_type(field) for field in source.schema
+    ]
     assert "writeSide" not in found.views[0].flows[0].text, "what is stored already is not checked again"
 
 
@@ -71,7 +73,7 @@ def test_a_query_reads_what_spark_reads_of_a_table(
 
 def test_a_declared_column_is_checked_and_padded(tmp_path: Path, spark: SparkSession) -> None:
     found = view(tmp_path, spark, "(Name CHAR(5), same CHAR(3), n INT) AS SELECT name, code AS same, n FROM codes")
-    assert [declared_as(field) for field in found.schema] == ["char(5)", "char(3)", None]
+    assert [declared_type(field) for field in found.schema] == ["char(5)", "char(3)", None]
     assert found.flows[0].text.count("WriteSideCheck") == 1
     assert "charTypeWriteSideCheck(name" in found.flows[0].text
 

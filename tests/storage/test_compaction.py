@@ -167,9 +167,9 @@ def test_two_folders_exchange_their_names(tmp_path: Path) -> None:
 
 def test_an_environment_that_was_replaced_is_closed_by_its_last_user(tmp_path: Path) -> None:
     database = mostly_free(tmp_path / "database")
-    with committed.using(database.path) as former:
+    with committed.open_committed(database.path) as former:
         assert database.compact()
-        with committed.using(database.path) as present:
+        with committed.open_committed(database.path) as present:
             assert present is not former and present.usage().used_bytes <= former.usage().used_bytes
             with pytest.raises(environments.Replaced), former.write(database.epoch):
                 pass
@@ -180,7 +180,7 @@ def test_an_environment_that_is_replaced_while_it_is_opened_is_opened_again(
 ) -> None:
     """Else it could have the lock file of one and the data of the other."""
     database = mostly_free(tmp_path / "database")
-    with committed.using(database.path) as old:
+    with committed.open_committed(database.path) as old:
         old.copy_to(database.path / "other", lambda: True)
     Database.close_all()
     real, opened = environments._open, list[int]()
@@ -192,7 +192,7 @@ def test_an_environment_that_is_replaced_while_it_is_opened_is_opened_again(
         return real(folder, inode, synced)
 
     monkeypatch.setattr(environments, "_open", open_late)
-    with committed.using(database.path) as environment:
+    with committed.open_committed(database.path) as environment:
         assert environment.inode == (database.path / "committed" / "data.mdb").stat().st_ino
     assert len(opened) == 2 and opened[0] != opened[1]
     with database.read() as view:

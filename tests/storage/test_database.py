@@ -489,7 +489,10 @@ def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: 
     for number, texts in enumerate(contents, 1):
         step(database, texts, (long,) if not texts else ())
         version = commit(database, number, number)
-        with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
+        with (
+            environments.open_environment(path / "committed", synced=True) as environment,
+            environment.read() as reader,
+        ):
             parts_found.append([len(list(reader.items(parts.PARTS + space))) for space in (RECORDS, UNDO)])
         expected = {key(name): text for texts in contents[:number] for name, text in texts.items()}
         if not texts:
@@ -512,7 +515,7 @@ def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_p
     with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
         commit(database, 2, 2)
     assert pieces.visits < 60  # with three records in each piece there would be eighty pieces
-    with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
+    with environments.open_environment(path / "committed", synced=True) as environment, environment.read() as reader:
         in_parts = {spaced[: -parts.NUMBER_BYTES] for spaced, _ in reader.items(parts.PARTS)}
     assert 0 < len(in_parts) < 20, "only records that were a sixteenth of the state at that time are in parts"
     Database.open(path, v1, epoch=1, identity=ME)

@@ -105,14 +105,14 @@ def test_a_lost_part_of_the_later_version_does_not_block_the_rollback(tmp_path: 
     v1 = commit(database, 1, 1)
     step(database, {"large": bytes(20_000)})
     v2 = commit(database, 2, 2)
-    with environments.using(path / "committed", synced=True) as environment, environment.write(1) as writer:
+    with environments.open_environment(path / "committed", synced=True) as environment, environment.write(1) as writer:
         lost = [spaced for spaced, _ in writer.items(parts.PARTS)][2]
         writer.delete(lost)
     with pytest.raises(errors.CorruptFile):
         Database.open(path, v2, epoch=2, identity=ME)
     Database.open(path, v1, epoch=2, identity=ME)
     assert committed(path) == (v1, {key("large"): b"1"})
-    with environments.using(path / "committed", synced=True) as environment, environment.read() as reader:
+    with environments.open_environment(path / "committed", synced=True) as environment, environment.read() as reader:
         assert not list(reader.items(parts.PARTS))
 
 

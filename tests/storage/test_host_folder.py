@@ -15,14 +15,14 @@ from base.slots import ALL_SLOTS
 from base.version import EMPTY
 from storage import database, host_folder
 from storage.database import Database
-from storage.host_folder import HOST_FILE, HostFolder, StatePlace
+from storage.host_folder import HOST_FILE, HostFolder, StateLocation
 from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
 from tests.storage.helpers import ME
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> HostFolder:
-    made = StatePlace("p", tmp_path / "driver", tmp_path / "local", True).on_host(None)
+    made = StateLocation("p", tmp_path / "driver", tmp_path / "local", True).on_host(None)
     assert made is not None
     return made
 
@@ -39,7 +39,7 @@ def test_who_says_where_the_databases_are(tmp_path: Path) -> None:
     storage, setting, variable = tmp_path / "s", tmp_path / "l", tmp_path / "v"
 
     def place(local_dir: Path | None, given: Path | None, *, on_cluster: bool) -> Path | None:
-        found = StatePlace("p", storage, local_dir, on_cluster).on_host(given)
+        found = StateLocation("p", storage, local_dir, on_cluster).on_host(given)
         return None if found is None else found.of_worker(3)
 
     assert place(None, None, on_cluster=False) == storage / "workers/0003"

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from storage import paced as module
-from storage.paced import Unwanted, paced
+from storage.paced import Unwanted, write_paced
 
 
 @pytest.mark.parametrize("chunk_bytes", [7, 1000, 1 << 20])
 def test_the_file_has_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
     monkeypatch.setattr(module, "CHUNK_BYTES", chunk_bytes)
     content = os.urandom(5000)
-    with paced(tmp_path / "file", lambda: True) as descriptor:
+    with write_paced(tmp_path / "file", lambda: True) as descriptor:
         os.write(descriptor, content[:3000])
         os.write(descriptor, content[3000:])
     assert (tmp_path / "file").read_bytes() == content
@@ -32,7 +32,7 @@ def test_it_waits_as_long_as_the_rate_demands(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(module, "time", type("clock", (), {"monotonic": lambda: now[0], "sleep": sleep}))
     monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(module, "BYTES_PER_S_MAX", 500)
-    with paced(tmp_path / "file", lambda: True) as descriptor:
+    with write_paced(tmp_path / "file", lambda: True) as descriptor:
         os.write(descriptor, bytes(3000))
     assert slept == [2.0, 2.0, 2.0]
 
@@ -48,14 +48,14 @@ def test_a_slow_disk_gets_rests_that_are_longer_than_its_writes(
     monkeypatch.setattr(module, "time", type("clock", (), {"monotonic": lambda: now[0], "sleep": slept.append}))
     monkeypatch.setattr(module.os, "fdatasync", sync)
     monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
-    with paced(tmp_path / "file", lambda: True) as descriptor:
+    with write_paced(tmp_path / "file", lambda: True) as descriptor:
         os.write(descriptor, bytes(2000))
     assert slept == [6.0, 6.0]
 
 
 def test_a_fault_of_the_file_is_raised_and_the_writer_does_not_wait_for_ever(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError), paced(tmp_path / "file", lambda: True) as descriptor:
+    with pytest.raises(FileExistsError), write_paced(tmp_path / "file", lambda: True) as descriptor:
         while True:
             os.write(descriptor, bytes(1 << 16))
 
@@ -66,7 +66,7 @@ def test_a_full_disk_is_raised_in_the_place_of_the_broken_pipe(tmp_path: Path, m
 
     monkeypatch.setattr(module.os, "fdatasync", full)
     monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
-    with pytest.raises(OSError, match="no space"), paced(tmp_path / "file", lambda: True) as descriptor:
+    with pytest.raises(OSError, match="no space"), write_paced(tmp_path / "file", lambda: True) as descriptor:
         while True:
             os.write(descriptor, bytes(1 << 16))
 
@@ -74,7 +74,7 @@ def test_a_full_disk_is_raised_in_the_place_of_the_broken_pipe(tmp_path: Path, m
 def test_a_file_that_nobody_wants_any_more_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
     answers = iter([True, True])
-    with pytest.raises(Unwanted), paced(tmp_path / "file", lambda: next(answers, False)) as descriptor:
+    with pytest.raises(Unwanted), write_paced(tmp_path / "file", lambda: next(answers, False)) as descriptor:
         while True:
             os.write(descriptor, bytes(1 << 16))
     assert (tmp_path / "file").stat().st_size == 2000

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from base.text.columns import nulls_of
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
@@ -36,7 +36,7 @@ class _Elements(NamedTuple):
 
 
 def _lengths(array: pa.Array) -> Int64s:
-    lengths: Int64s = filled(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths: Int64s = fill(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths
 
 
@@ -56,14 +56,14 @@ def _normal(values: pa.Array) -> pa.Array:
     """The values with one zero and one NaN, as Spark's hash sets have them."""
     if not pa.types.is_floating(values.type):
         return values
-    numbers = filled(values, 0.0).to_numpy(zero_copy_only=False) + 0.0
+    numbers = fill(values, 0.0).to_numpy(zero_copy_only=False) + 0.0
     return pa.array(np.where(np.isnan(numbers), np.nan, numbers), values.type, mask=nulls_of(values))
 
 
 def _numbers(values: pa.Array) -> Int64s:
     """0 for null, otherwise a number from 1."""
     coded = values.dictionary_encode().indices
-    numbers: Int64s = filled(coded, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    numbers: Int64s = fill(coded, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
     return numbers
 
 

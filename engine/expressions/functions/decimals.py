@@ -6,7 +6,7 @@ import decimal
 from decimal import Decimal
 
 from base.text.decimals import to_scale
-from engine.expressions.functions.function import Failure, each, shown
+from engine.expressions.functions.function import Failure, row_function, value_text
 
 # The widest exact value: a product of two decimals of 38 digits, or a sum whose operands' scales differ by 38.
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP, Emax=999999, Emin=-999999)
@@ -18,7 +18,8 @@ def fit(value: Decimal, precision: int, scale: int) -> str:
     fitted = to_scale(value, precision, scale) if value.is_finite() else None
     if fitted is None:
         raise Failure(
-            "NUMERIC_VALUE_OUT_OF_RANGE", f"{shown(str(value))} cannot be represented as Decimal({precision}, {scale})."
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+            f"{value_text(str(value))} cannot be represented as Decimal({precision}, {scale}).",
         )
     return f"{fitted:f}"
 
@@ -71,6 +72,6 @@ def _round(value: str, digits: int, mode: str, precision: int, scale: int) -> st
 
 
 FUNCTIONS = (
-    each("spark_decimal", "VARCHAR VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _operate),
-    each("spark_round_decimal", "VARCHAR INTEGER VARCHAR INTEGER INTEGER", "VARCHAR", _round),
+    row_function("spark_decimal", "VARCHAR VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _operate),
+    row_function("spark_round_decimal", "VARCHAR INTEGER VARCHAR INTEGER INTEGER", "VARCHAR", _round),
 )

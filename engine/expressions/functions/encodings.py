@@ -6,7 +6,7 @@ import base64
 import re
 import urllib.parse
 
-from engine.expressions.functions.function import Failure, each, shown, tried
+from engine.expressions.functions.function import Failure, null_on_error, row_function, value_text
 
 UNSIGNED_END = 1 << 64
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -33,7 +33,7 @@ def _unhex(text: str) -> bytes | None:
 def _unhex_strict(text: str) -> bytes:
     data = _unhex(text)
     if data is None:
-        raise Failure("CONVERSION_INVALID_INPUT", f"to_binary: {shown(text)} is not hexadecimal.")
+        raise Failure("CONVERSION_INVALID_INPUT", f"to_binary: {value_text(text)} is not hexadecimal.")
     return data
 
 
@@ -52,7 +52,7 @@ def _conv(text: str, source: int, target: int) -> str | None:
             break
         number = number * source + digit
         if number >= UNSIGNED_END:
-            raise Failure("ARITHMETIC_OVERFLOW", f"conv: {shown(text)} in base {source} needs more than 64 bits.")
+            raise Failure("ARITHMETIC_OVERFLOW", f"conv: {value_text(text)} in base {source} needs more than 64 bits.")
     signed = number - UNSIGNED_END if number >= UNSIGNED_END >> 1 else number
     if negative and target > 0:
         signed = -1 if signed < 0 else -signed
@@ -77,7 +77,7 @@ def _unbase64(text: str) -> bytes:
     missing = -len(digits) % 4
     padded = missing == 1 or (missing == 2 and rest.startswith("="))
     if missing == 3 or (padding and (not padded or _NO_BASE64.sub("", rest))):
-        raise Failure("CONVERSION_INVALID_INPUT", f"unbase64: {shown(text)} is not base 64.")
+        raise Failure("CONVERSION_INVALID_INPUT", f"unbase64: {value_text(text)} is not base 64.")
     return base64.b64decode(digits + "=" * missing)
 
 
@@ -99,7 +99,7 @@ def _encode(text: str, charset: str) -> bytes:
         return mark + text.encode(name)
     except UnicodeEncodeError as error:
         raise Failure(
-            "MALFORMED_CHARACTER_CODING", f"encode: {shown(text)} has characters that {charset} lacks."
+            "MALFORMED_CHARACTER_CODING", f"encode: {value_text(text)} has characters that {charset} lacks."
         ) from error
 
 
@@ -112,14 +112,15 @@ def _decode(data: bytes, charset: str) -> str:
     try:
         return data.decode(name)
     except UnicodeDecodeError as error:
-        raise Failure("MALFORMED_CHARACTER_CODING", f"decode: {shown(data)} is not {charset}.") from error
+        raise Failure("MALFORMED_CHARACTER_CODING", f"decode: {value_text(data)} is not {charset}.") from error
 
 
 def _codec(charset: str) -> str:
     name = _CHARSETS.get(charset.upper())
     if name is None:
         raise Failure(
-            "INVALID_PARAMETER_VALUE.CHARSET", f"{shown(charset)} is none of the character sets {', '.join(_CHARSETS)}."
+            "INVALID_PARAMETER_VALUE.CHARSET",
+            f"{value_text(charset)} is none of the character sets {', '.join(_CHARSETS)}.",
         )
     return name
 
@@ -134,22 +135,23 @@ _BROKEN_ESCAPE = re.compile("%(?![0-9a-fA-F]{2})")
 def _url_decode(text: str) -> str:
     if _BROKEN_ESCAPE.search(text):
         raise Failure(
-            "CANNOT_DECODE_URL", f"url_decode: {shown(text)} has a % that is not followed by two hexadecimal digits."
+            "CANNOT_DECODE_URL",
+            f"url_decode: {value_text(text)} has a % that is not followed by two hexadecimal digits.",
         )
     return urllib.parse.unquote_plus(text)
 
 
 FUNCTIONS = (
-    each("spark_hex_number", "BIGINT", "VARCHAR", _hex_of_number),
-    each("spark_hex", "BLOB", "VARCHAR", lambda data: data.hex().upper()),
-    each("spark_unhex", "VARCHAR", "BLOB", _unhex),
-    each("spark_unhex_strict", "VARCHAR", "BLOB", _unhex_strict),
-    each("spark_bin", "BIGINT", "VARCHAR", _bin),
-    each("spark_conv", "VARCHAR INTEGER INTEGER", "VARCHAR", _conv),
-    each("spark_unbase64", "VARCHAR", "BLOB", _unbase64),
-    each("spark_encode", "VARCHAR VARCHAR", "BLOB", _encode),
-    each("spark_decode_charset", "BLOB VARCHAR", "VARCHAR", _decode),
-    each("spark_url_encode", "VARCHAR", "VARCHAR", _url_encode),
-    each("spark_url_decode", "VARCHAR", "VARCHAR", _url_decode),
-    each("spark_try_url_decode", "VARCHAR", "VARCHAR", tried(_url_decode)),
+    row_function("spark_hex_number", "BIGINT", "VARCHAR", _hex_of_number),
+    row_function("spark_hex", "BLOB", "VARCHAR", lambda data: data.hex().upper()),
+    row_function("spark_unhex", "VARCHAR", "BLOB", _unhex),
+    row_function("spark_unhex_strict", "VARCHAR", "BLOB", _unhex_strict),
+    row_function("spark_bin", "BIGINT", "VARCHAR", _bin),
+    row_function("spark_conv", "VARCHAR INTEGER INTEGER", "VARCHAR", _conv),
+    row_function("spark_unbase64", "VARCHAR", "BLOB", _unbase64),
+    row_function("spark_encode", "VARCHAR VARCHAR", "BLOB", _encode),
+    row_function("spark_decode_charset", "BLOB VARCHAR", "VARCHAR", _decode),
+    row_function("spark_url_encode", "VARCHAR", "VARCHAR", _url_encode),
+    row_function("spark_url_decode", "VARCHAR", "VARCHAR", _url_decode),
+    row_function("spark_try_url_decode", "VARCHAR", "VARCHAR", null_on_error(_url_decode)),
 )

@@ -17,7 +17,7 @@ import pyarrow as pa
 from base.arrays import Float64s
 from base.text.timestamps import INT64_MAX
 from engine.expressions.functions import fdlibm
-from engine.expressions.functions.function import Failure, Function, each
+from engine.expressions.functions.function import Failure, Function, row_function
 
 _WIDE = decimal.Context(prec=800, Emax=999999, Emin=-999999)
 _MODES = {"half_up": decimal.ROUND_HALF_UP, "half_even": decimal.ROUND_HALF_EVEN}
@@ -131,10 +131,10 @@ def _width_bucket(value: float, low: float, high: float, count: int) -> int | No
 
 
 FUNCTIONS = (
-    each("spark_width_bucket", "DOUBLE DOUBLE DOUBLE BIGINT", "BIGINT", _width_bucket),
+    row_function("spark_width_bucket", "DOUBLE DOUBLE DOUBLE BIGINT", "BIGINT", _width_bucket),
     Function("spark_round", ("DOUBLE", "INTEGER", "VARCHAR"), "DOUBLE", _rounded),
-    each("spark_round_single", "FLOAT INTEGER VARCHAR", "FLOAT", _round_single),
-    each("spark_round_integer", "BIGINT INTEGER VARCHAR INTEGER", "BIGINT", _round_integer),
+    row_function("spark_round_single", "FLOAT INTEGER VARCHAR", "FLOAT", _round_single),
+    row_function("spark_round_integer", "BIGINT INTEGER VARCHAR INTEGER", "BIGINT", _round_integer),
     Function("spark_single", ("DOUBLE",), "FLOAT", _single),
     unary("spark_exp", fdlibm.exponential),
     unary("spark_log", fdlibm.logarithm),

@@ -20,16 +20,16 @@ class Failure(ValueError):
 SHOWN_CHARACTERS_MAX = 60  # of a value in an error: enough to find it, and a value of some MB does not flood the error
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value of the data as text for an error, shortened."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}... ({len(text)} characters)"
 
 
 def shown_cell(column: pa.Array | pa.ChunkedArray, at: int = 0) -> str:
-    """One value of a column, as `shown`."""
+    """One value of a column, as `value_text`."""
     try:
-        return shown(column[at].as_py())
+        return value_text(column[at].as_py())
     except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
         return " ".join(column.slice(at, 1).to_string().split())
 
@@ -64,7 +64,7 @@ ARROW = {
 }
 
 
-def each(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> Function:
+def row_function(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> Function:
     """A function that calls `of_row` row by row; the result is null if an argument is null. `of_row` gets and returns dates and timestamps as
     integers (days, microseconds)."""
     types = tuple(arguments.split())
@@ -90,7 +90,7 @@ def each(name: str, arguments: str, result: str, of_row: Callable[..., Any]) -> 
     return Function(name, types, result, body)
 
 
-def tried(function: Callable[..., object]) -> Callable[..., object]:
+def null_on_error(function: Callable[..., object]) -> Callable[..., object]:
     """A function of single values with null in place of its errors."""
 
     def attempt(*values: object) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from engine.expressions.generic import Signature
-from engine.expressions.types import inside, relabel
+from engine.expressions.types import buffer_type, relabel
 
 GenericFunction = Callable[..., pa.Array]
 """Called with the signature and one Arrow array for each argument, which has exactly the argument's type. It returns an array of the result's
@@ -21,7 +21,7 @@ def body_of(function: GenericFunction, signature: Signature) -> Callable[..., pa
     def body(*columns: pa.ChunkedArray) -> pa.Array:
         arrays = [_exactly(column, type_) for column, type_ in zip(columns, signature.arguments, strict=True)]
         result = function(signature, *arrays)
-        return relabel(pa.chunked_array([result]), inside(signature.result)).chunk(0)
+        return relabel(pa.chunked_array([result]), buffer_type(signature.result)).chunk(0)
 
     # DuckDB reads the number of parameters from the signature.
     body.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -33,4 +33,4 @@ def body_of(function: GenericFunction, signature: Signature) -> Callable[..., pa
 def _exactly(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
     """DuckDB's column as an array of the type that the circuit has."""
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    return relabel(chunked.cast(inside(type_)), type_).combine_chunks()
+    return relabel(chunked.cast(buffer_type(type_)), type_).combine_chunks()

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from base.arrays import Int64s, UInt32s, UInt64s, decimal_words, filled
+from base.arrays import Int64s, UInt32s, UInt64s, decimal_words, fill
 from base.text.columns import bytes_of, nulls_of
 from base.text.months import is_months
-from engine.expressions.functions.function import each
+from engine.expressions.functions.function import row_function
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
 
@@ -74,7 +74,7 @@ class _Chain(ABC):
 
     def _elements(self, rows: Int64s, lists: pa.Array) -> None:
         """By place: the first element of every row, then the second one of those that have one."""
-        sizes = filled(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        sizes = fill(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         values = pc.list_flatten(lists)
         starts = np.cumsum(sizes) - sizes
         for place in range(int(sizes.max(initial=0))):
@@ -186,10 +186,12 @@ def _chained(chain: _Chain, columns: tuple[pa.Array, ...]) -> Hashes:
 
 
 FUNCTIONS = (
-    each("spark_crc32", "BLOB", "BIGINT", zlib.crc32),
-    each("spark_md5", "BLOB", "VARCHAR", lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
-    each("spark_sha1", "BLOB", "VARCHAR", lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
-    each("spark_sha2", "BLOB INTEGER", "VARCHAR", lambda data, bits: hashlib.new(f"sha{bits}", data).hexdigest()),
+    row_function("spark_crc32", "BLOB", "BIGINT", zlib.crc32),
+    row_function("spark_md5", "BLOB", "VARCHAR", lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
+    row_function("spark_sha1", "BLOB", "VARCHAR", lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+    row_function(
+        "spark_sha2", "BLOB INTEGER", "VARCHAR", lambda data, bits: hashlib.new(f"sha{bits}", data).hexdigest()
+    ),
 )
 
 GENERIC: Mapping[str, GenericFunction] = {"hash": _hash, "xxhash64": _xxhash64}

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from base.arrays import as_lists
 from base.text.columns import nulls_of
 from base.text.patterns import Patterns
-from engine.expressions.functions.function import Failure, each, shown
+from engine.expressions.functions.function import Failure, row_function, value_text
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
 from io_kafka.formats import permissive, render
@@ -33,7 +33,7 @@ def _from_json(signature: Signature, texts: pa.Array) -> pa.Array:
     _refuse_repeated(values)
     if signature.constants["fail"] and malformed.any():
         text = texts[int(np.flatnonzero(malformed)[0])].as_py()
-        raise Failure("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", f"malformed JSON: {shown(text)}")
+        raise Failure("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", f"malformed JSON: {value_text(text)}")
     if corrupt is None:
         return values
     kept = pc.if_else(pa.array(malformed), texts, pa.scalar(None, pa.string()))
@@ -97,7 +97,9 @@ def _object(text: str, path: str) -> str | None:
     try:
         steps = path_steps(path)
     except ValueError as error:
-        raise Failure("UNSUPPORTED_PATH", f"the path {shown(path)} has a wildcard, which is not supported") from error
+        raise Failure(
+            "UNSUPPORTED_PATH", f"the path {value_text(path)} has a wildcard, which is not supported"
+        ) from error
     if steps is None:
         return None
     try:
@@ -159,9 +161,9 @@ def _object_keys(text: str) -> list[str] | None:
 
 
 FUNCTIONS = (
-    each("spark_get_json_object", "VARCHAR VARCHAR", "VARCHAR", _object),
-    each("spark_json_array_length", "VARCHAR", "INTEGER", _array_length),
-    each("spark_json_object_keys", "VARCHAR", "VARCHAR[]", _object_keys),
+    row_function("spark_get_json_object", "VARCHAR VARCHAR", "VARCHAR", _object),
+    row_function("spark_json_array_length", "VARCHAR", "INTEGER", _array_length),
+    row_function("spark_json_object_keys", "VARCHAR", "VARCHAR[]", _object_keys),
 )
 
 GENERIC: Mapping[str, GenericFunction] = {"from_json": _from_json, "to_json": _to_json, "json_tuple": _tuple}

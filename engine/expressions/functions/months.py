@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 import pyarrow as pa
 
 from base.text.months import MONTH, MONTHS_MAX, MONTHS_MIN, YEAR, YEAR_TO_MONTH, months_text, months_value
-from engine.expressions.functions.function import Failure, Function, each, shown
+from engine.expressions.functions.function import Failure, Function, row_function, value_text
 
 DIGITS_MAX = 400  # a double has at most 309 digits before the point, and what is left of it beside 10 more is exact
 
@@ -18,7 +18,7 @@ def _rounded(value: Decimal) -> int:
     """Half up, away from zero."""
     whole = int(value.to_integral_value(ROUND_HALF_UP))
     if not MONTHS_MIN <= whole <= MONTHS_MAX:
-        raise Failure("INTERVAL_ARITHMETIC_OVERFLOW", f"{shown(value)} months do not fit an interval.")
+        raise Failure("INTERVAL_ARITHMETIC_OVERFLOW", f"{value_text(value)} months do not fit an interval.")
     return whole
 
 
@@ -49,7 +49,7 @@ def _reader(type_: pa.DataType, name: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         months = months_value(text, type_)
         if months is None:
-            raise Failure("INVALID_INTERVAL_FORMAT", f"{shown(text)} is not an INTERVAL {name.upper()}.")
+            raise Failure("INVALID_INTERVAL_FORMAT", f"{value_text(text)} is not an INTERVAL {name.upper()}.")
         return months
 
     return read
@@ -59,13 +59,13 @@ NAMES = {YEAR_TO_MONTH: "year_to_month", MONTH: "month", YEAR: "year"}
 """The parts of the functions' names, for each type."""
 
 FUNCTIONS: tuple[Function, ...] = (
-    each("spark_months_times", "BIGINT DOUBLE", "BIGINT", _times),
-    each("spark_months_times_decimal", "BIGINT VARCHAR", "BIGINT", _times),
-    each("spark_months_over", "BIGINT DOUBLE", "BIGINT", _over),
-    each("spark_months_over_decimal", "BIGINT VARCHAR", "BIGINT", _over),
+    row_function("spark_months_times", "BIGINT DOUBLE", "BIGINT", _times),
+    row_function("spark_months_times_decimal", "BIGINT VARCHAR", "BIGINT", _times),
+    row_function("spark_months_over", "BIGINT DOUBLE", "BIGINT", _over),
+    row_function("spark_months_over_decimal", "BIGINT VARCHAR", "BIGINT", _over),
     *(
-        each(f"spark_write_{name}", "BIGINT", "VARCHAR", lambda months, type_=type_: months_text(months, type_))
+        row_function(f"spark_write_{name}", "BIGINT", "VARCHAR", lambda months, type_=type_: months_text(months, type_))
         for type_, name in NAMES.items()
     ),
-    *(each(f"spark_read_{name}", "VARCHAR", "BIGINT", _reader(type_, name)) for type_, name in NAMES.items()),
+    *(row_function(f"spark_read_{name}", "VARCHAR", "BIGINT", _reader(type_, name)) for type_, name in NAMES.items()),
 )

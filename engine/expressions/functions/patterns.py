@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from engine.expressions.functions.function import Failure, each
+from engine.expressions.functions.function import Failure, row_function
 
 PATTERNS_KEPT_MAX = 256  # compiled patterns of a process; a query has few, but a column of patterns may have many
 
@@ -252,7 +252,7 @@ def split(text: str, pattern: str, limit: int) -> list[str]:
 
 
 @lru_cache(PATTERNS_KEPT_MAX)
-def like(pattern: str, escape: str) -> re.Pattern[str]:
+def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
     """The regular expression that is equal to a LIKE pattern."""
     out: list[str] = []
     position = 0
@@ -274,18 +274,18 @@ def like(pattern: str, escape: str) -> re.Pattern[str]:
 
 
 FUNCTIONS = (
-    each(
+    row_function(
         "spark_rlike", "VARCHAR VARCHAR", "BOOLEAN", lambda text, pattern: translate(pattern).search(text) is not None
     ),
-    each(
+    row_function(
         "spark_like",
         "VARCHAR VARCHAR VARCHAR",
         "BOOLEAN",
-        lambda text, pattern, escape: like(pattern, escape).fullmatch(text) is not None,
+        lambda text, pattern, escape: like_pattern(pattern, escape).fullmatch(text) is not None,
     ),
-    each("spark_regexp_extract", "VARCHAR VARCHAR INTEGER", "VARCHAR", _extract),
-    each("spark_regexp_extract_all", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", _extract_all),
-    each("spark_regexp_instr", "VARCHAR VARCHAR INTEGER", "INTEGER", _instr),
-    each("spark_regexp_replace", "VARCHAR VARCHAR VARCHAR INTEGER", "VARCHAR", _replace),
-    each("spark_split", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", split),
+    row_function("spark_regexp_extract", "VARCHAR VARCHAR INTEGER", "VARCHAR", _extract),
+    row_function("spark_regexp_extract_all", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", _extract_all),
+    row_function("spark_regexp_instr", "VARCHAR VARCHAR INTEGER", "INTEGER", _instr),
+    row_function("spark_regexp_replace", "VARCHAR VARCHAR VARCHAR INTEGER", "VARCHAR", _replace),
+    row_function("spark_split", "VARCHAR VARCHAR INTEGER", "VARCHAR[]", split),
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.expressions.functions.function import Failure, Function, each
+from engine.expressions.functions.function import Failure, Function, row_function
 
 STRING_CODE_POINTS_MAX = (1 << 31) - 1  # Java's limit: for a longer result Spark raises too
 STRING_BYTES_MAX = (1 << 31) - 16  # of a string in UTF-8, in Java's arrays and in Arrow's; checked before it is built
@@ -48,9 +48,9 @@ def _pad(text: str, length: int, pad: str, left: bool) -> str:
         return text[: max(length, 0)]
     if not pad:
         return text
-    room = length - len(text)
-    _check_size(text, room // len(pad) + 1, pad)
-    filling = (pad * (room // len(pad) + 1))[:room]
+    missing = length - len(text)
+    _check_size(text, missing // len(pad) + 1, pad)
+    filling = (pad * (missing // len(pad) + 1))[:missing]
     return filling + text if left else text + filling
 
 
@@ -147,29 +147,35 @@ def _mime(data: bytes) -> str:
 FUNCTIONS = (
     _cased("spark_upper", pc.ascii_upper, str.upper),
     _cased("spark_lower", pc.ascii_lower, str.lower),
-    each("spark_substring", "VARCHAR INTEGER INTEGER", "VARCHAR", _slice),
-    each("spark_substring_bytes", "BLOB INTEGER INTEGER", "BLOB", _slice_bytes),
-    each("spark_lpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, True)),
-    each("spark_rpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, False)),
-    each("spark_locate", "VARCHAR VARCHAR INTEGER", "INTEGER", _locate),
-    each("spark_fit_char", "VARCHAR INTEGER", "VARCHAR", lambda text, size: _fit(text, size).ljust(size)),
-    each("spark_fit_varchar", "VARCHAR INTEGER", "VARCHAR", _fit),
-    each("spark_join", "VARCHAR[] VARCHAR", "VARCHAR", lambda texts, by: by.join(texts)),
-    each("spark_reverse", "VARCHAR", "VARCHAR", lambda text: text[::-1]),
-    each("spark_initcap", "VARCHAR", "VARCHAR", _initcap),
-    each("spark_repeat", "VARCHAR INTEGER", "VARCHAR", _repeat),
-    each("spark_substring_index", "VARCHAR VARCHAR INTEGER", "VARCHAR", _substring_index),
-    each("spark_translate", "VARCHAR VARCHAR VARCHAR", "VARCHAR", _translate),
-    each("spark_overlay", "VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _overlay),
-    each("spark_ascii", "VARCHAR", "INTEGER", _ascii),
-    each("spark_chr", "BIGINT", "VARCHAR", _chr),
-    each("spark_decode_strict", "BLOB", "VARCHAR", _decode),
+    row_function("spark_substring", "VARCHAR INTEGER INTEGER", "VARCHAR", _slice),
+    row_function("spark_substring_bytes", "BLOB INTEGER INTEGER", "BLOB", _slice_bytes),
+    row_function(
+        "spark_lpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, True)
+    ),
+    row_function(
+        "spark_rpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, False)
+    ),
+    row_function("spark_locate", "VARCHAR VARCHAR INTEGER", "INTEGER", _locate),
+    row_function("spark_fit_char", "VARCHAR INTEGER", "VARCHAR", lambda text, size: _fit(text, size).ljust(size)),
+    row_function("spark_fit_varchar", "VARCHAR INTEGER", "VARCHAR", _fit),
+    row_function("spark_join", "VARCHAR[] VARCHAR", "VARCHAR", lambda texts, by: by.join(texts)),
+    row_function("spark_reverse", "VARCHAR", "VARCHAR", lambda text: text[::-1]),
+    row_function("spark_initcap", "VARCHAR", "VARCHAR", _initcap),
+    row_function("spark_repeat", "VARCHAR INTEGER", "VARCHAR", _repeat),
+    row_function("spark_substring_index", "VARCHAR VARCHAR INTEGER", "VARCHAR", _substring_index),
+    row_function("spark_translate", "VARCHAR VARCHAR VARCHAR", "VARCHAR", _translate),
+    row_function("spark_overlay", "VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _overlay),
+    row_function("spark_ascii", "VARCHAR", "INTEGER", _ascii),
+    row_function("spark_chr", "BIGINT", "VARCHAR", _chr),
+    row_function("spark_decode_strict", "BLOB", "VARCHAR", _decode),
     Function("spark_decode", ("BLOB",), "VARCHAR", _decode_valid),
-    each(
+    row_function(
         "spark_base64",
         "BLOB BOOLEAN",
         "VARCHAR",
         lambda data, lines: _mime(data) if lines else base64.b64encode(data).decode(),
     ),
-    each("spark_split_literal", "VARCHAR VARCHAR", "VARCHAR[]", lambda text, by: text.split(by) if by else [text]),
+    row_function(
+        "spark_split_literal", "VARCHAR VARCHAR", "VARCHAR[]", lambda text, by: text.split(by) if by else [text]
+    ),
 )

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 import pyarrow as pa
 
 from engine.expressions.functions import patterns
-from engine.expressions.functions.function import Failure, Function, each, shown
+from engine.expressions.functions.function import Failure, Function, row_function, value_text
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
 
@@ -108,7 +108,7 @@ _EXACT = Context(prec=PLACES_MAX + 1200)
 FRACTION_DIGITS_MAX = 340  # that DecimalFormat writes of a double
 
 
-def grouped(number: Decimal, places: int) -> str:
+def group_digits(number: Decimal, places: int) -> str:
     """A number with commas and so many digits after the point, rounded half even, as Java's DecimalFormat writes it."""
     return f"{number.quantize(Decimal((0, (1,), -places)), rounding=ROUND_HALF_EVEN, context=_EXACT):,f}"
 
@@ -118,7 +118,7 @@ def _format_decimal(text: str, places: int) -> str | None:
         raise Failure(
             "INVALID_PARAMETER_VALUE", f"format_number: {places} digits after the point; {PLACES_MAX} are the most."
         )
-    return None if places < 0 else grouped(Decimal(text), places)
+    return None if places < 0 else group_digits(Decimal(text), places)
 
 
 def _format_double(number: float, places: int) -> str | None:
@@ -132,7 +132,7 @@ def _format_double(number: float, places: int) -> str | None:
     digits_after = -int(shortest.as_tuple().exponent)
     # The double itself is rounded, but what is written are its shortest digits.
     places = min(places, FRACTION_DIGITS_MAX)
-    return grouped(shortest if digits_after <= places else Decimal(number), places)
+    return group_digits(shortest if digits_after <= places else Decimal(number), places)
 
 
 def _str_to_map(signature: Signature, texts: pa.Array, between: pa.Array, within: pa.Array) -> pa.Array:
@@ -148,20 +148,20 @@ def _entries(text: str, between: str, within: str) -> list[tuple[str, str | None
     for entry in patterns.split(text, between, -1):
         key, *rest = patterns.split(entry, within, 2)
         if key in pairs:
-            raise Failure("DUPLICATED_MAP_KEY", f"str_to_map: the key {shown(key)} occurs twice.")
+            raise Failure("DUPLICATED_MAP_KEY", f"str_to_map: the key {value_text(key)} occurs twice.")
         pairs[key] = rest[0] if rest else None
     return list(pairs.items())
 
 
 FUNCTIONS = (
-    each("spark_levenshtein", "VARCHAR VARCHAR", "INTEGER", _levenshtein),
-    each("spark_levenshtein_within", "VARCHAR VARCHAR INTEGER", "INTEGER", _levenshtein_within),
-    each("spark_soundex", "VARCHAR", "VARCHAR", _soundex),
-    each("spark_find_in_set", "VARCHAR VARCHAR", "INTEGER", _find_in_set),
+    row_function("spark_levenshtein", "VARCHAR VARCHAR", "INTEGER", _levenshtein),
+    row_function("spark_levenshtein_within", "VARCHAR VARCHAR INTEGER", "INTEGER", _levenshtein_within),
+    row_function("spark_soundex", "VARCHAR", "VARCHAR", _soundex),
+    row_function("spark_find_in_set", "VARCHAR VARCHAR", "INTEGER", _find_in_set),
     Function("spark_mask", ("VARCHAR",) * 5, "VARCHAR", _masked),
-    each("spark_luhn", "VARCHAR", "BOOLEAN", _luhn),
-    each("spark_format_double", "DOUBLE INTEGER", "VARCHAR", _format_double),
-    each("spark_format_decimal", "VARCHAR INTEGER", "VARCHAR", _format_decimal),
+    row_function("spark_luhn", "VARCHAR", "BOOLEAN", _luhn),
+    row_function("spark_format_double", "DOUBLE INTEGER", "VARCHAR", _format_double),
+    row_function("spark_format_decimal", "VARCHAR INTEGER", "VARCHAR", _format_decimal),
 )
 
 GENERIC: Mapping[str, GenericFunction] = {"str_to_map": _str_to_map}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from base.text import patterns
 from base.text.dates import civil, month_length
 from base.text.timestamps import DAY_US, SECOND_US
-from engine.expressions.functions.function import Failure, each
+from engine.expressions.functions.function import Failure, row_function
 
 
 class UnsupportedFormat(Failure):
@@ -61,7 +61,9 @@ def _months_between(later: int, earlier: int, rounded: bool) -> float:
 
 
 FUNCTIONS = (
-    each("spark_date_format", "TIMESTAMP VARCHAR", "VARCHAR", lambda micros, pattern: formatter(pattern)(micros)),
-    each("spark_parse_timestamp", "VARCHAR VARCHAR", "TIMESTAMP", _parsed),
-    each("spark_months_between", "TIMESTAMP TIMESTAMP BOOLEAN", "DOUBLE", _months_between),
+    row_function(
+        "spark_date_format", "TIMESTAMP VARCHAR", "VARCHAR", lambda micros, pattern: formatter(pattern)(micros)
+    ),
+    row_function("spark_parse_timestamp", "VARCHAR VARCHAR", "TIMESTAMP", _parsed),
+    row_function("spark_months_between", "TIMESTAMP TIMESTAMP BOOLEAN", "DOUBLE", _months_between),
 )

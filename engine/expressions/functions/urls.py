@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from engine.expressions.functions import patterns
-from engine.expressions.functions.function import Failure, each, shown, tried
+from engine.expressions.functions.function import Failure, null_on_error, row_function, value_text
 
 PORT_MAX = 2**31 - 1  # with a larger one the whole is no host and port for Java
 URLS_KEPT_MAX = 256  # several parts of one URL are asked for in a row
@@ -52,7 +52,7 @@ def _parsed(text: str) -> _Url:
         (server is None or not _is_ipv6(server[2])) if bracketed else _FORBIDDEN.search(authority or ""),
     )
     if any(refused):
-        raise Failure("INVALID_URL", f"{shown(text)} is no URL. Use try_parse_url to get NULL.")
+        raise Failure("INVALID_URL", f"{value_text(text)} is no URL. Use try_parse_url to get NULL.")
     if opaque:
         return _Url(protocol, None, userinfo=None, host=None, path=None, query=None, ref=ref)  # as mailto:
     host = server[2] if server and _is_host(server[2]) and int(server[3] or 0) <= PORT_MAX else None
@@ -105,8 +105,8 @@ def _value(text: str, part: str, key: str) -> str | None:
 
 
 FUNCTIONS = (
-    each("spark_parse_url", "VARCHAR VARCHAR", "VARCHAR", _part),
-    each("spark_try_parse_url", "VARCHAR VARCHAR", "VARCHAR", tried(_part)),
-    each("spark_parse_url_value", "VARCHAR VARCHAR VARCHAR", "VARCHAR", _value),
-    each("spark_try_parse_url_value", "VARCHAR VARCHAR VARCHAR", "VARCHAR", tried(_value)),
+    row_function("spark_parse_url", "VARCHAR VARCHAR", "VARCHAR", _part),
+    row_function("spark_try_parse_url", "VARCHAR VARCHAR", "VARCHAR", null_on_error(_part)),
+    row_function("spark_parse_url_value", "VARCHAR VARCHAR VARCHAR", "VARCHAR", _value),
+    row_function("spark_try_parse_url_value", "VARCHAR VARCHAR VARCHAR", "VARCHAR", null_on_error(_value)),
 )

@@ -17,14 +17,16 @@ from base.arrays import Bools
 from base.text import columns, dates, decimals, doubles, integers, timestamps
 from base.text.trimming import JAVA_BLANK
 from engine.expressions.functions.decimals import fit
-from engine.expressions.functions.function import ARROW, Failure, Function, each, shown
+from engine.expressions.functions.function import ARROW, Failure, Function, row_function, value_text
 
 DECIMAL_DIGITS_MAX = 38  # of Spark's widest DECIMAL
 _UTC, _LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 
 
 def _invalid(text: str, type_: str) -> Failure:
-    return Failure("CAST_INVALID_INPUT", f"The value {shown(text)} cannot be cast to {type_} because it is malformed.")
+    return Failure(
+        "CAST_INVALID_INPUT", f"The value {value_text(text)} cannot be cast to {type_} because it is malformed."
+    )
 
 
 def _or_invalid(read: Callable[[str], Any], type_: str) -> Callable[[str], Any]:
@@ -53,7 +55,7 @@ def _decimal(text: str, precision: int, scale: int) -> str:
     if value and value.adjusted() >= DECIMAL_DIGITS_MAX:
         raise Failure(
             "NUMERIC_OUT_OF_SUPPORTED_RANGE",
-            f"The value {shown(text)} cannot be interpreted as a numeric since it has more than 38 digits.",
+            f"The value {value_text(text)} cannot be interpreted as a numeric since it has more than 38 digits.",
         )
     return fit(value, precision, scale)
 
@@ -64,7 +66,7 @@ def _timestamp(text: str) -> int:
         return us
     if timestamps.is_time_of_day(text):
         raise Failure(
-            "CAST_INVALID_INPUT", f"{shown(text)} is a time without a date: its day would depend on the clock."
+            "CAST_INVALID_INPUT", f"{value_text(text)} is a time without a date: its day would depend on the clock."
         )
     raise _invalid(text, "TIMESTAMP")
 
@@ -103,11 +105,11 @@ def _double_decimal(value: float, precision: int, scale: int) -> str | None:
 
 
 FUNCTIONS = (
-    each("spark_read_integer", "VARCHAR INTEGER", "BIGINT", _integer),
-    each("spark_read_double", "VARCHAR", "DOUBLE", _or_invalid(doubles.double_value, "DOUBLE")),
-    each("spark_read_single", "VARCHAR", "FLOAT", _or_invalid(doubles.single_value, "FLOAT")),
-    each("spark_read_decimal", "VARCHAR INTEGER INTEGER", "VARCHAR", _decimal),
-    each("spark_read_boolean", "VARCHAR", "BOOLEAN", _or_invalid(integers.boolean_value, "BOOLEAN")),
+    row_function("spark_read_integer", "VARCHAR INTEGER", "BIGINT", _integer),
+    row_function("spark_read_double", "VARCHAR", "DOUBLE", _or_invalid(doubles.double_value, "DOUBLE")),
+    row_function("spark_read_single", "VARCHAR", "FLOAT", _or_invalid(doubles.single_value, "FLOAT")),
+    row_function("spark_read_decimal", "VARCHAR INTEGER INTEGER", "VARCHAR", _decimal),
+    row_function("spark_read_boolean", "VARCHAR", "BOOLEAN", _or_invalid(integers.boolean_value, "BOOLEAN")),
     _usually("spark_read_date", "DATE", columns.dates, _or_invalid(dates.date_days, "DATE")),
     _usually("spark_read_timestamp", "TIMESTAMP", lambda texts: columns.timestamps(texts, _UTC), _timestamp),
     _usually(
@@ -116,9 +118,9 @@ FUNCTIONS = (
         lambda texts: columns.timestamps(texts, _LOCAL),
         _or_invalid(_local, "TIMESTAMP_NTZ"),
     ),
-    each("spark_double_decimal", "DOUBLE INTEGER INTEGER", "VARCHAR", _double_decimal),
-    each("spark_write_double", "DOUBLE", "VARCHAR", doubles.double_text),
-    each("spark_write_single", "FLOAT", "VARCHAR", doubles.single_text),
-    each("spark_write_date", "DATE", "VARCHAR", dates.date_text),
-    each("spark_write_timestamp", "TIMESTAMP", "VARCHAR", timestamps.timestamp_text),
+    row_function("spark_double_decimal", "DOUBLE INTEGER INTEGER", "VARCHAR", _double_decimal),
+    row_function("spark_write_double", "DOUBLE", "VARCHAR", doubles.double_text),
+    row_function("spark_write_single", "FLOAT", "VARCHAR", doubles.single_text),
+    row_function("spark_write_date", "DATE", "VARCHAR", dates.date_text),
+    row_function("spark_write_timestamp", "TIMESTAMP", "VARCHAR", timestamps.timestamp_text),
 )

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 from base.text.dates import days, exists
 from base.text.timestamps import DAY_US, SECOND_US
 from base.text.zones import offset_at_s, offset_s
-from engine.expressions.functions.function import Failure, each, shown
+from engine.expressions.functions.function import Failure, row_function, value_text
 
 MINUTE_S, HOUR_S = 60, 3600
 DIGITS_MAX = 60  # of a decimal (38) and of the factor
@@ -18,7 +18,7 @@ def _known(zone: str, offset: int | None) -> int:
     if offset is None:
         raise Failure(
             "INVALID_TIMEZONE",
-            f"There is no time zone {shown(zone)}. Write a region, such as Europe/Paris, or an offset, such as +02:00.",
+            f"There is no time zone {value_text(zone)}. Write a region, such as Europe/Paris, or an offset, such as +02:00.",
         )
     return offset * SECOND_US
 
@@ -72,9 +72,9 @@ def _of_double(seconds: float, unit_us: int) -> int | None:
 
 
 FUNCTIONS = (
-    each("spark_seconds_of_decimal", "VARCHAR BIGINT", "TIMESTAMP", _of_decimal),
-    each("spark_seconds_of_double", "DOUBLE BIGINT", "TIMESTAMP", _of_double),
-    each("spark_from_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _from_utc),
-    each("spark_to_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _to_utc),
-    each("spark_make_time", "INTEGER INTEGER INTEGER INTEGER INTEGER BIGINT", "TIMESTAMP", _made),
+    row_function("spark_seconds_of_decimal", "VARCHAR BIGINT", "TIMESTAMP", _of_decimal),
+    row_function("spark_seconds_of_double", "DOUBLE BIGINT", "TIMESTAMP", _of_double),
+    row_function("spark_from_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _from_utc),
+    row_function("spark_to_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _to_utc),
+    row_function("spark_make_time", "INTEGER INTEGER INTEGER INTEGER INTEGER BIGINT", "TIMESTAMP", _made),
 )

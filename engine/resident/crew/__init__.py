@@ -2,6 +2,6 @@
 
 from engine.resident.crew.crew import Crew, CrewLimits
 from engine.resident.crew.steps import WorkerOutput
-from engine.resident.crew.workers import Room
+from engine.resident.crew.workers import DiskUse
 
-__all__ = ["Crew", "CrewLimits", "Room", "WorkerOutput"]
+__all__ = ["Crew", "CrewLimits", "DiskUse", "WorkerOutput"]

@@ -25,22 +25,22 @@ class CrewCheckpoints:
         self._workers.send(Hurry())
 
     def begin_fold(self, *, may_rewrite: bool) -> None:
-        """Makes the frozen changes durable, beside the steps. `folded` tells when it is over. `may_rewrite`: whether files that are mostly free
-        may be rewritten."""
+        """Makes the frozen changes durable, beside the steps. `poll_folds` tells when it is over. `may_rewrite`: whether files that are mostly
+        free may be rewritten."""
         self._workers.roster.begin(Fold, dict.fromkeys(self._workers.numbers, Fold(may_rewrite=may_rewrite)))
 
-    def folded(self) -> dict[int, Folded] | None:
+    def poll_folds(self) -> dict[int, Folded] | None:
         """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed, without waiting for the
         others."""
-        answers = self._workers.ended(Fold)
+        answers = self._workers.poll_answers(Fold)
         for number, answer in (answers or {}).items():
-            self._workers.note_room(number, sum(answer.table_bytes.values()), answer.free_bytes)
+            self._workers.note_disk_use(number, sum(answer.table_bytes.values()), answer.free_bytes)
         return answers
 
     @property
     def folding(self) -> list[int]:
         """The workers that have not answered `begin_fold`."""
-        return self._workers.roster.unanswered(Fold)
+        return self._workers.roster.workers_asked(Fold)
 
     def begin_read(self, views: Sequence[str]) -> None:
         """Has every worker read the views, beside the steps. `contents` tells when that is over."""
@@ -49,4 +49,4 @@ class CrewCheckpoints:
     def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
         """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
         self._workers.roster.poll(0.0)
-        return self._workers.roster.ended(Read)
+        return self._workers.roster.poll_answers(Read)

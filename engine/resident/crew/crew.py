@@ -6,7 +6,7 @@
     slots.begin_weighing, begin_copying, give                                              slots.py
     stop; close in any case
 
-    recruiting.recruit -> admit -> enter -> join          while steps run: workers that a change of the layout adds
+    recruiting.recruit -> admit -> enter -> join          while steps run: workers that a rescale adds
     join -> leave                                          workers that own nothing any more
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
@@ -31,7 +31,7 @@ from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.recruiting import Recruiting
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
-from engine.resident.crew.workers import Room, Workers
+from engine.resident.crew.workers import DiskUse, Workers
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Launcher
 from engine.resident.liveness import Limits
@@ -118,9 +118,9 @@ class Crew:
         return self._workers.numbers
 
     @property
-    def rooms(self) -> dict[int, Room]:
+    def disk_use(self) -> dict[int, DiskUse]:
         """See Workers."""
-        return self._workers.rooms
+        return self._workers.disk_use
 
     @property
     def members(self) -> dict[int, Register]:
@@ -172,7 +172,7 @@ class Crew:
         orders = {number: Open(version=version, fenced=fenced[number].number) for number in sorted(fenced)}
         answers = self._roster.ask_each(orders)
         for number, answer in answers.items():
-            self._workers.note_room(number, answer.state_bytes, answer.free_bytes)
+            self._workers.note_disk_use(number, answer.state_bytes, answer.free_bytes)
         return {number: answer.owned for number, answer in answers.items()}
 
     def join(self, placement: Placement) -> None:
@@ -199,7 +199,7 @@ class Crew:
         """These workers, which have joined nobody, remove their databases and end."""
         for number in self._roster.ask_each(dict.fromkeys(sorted(numbers), Leave())):
             self._roster.remove(number)
-            del self.rooms[number]
+            del self.disk_use[number]
 
     # The end
 

@@ -96,7 +96,7 @@ class Recruiting:
             self._start_task()
 
     def _start_task(self) -> None:
-        looks = self._assignment.setup.place.on_cluster or not self._jobs
+        looks = self._assignment.setup.state_location.on_cluster or not self._jobs
         self._jobs.append(self._launcher.start(replace(self._assignment, looks=looks)))
 
     def wait_for_candidates(self) -> None:

@@ -16,14 +16,14 @@ class CrewSlots:
         self._workers = workers
 
     def begin_weighing(self, slots: Mapping[int, SlotSet], heavy_bytes: int) -> None:
-        """Has workers estimate the bytes of some of their slots, beside the steps. `weighed` tells when that is over."""
+        """Has workers estimate the bytes of some of their slots, beside the steps. `poll_weights` tells when that is over."""
         orders = {number: Weigh(slots=its, heavy_bytes=heavy_bytes) for number, its in slots.items()}
         self._workers.roster.begin(Weigh, orders)
 
-    def weighed(self) -> tuple[int, SlotSet] | None:
+    def poll_weights(self) -> tuple[int, SlotSet] | None:
         """The bytes of all slots that `begin_weighing` named, and those slots that each have more than `heavy_bytes`; None until all workers
         have answered. Raises the fault of a worker."""
-        answers = self._workers.ended(Weigh)
+        answers = self._workers.poll_answers(Weigh)
         if answers is None:
             return None
         heavy = SlotSet.of(span for answer in answers.values() for span in answer.heavy.ranges)
@@ -31,14 +31,14 @@ class CrewSlots:
 
     def begin_copying(self, orders: Mapping[int, tuple[SlotSet, int]], bytes_max: int) -> None:
         """Has workers send copies of slots to others, beside the steps: from each source to (its slots, the destination), so many bytes more.
-        `copied` tells when that is over."""
+        `poll_copies` tells when that is over."""
         self._workers.roster.begin(
             Copy, {source: Copy(slots=slots, to=to, bytes_max=bytes_max) for source, (slots, to) in orders.items()}
         )
 
-    def copied(self) -> dict[int, Copied] | None:
+    def poll_copies(self) -> dict[int, Copied] | None:
         """What each source has copied; None until all have answered. Raises the fault of a worker."""
-        return self._workers.ended(Copy)
+        return self._workers.poll_answers(Copy)
 
     def unstage(self) -> None:
         """All workers discard what was copied and has not moved. No copying is under way."""
@@ -55,7 +55,7 @@ class CrewSlots:
         give = GiveSlots(number=number, slots=slots, to=destination, bytes_max=bytes_max)
         given = roster.ask_each({source: give})[source]
         roster.wait_for(TakeSlots, "a cut", [destination])
-        taken = roster.taken(destination, TakeSlots)
+        taken = roster.take_answer(destination, TakeSlots)
         if taken.slots != given.slots:
             raise TaskLost(f"worker {source} gave {given.slots}, and worker {destination} took {taken.slots}")
         if not given.slots.is_within(slots):

@@ -71,7 +71,7 @@ class CrewSteps:
         outputs = [answer for answer in taken.values() if isinstance(answer, WorkerOutput)]
         if len(outputs) < len(taken):
             raise TaskLost(f"step {step}: workers abandoned it, and none has said why")
-        roster.took(max(_seconds_of(output.done) for output in outputs))
+        roster.note_step_time(max(_seconds_of(output.done) for output in outputs))
         return outputs
 
     def _taken(self, number: int, step: int) -> WorkerOutput | Exception | None:

@@ -11,7 +11,7 @@ from engine.resident.roster import Roster
 
 
 @dataclass(frozen=True)
-class Room:
+class DiskUse:
     """What a worker has said last of its state and of the disk under it, in bytes. `host`: names the folder of its host."""
 
     host: str
@@ -20,13 +20,13 @@ class Room:
 
 
 class Workers:
-    """`placement`: None until the workers have joined each other. `rooms`: by worker, since its database was opened, and since each
+    """`placement`: None until the workers have joined each other. `disk_use`: by worker, since its database was opened, and since each
     checkpoint."""
 
     def __init__(self, roster: Roster) -> None:
         self.roster = roster
         self.placement: Placement | None = None
-        self.rooms: dict[int, Room] = {}
+        self.disk_use: dict[int, DiskUse] = {}
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -41,13 +41,13 @@ class Workers:
         for number in self.numbers:
             self.roster.send(number, order)
 
-    def ended(self, kind: type[Beside[A]]) -> dict[int, A] | None:
+    def poll_answers(self, kind: type[Beside[A]]) -> dict[int, A] | None:
         """The answers to the orders that `Roster.begin` has given; None until all workers have answered. Raises the fault of a worker as soon as
         it is there, without waiting for the others, and TaskLost if a worker was lost."""
         self.roster.poll(0.0)
         self.roster.raise_failures(kind)
-        answers = self.roster.ended(kind)
+        answers = self.roster.poll_answers(kind)
         return None if answers is None else {number: answer for number, (answer, _) in answers.items()}
 
-    def note_room(self, number: int, state_bytes: int, free_bytes: int) -> None:
-        self.rooms[number] = Room(self.roster.members[number].registered.folder_name, state_bytes, free_bytes)
+    def note_disk_use(self, number: int, state_bytes: int, free_bytes: int) -> None:
+        self.disk_use[number] = DiskUse(self.roster.members[number].registered.folder_name, state_bytes, free_bytes)

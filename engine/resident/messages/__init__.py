@@ -26,9 +26,9 @@ from engine.resident.messages.message import (
     PeerMessage,
     Report,
     UnknownKind,
-    answered_by,
     kinds,
     message_of,
+    order_answered_by,
     order_of,
 )
 from engine.resident.messages.slots import (
@@ -152,8 +152,8 @@ __all__ = [
     "Weighed",
     "Welcome",
     "WireFault",
-    "answered_by",
     "kinds",
     "message_of",
+    "order_answered_by",
     "order_of",
 ]

@@ -97,7 +97,7 @@ def message_of(kind: object, fields: dict[str, Any]) -> Message:
     return known.model_validate(fields, strict=False)
 
 
-def answered_by(answer: Answer) -> type[Order[Any]] | None:
+def order_answered_by(answer: Answer) -> type[Order[Any]] | None:
     """The class of order that an answer of this class answers; None for `Failed`, which names the kind itself."""
     return _ANSWERED.get(type(answer))
 

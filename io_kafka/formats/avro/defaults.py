@@ -9,7 +9,7 @@ import struct
 from typing import Any, assert_never
 
 from io_kafka.formats.avro import schema as avro
-from io_kafka.formats.avro.schema import BadSchema, Type, shown
+from io_kafka.formats.avro.schema import BadSchema, Type, type_text
 
 
 def long_bytes(number: int) -> bytes:
@@ -28,7 +28,7 @@ def as_datum(type_: Type, value: Any) -> bytes:
     try:
         return _datum(type_, value)
     except (AttributeError, KeyError, TypeError, ValueError, UnicodeError, struct.error) as fault:
-        raise BadSchema(f"{value!r} is no default of the type {shown(type_)}: {fault}") from None
+        raise BadSchema(f"{value!r} is no default of the type {type_text(type_)}: {fault}") from None
 
 
 def _datum(type_: Type, value: Any) -> bytes:

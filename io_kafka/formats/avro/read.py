@@ -16,7 +16,7 @@ from base.arrays import Int64s
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
-from io_kafka.formats.avro.schema import BadSchema, parse_schema, shown
+from io_kafka.formats.avro.schema import BadSchema, parse_schema, type_text
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import Avro, Part, PlainAvro
 from io_kafka.formats.exact import nullable
@@ -50,7 +50,7 @@ def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part =
         good = np.array([row for row in range(len(at)) if row not in wrong] if wrong else range(len(at)), np.int64)
         parts.append(rows.take(pa.array(good)) if wrong else rows)
         places.append(at[good])
-    return in_order(parts, places, faults, schema)
+    return merge_parts(parts, places, faults, schema)
 
 
 def parse_plain_avro(values: pa.Array, schema: pa.Schema, encoding: PlainAvro) -> Parsed:
@@ -66,11 +66,11 @@ def read_alike(
     faults = {int(row): "empty" for row in np.flatnonzero(null)}
     given = np.flatnonzero(~null)
     if not len(given):
-        return in_order([], [], faults, schema)
+        return merge_parts([], [], faults, schema)
     rows, wrong = read(values.take(pa.array(given)))
     faults.update((int(given[row]), reason) for row, reason in wrong.items())
     good = np.setdiff1d(np.arange(len(given)), np.array(list(wrong), np.int64))
-    return in_order([rows.take(pa.array(good)) if wrong else rows], [given[good]], faults, schema)
+    return merge_parts([rows.take(pa.array(good)) if wrong else rows], [given[good]], faults, schema)
 
 
 @lru_cache(maxsize=256)  # of a process: one for each table and each use of it
@@ -81,7 +81,7 @@ def plain_columns(encoding: PlainAvro, schema: pa.Schema) -> Columns:
     return columns_of(writer, list(schema), None, "")
 
 
-def in_order(parts: list[pa.RecordBatch], places: list[Int64s], faults: dict[int, str], schema: pa.Schema) -> Parsed:
+def merge_parts(parts: list[pa.RecordBatch], places: list[Int64s], faults: dict[int, str], schema: pa.Schema) -> Parsed:
     """Rows that were read in groups, in the order of the messages again."""
     if len(parts) == 1:
         return Parsed(parts[0], places[0], sorted(faults.items()))
@@ -134,10 +134,10 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
     writer = parse_schema(found.text, found.references)
     if part is Part.KEY and not isinstance(writer, avro.Record):
         if len(schema) != 1:
-            raise BadSchema(f"the key is {shown(writer)}, and no record of {', '.join(schema.names)}")
+            raise BadSchema(f"the key is {type_text(writer)}, and no record of {', '.join(schema.names)}")
         writer = avro.Record("key", [avro.Field(schema.names[0], writer)])
     if not isinstance(writer, avro.Record):
-        raise BadSchema(f"the writer's type is {shown(writer)}, and rows need a record")
+        raise BadSchema(f"the writer's type is {type_text(writer)}, and rows need a record")
     if part is Part.KEY:
         check_key({field.name for field in writer.fields}, schema)
     return columns_of(writer, list(schema), _reader(encoding, part), "")

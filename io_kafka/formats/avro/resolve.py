@@ -17,7 +17,7 @@ from base.arrays import Int64s
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.connected import VARIABLE_PARTS, means_more, read_connect, read_variable_decimal
 from io_kafka.formats.avro.defaults import as_datum
-from io_kafka.formats.avro.schema import BadSchema, Type, shown
+from io_kafka.formats.avro.schema import BadSchema, Type, type_text
 from io_kafka.formats.avro.values import Read, read_enum, read_fixed, read_primitive
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL
 from io_kafka.formats.cursor import Cursor
@@ -55,7 +55,7 @@ def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -
         case _:
             found = None
     if found is None:
-        raise BadSchema(f"column {column}: the writer's type is {shown(writer)}, which is not read as {kind}")
+        raise BadSchema(f"column {column}: the writer's type is {type_text(writer)}, which is not read as {kind}")
     return found
 
 
@@ -95,7 +95,7 @@ def _union(writer: avro.Union, kind: pa.DataType, reader: Type | None, column: s
             if not len(mine):
                 continue
             if of_branch is None:
-                kind_of_branch = shown(writer.branches[number])
+                kind_of_branch = type_text(writer.branches[number])
                 cursor.fault(
                     rows[mine], f"column {column}: a value of type {kind_of_branch}, which is not read as {kind}"
                 )

@@ -186,7 +186,7 @@ def _logical(plain: dict[str, Any]) -> tuple[str | None, int, int]:
     return (name if isinstance(name, str) else None), 0, 0
 
 
-def shown(type_: Type) -> str:
+def type_text(type_: Type) -> str:
     """A short name of a type, for errors."""
     match type_:
         case Primitive() | Fixed():
@@ -198,10 +198,10 @@ def shown(type_: Type) -> str:
         case Enum():
             return f"enum {type_.name}"
         case Array():
-            return f"array of {shown(type_.items)}"
+            return f"array of {type_text(type_.items)}"
         case Map():
-            return f"map of {shown(type_.values)}"
+            return f"map of {type_text(type_.values)}"
         case Union():
-            return f"union of {', '.join(map(shown, type_.branches))}"
+            return f"union of {', '.join(map(type_text, type_.branches))}"
         case Record():
             return f"record {type_.name}"

@@ -58,7 +58,7 @@ def read_fixed(writer: Fixed, kind: pa.DataType, column: str) -> Read | None:
     if writer.logical == "decimal":
         return _decimals(writer, kind, column)
     if writer.logical == "uuid" and size == 16 and kind == pa.string():
-        return lambda cursor, rows: _uuids(cursor.fixed(rows, size))
+        return lambda cursor, rows: _uuids(cursor.read_fixed(rows, size))
     if writer.logical == "duration":
         return None
     if kind == pa.binary():
@@ -92,7 +92,7 @@ def read_enum(writer: Enum, reader: Enum | None, kind: pa.DataType, column: str)
 
 def _booleans(column: str) -> Read:
     def read(cursor: Cursor, rows: Int64s) -> pa.Array:
-        bytes_ = cursor.fixed(rows, 1).reshape(-1)
+        bytes_ = cursor.read_fixed(rows, 1).reshape(-1)
         if (bytes_ > 1).any():
             cursor.fault(rows[bytes_ > 1], f"column {column}: a boolean that is neither 0 nor 1")
         return pa.array(bytes_ == 1)

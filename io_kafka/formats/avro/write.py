@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Int64s, as_lists, filled
+from base.arrays import Int64s, as_lists, fill
 from base.text.columns import nulls_of
 from io_kafka.formats.encodings import AvroIds
-from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, joined, lengths_of, varints
+from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 
 _NULL, _VALUE = b"\x00", b"\x02"  # the branches of ["null", type]
 _OPS = {"c": b"\x02c", "u": b"\x02u", "d": b"\x02d"}
@@ -46,7 +46,7 @@ def _optional(column: pa.Array) -> pa.Array:
     """The datum of ["null", type] in each row."""
     if not column.null_count:
         return pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), _data(column), EMPTY)
-    values = pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), filled(_data(column), b""), EMPTY)
+    values = pc.binary_join_element_wise(pa.scalar(_VALUE, pa.binary()), fill(_data(column), b""), EMPTY)
     return pc.if_else(pa.array(nulls_of(column)), pa.scalar(_NULL, pa.binary()), values)
 
 
@@ -54,7 +54,7 @@ def _data(column: pa.Array) -> pa.Array:
     """The datum of each value. What stands for a null has no meaning."""
     kind = column.type
     if pa.types.is_struct(kind):
-        return joined([_optional(child) for child in column.flatten()], len(column))
+        return join_parts([_optional(child) for child in column.flatten()], len(column))
     if pa.types.is_map(kind):
         return _blocks(as_lists(column), _entries)
     if pa.types.is_list(kind):
@@ -71,7 +71,7 @@ def _data(column: pa.Array) -> pa.Array:
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us")).cast(pa.int64())
-    return longs(filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False))
+    return longs(fill(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False))
 
 
 def longs(numbers: Int64s) -> pa.Array:
@@ -80,7 +80,7 @@ def longs(numbers: Int64s) -> pa.Array:
 
 
 def _sized(values: pa.Array) -> pa.Array:
-    values = filled(values, b"")
+    values = fill(values, b"")
     return pc.binary_join_element_wise(longs(lengths_of(values)), values, EMPTY)
 
 
@@ -90,7 +90,7 @@ def _entries(entries: pa.Array) -> pa.Array:
 
 
 def _blocks(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    lengths = filled(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = fill(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     items = by_row(column, of_items(column.flatten()))
     end = pa.scalar(b"\x00", pa.binary())
     full = pc.binary_join_element_wise(longs(lengths), items, end, EMPTY)

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, filled
+from base.arrays import Bools, Int64s, fill
 from base.text import columns, dates, doubles, integers, timestamps
 from base.text.columns import nulls_of
 from base.text.decimals import big_decimal, to_scale
@@ -70,7 +70,7 @@ def cast_of(leaf: Leaf, kind: pa.DataType) -> Cast | None:
             assert_never(leaf.sense)
 
 
-def each(values: list[Any], kind: pa.DataType, one: Callable[[Any], Any]) -> tuple[pa.Array, Bools]:
+def cast_each(values: list[Any], kind: pa.DataType, one: Callable[[Any], Any]) -> tuple[pa.Array, Bools]:
     """One by one; `one` gives None for a value that has no place in the type."""
     found = [None if value is None else one(value) for value in values]
     failed = [made is None and value is not None for made, value in zip(found, values, strict=True)]
@@ -94,7 +94,7 @@ def decimals_to(kind: pa.DataType) -> Callable[[Decimal], Any] | None:
 
 
 def _by_each(kind: pa.DataType, one: Callable[[Any], Any]) -> Cast:
-    return lambda raw: each(raw.to_pylist(), kind, one)
+    return lambda raw: cast_each(raw.to_pylist(), kind, one)
 
 
 def _all(kind: pa.DataType) -> Cast:
@@ -142,7 +142,7 @@ def _from_integer(kind: pa.DataType) -> Cast | None:
 
 
 def _numbers(raw: pa.Array) -> Int64s:
-    return filled(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return fill(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _narrowed(raw: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools]:
@@ -173,7 +173,7 @@ def _from_real_to_real(kind: pa.DataType) -> Cast:
 
     def read(raw: pa.Array) -> tuple[pa.Array, Bools]:
         with np.errstate(over="ignore"):
-            numbers = filled(raw, 0.0).to_numpy(zero_copy_only=False).astype(width)
+            numbers = fill(raw, 0.0).to_numpy(zero_copy_only=False).astype(width)
         return _masked(numbers, np.zeros(len(raw), np.bool_), raw, kind)
 
     return read
@@ -229,7 +229,7 @@ def _usually(
     if not doubtful.any():
         return values, doubtful
     mask = pa.array(doubtful)
-    late, failed = each(raw.filter(mask).to_pylist(), values.type, one)
+    late, failed = cast_each(raw.filter(mask).to_pylist(), values.type, one)
     places = np.flatnonzero(doubtful)
     wrong = np.zeros(len(raw), np.bool_)
     wrong[places[failed]] = True
@@ -274,7 +274,7 @@ def _text_of_bytes(raw: pa.Array) -> tuple[pa.Array, Bools]:
     try:
         return raw.cast(pa.string()), np.zeros(len(raw), np.bool_)
     except pa.ArrowInvalid:
-        return each(raw.to_pylist(), pa.string(), _utf8)
+        return cast_each(raw.to_pylist(), pa.string(), _utf8)
 
 
 def _utf8(value: bytes) -> str | None:
@@ -305,7 +305,9 @@ def _texts_of_decimals(scale: int, raw: pa.Array) -> tuple[pa.Array, Bools]:
     if found is not None:
         return found.cast(pa.string()), np.zeros(len(raw), np.bool_)
     values = raw.to_pylist()
-    return each(values, pa.string(), lambda value: None if (n := number_of(value, scale)) is None else format(n, "f"))
+    return cast_each(
+        values, pa.string(), lambda value: None if (n := number_of(value, scale)) is None else format(n, "f")
+    )
 
 
 def from_numbers(kind: pa.DataType) -> Cast | None:
@@ -351,7 +353,7 @@ def _texts_of_counts(leaf: Leaf, raw: pa.Array) -> tuple[pa.Array, Bools]:
         low, high = (span[name].as_py() * leaf.times // leaf.divided for name in ("min", "max"))
         if _USUAL_YEARS_US[0] <= low and high < _USUAL_YEARS_US[1]:
             return _usual_texts(leaf, raw), np.zeros(len(raw), np.bool_)
-    return each(raw.to_pylist(), pa.string(), partial(_count_text, leaf))
+    return cast_each(raw.to_pylist(), pa.string(), partial(_count_text, leaf))
 
 
 def _usual_texts(leaf: Leaf, raw: pa.Array) -> pa.Array:

@@ -17,19 +17,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, as_lists, filled
+from base.arrays import Bools, Int64s, as_lists, fill
 from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import Patterns
 from base.text.type_names import sql_type
 from io_kafka.formats import javatext, vector
-from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_of, decimals_to, each, from_numbers
+from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_each, cast_of, decimals_to, from_numbers
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
-from io_kafka.formats.connect.types import DECIMAL, VARIABLE_DECIMAL, Array, Map, Plain, Struct, Type, Unknown, shown
+from io_kafka.formats.connect.types import (
+    DECIMAL,
+    VARIABLE_DECIMAL,
+    Array,
+    Map,
+    Plain,
+    Struct,
+    Type,
+    Unknown,
+    type_text,
+)
 from io_kafka.formats.connect.unscaled import number_of
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.exact import Reader, read_members, reader
-from io_kafka.formats.jackson import Malformed, Members, Node, Number, rendered
+from io_kafka.formats.jackson import Malformed, Members, Node, Number, render_node
 
 Faults = dict[int, str]
 Convert = Callable[[pa.Array, Int64s, Faults], pa.Array]
@@ -87,10 +97,10 @@ def conversion(type_: Type, kind: pa.DataType, column: str, manner: Manner) -> C
 
 def fault(column: str, value: str, type_: Type, kind: pa.DataType, why: str = "") -> str:
     text = value if len(value) <= VALUE_CHARS_SHOWN else value[:VALUE_CHARS_SHOWN] + "..."
-    return f"column {column}: {text} of the schema's type {shown(type_)} cannot be cast to {sql_type(kind)}{why}"
+    return f"column {column}: {text} of the schema's type {type_text(type_)} cannot be cast to {sql_type(kind)}{why}"
 
 
-def checked(
+def checked_cast(
     cast_: Callable[[pa.Array], tuple[pa.Array, Bools]], type_: Type, kind: pa.DataType, column: str, why: str = ""
 ) -> Convert:
     """A cast whose failures are faults."""
@@ -112,7 +122,7 @@ def _value_text(value: Any, scale: int | None) -> str:
 
 def _refused(type_: Type, kind: pa.DataType, column: str, why: str = "") -> Convert:
     """No value becomes one of the column's but NULL."""
-    return checked(lambda raw: (pa.nulls(len(raw), kind), ~nulls_of(raw)), type_, kind, column, why)
+    return checked_cast(lambda raw: (pa.nulls(len(raw), kind), ~nulls_of(raw)), type_, kind, column, why)
 
 
 def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
@@ -122,7 +132,9 @@ def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
         try:
             return read(node)
         except Malformed as refusal:
-            raise Malformed(f"{refusal}; the schema's type is {shown(type_)}, the column's {sql_type(kind)}") from None
+            raise Malformed(
+                f"{refusal}; the schema's type is {type_text(type_)}, the column's {sql_type(kind)}"
+            ) from None
 
     return explained
 
@@ -136,12 +148,12 @@ def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str
     pattern = pattern_of(kind, patterns) if leaf.sense is Sense.STRING else None
     if pattern is not None:
         in_pattern = partial(pattern_values, type_=kind, pattern=pattern)
-        return checked(in_pattern, type_, kind, column, f" in the form {pattern}")
+        return checked_cast(in_pattern, type_, kind, column, f" in the form {pattern}")
     found = cast_of(leaf, kind)
     if found is None:
         no_unit = pa.types.is_timestamp(kind) and leaf.sense in (Sense.INTEGER, Sense.REAL, Sense.DECIMAL)
         return _refused(type_, kind, column, UNIT_UNKNOWN if no_unit else "")
-    return checked(found, type_, kind, column)
+    return checked_cast(found, type_, kind, column)
 
 
 def _plain(type_: Plain, kind: pa.DataType, column: str, manner: Manner) -> Conversion:
@@ -162,7 +174,7 @@ def _plain(type_: Plain, kind: pa.DataType, column: str, manner: Manner) -> Conv
 def _number(type_: Plain, scale: int, kind: pa.DataType, column: str) -> Conversion:
     raw = pa.decimal128(DECIMAL_DIGITS_MAX, scale)
     found = from_numbers(kind)
-    convert = _refused(type_, kind, column) if found is None else checked(found, type_, kind, column)
+    convert = _refused(type_, kind, column) if found is None else checked_cast(found, type_, kind, column)
     return Conversion(raw, reader(column, raw), None if raw == kind else convert)
 
 
@@ -174,7 +186,7 @@ def _decoded(
     column: str,
 ) -> Convert:
     """First the bytes of the text, then what they mean."""
-    first = checked(decode, type_, kind, column)
+    first = checked_cast(decode, type_, kind, column)
     if convert is None:
         return first
     then = convert
@@ -185,7 +197,7 @@ def _bytes_of_base64(texts: pa.Array) -> tuple[pa.Array, Bools]:
     values, doubtful = vector.base64s(texts)
     if not doubtful.any():
         return values, doubtful
-    return each(texts.to_pylist(), pa.binary(), javatext.binary_value)
+    return cast_each(texts.to_pylist(), pa.binary(), javatext.binary_value)
 
 
 def _marked(column: str, node: Node) -> str | None:
@@ -194,7 +206,7 @@ def _marked(column: str, node: Node) -> str | None:
         return NUMBER_MARK + node.text
     if node is None or isinstance(node, str):
         return node
-    raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not a decimal in base64")
+    raise Malformed(f"column {column}: {render_node(node)[:VALUE_CHARS_SHOWN]} is not a decimal in base64")
 
 
 def _unscaled(texts: pa.Array, scale: int) -> tuple[pa.Array, Bools]:
@@ -202,7 +214,7 @@ def _unscaled(texts: pa.Array, scale: int) -> tuple[pa.Array, Bools]:
     values, doubtful = vector.base64s(texts)
     if not doubtful.any():
         return values, doubtful
-    return each(texts.to_pylist(), pa.binary(), lambda text: _unscaled_bytes(text, scale))
+    return cast_each(texts.to_pylist(), pa.binary(), lambda text: _unscaled_bytes(text, scale))
 
 
 def _unscaled_bytes(text: str, scale: int) -> bytes | None:
@@ -251,7 +263,7 @@ def variable_convert(
         number = None if raw is None or parts["scale"] is None else number_of(raw, parts["scale"])
         return None if number is None else one(number)
 
-    return checked(lambda raw: each(raw.to_pylist(), kind, read), type_, kind, column)
+    return checked_cast(lambda raw: cast_each(raw.to_pylist(), kind, read), type_, kind, column)
 
 
 def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str, manner: Manner) -> Conversion:
@@ -267,7 +279,7 @@ def struct_of(parts: dict[str, Conversion], kind: pa.StructType, column: str) ->
         if node is None:
             return None
         if not isinstance(node, Members):
-            raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not an object")
+            raise Malformed(f"column {column}: {render_node(node)[:VALUE_CHARS_SHOWN]} is not an object")
         return read_members(node, readers)
 
     raw = pa.struct([pa.field(name, part.raw) for name, part in parts.items()])
@@ -293,7 +305,7 @@ def _list(type_: Array, kind: pa.ListType, column: str, manner: Manner) -> Conve
         if node is None:
             return None
         if isinstance(node, Members) or not isinstance(node, list):
-            raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not an array")
+            raise Malformed(f"column {column}: {render_node(node)[:VALUE_CHARS_SHOWN]} is not an array")
         return [item.read(element) for element in cast("list[Node]", node)]
 
     raw = pa.list_(pa.field("element", item.raw))
@@ -310,7 +322,7 @@ def _list(type_: Array, kind: pa.ListType, column: str, manner: Manner) -> Conve
 
 def _offsets(lists: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
     """Offsets of lists, null for a null one; the message of each item. No item of a null one counts."""
-    lengths = filled(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = fill(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
     return pa.array(ends, mask=np.append(nulls_of(lists), False)), np.repeat(rows, lengths)
@@ -328,12 +340,12 @@ def _map(type_: Map, kind: pa.MapType, column: str, manner: Manner) -> Conversio
         if isinstance(node, Members):
             return [(key.read(name), item.read(value)) for name, value in node]
         if as_object or not isinstance(node, list):
-            raise Malformed(f"column {column}: {rendered(node)[:VALUE_CHARS_SHOWN]} is not an object")
+            raise Malformed(f"column {column}: {render_node(node)[:VALUE_CHARS_SHOWN]} is not an object")
         return [_pair(pair) for pair in cast("list[Node]", node)]
 
     def _pair(pair: Node) -> tuple[Any, Any]:
         if isinstance(pair, Members) or not isinstance(pair, list) or len(pair) != 2:
-            raise Malformed(f"column {column}: {rendered(pair)[:VALUE_CHARS_SHOWN]} is not a pair of key and value")
+            raise Malformed(f"column {column}: {render_node(pair)[:VALUE_CHARS_SHOWN]} is not a pair of key and value")
         first, second = cast("list[Node]", pair)
         name = key.read(first)
         if name is None:
@@ -350,7 +362,7 @@ def _map(type_: Map, kind: pa.MapType, column: str, manner: Manner) -> Conversio
         keys = keys if key.convert is None else key.convert(keys, of_rows, faults)
         items = items if item.convert is None else item.convert(items, of_rows, faults)
         if keys.null_count:  # only of messages with a fault
-            keys = filled(keys, "")
+            keys = fill(keys, "")
         return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
 
     return Conversion(pa.map_(key.raw, item.raw), read, convert)

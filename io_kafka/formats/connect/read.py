@@ -22,7 +22,7 @@ from base.arrays import Int64s
 from base.text.columns import nulls_of
 from base.text.patterns import Patterns
 from io_kafka.formats.connect.conversion import Conversion, Convert, Manner, conversion
-from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Struct, Type, is_schema, shown, type_of
+from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Struct, Type, is_schema, type_of, type_text
 from io_kafka.formats.connect.wrapper import Form, Group, form_of, groups_of, perhaps_null
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, nullable
@@ -94,7 +94,7 @@ def parse_wrapped(values: pa.Array, wanted: Wanted, plain: ParsePlain) -> Parsed
     rest = np.flatnonzero(others)
     if len(rest):
         found.append((rest, plain(values.take(pa.array(rest)))))
-    return merged(found, wanted.schema)
+    return merge_parts(found, wanted.schema)
 
 
 def _faults_of_wrappers(parsed: Parsed, values: pa.Array, at: Int64s) -> Parsed:
@@ -166,7 +166,7 @@ def _payload(message: bytes, form: Form) -> bytes:
     return message[len(form.before) : len(message) - len(form.behind)]
 
 
-def merged(found: list[tuple[Int64s, Parsed]], schema: pa.Schema) -> Parsed:
+def merge_parts(found: list[tuple[Int64s, Parsed]], schema: pa.Schema) -> Parsed:
     """Parts of a batch in the order of the messages. Each has the numbers of its messages."""
     faults = sorted((int(at[row]), reason) for at, parsed in found for row, reason in parsed.faults)
     places = np.concatenate([np.zeros(0, np.int64), *(at[parsed.at] for at, parsed in found)])
@@ -183,11 +183,11 @@ def parse_typed(payloads: pa.Array, text: bytes, wanted: Wanted) -> Parsed:
     try:
         typed = _typed(text, wanted)
     except Malformed as refusal:
-        return refused(len(payloads), wanted.schema, str(refusal))
+        return refuse_all(len(payloads), wanted.schema, str(refusal))
     return read_typed(payloads, typed, wanted)
 
 
-def refused(count: int, schema: pa.Schema, reason: str) -> Parsed:
+def refuse_all(count: int, schema: pa.Schema, reason: str) -> Parsed:
     none = pa.RecordBatch.from_pylist([], nullable(schema))
     return Parsed(none, np.zeros(0, np.int64), [(row, reason) for row in range(count)])
 
@@ -205,7 +205,7 @@ def read_typed(payloads: pa.Array, typed: Typed, wanted: Wanted) -> Parsed:
     if len(late):
         others = parse(texts.take(pa.array(late)), typed.usual.raw, typed.usual.reader, patterns)
         found.append((late, _converted(payloads.take(pa.array(late)), others, typed.usual, wanted)))
-    return merged(found, wanted.schema)
+    return merge_parts(found, wanted.schema)
 
 
 def _has_numbers(texts: pa.Array, numeric: Way, patterns: Patterns) -> bool:
@@ -265,7 +265,7 @@ def typed_of(type_: Type, wanted: Wanted) -> Typed:
     if not has_columns:
         if part is not Part.KEY or len(schema) != 1:
             what = f"the key columns {', '.join(schema.names)}" if part is Part.KEY else "rows"
-            raise Malformed(f"its schema is {shown(type_)}, and {what} need a struct")
+            raise Malformed(f"its schema is {type_text(type_)}, and {what} need a struct")
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")

@@ -10,7 +10,7 @@ import pyarrow as pa
 from base.arrays import Int64s
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.connect.json_schema import type_of_text
-from io_kafka.formats.connect.read import ParsePlain, Typed, Wanted, merged, read_typed, refused, typed_of
+from io_kafka.formats.connect.read import ParsePlain, Typed, Wanted, merge_parts, read_typed, refuse_all, typed_of
 from io_kafka.formats.connect.types import Unknown
 from io_kafka.formats.cursor import cut_out
 from io_kafka.formats.encodings import JsonWithRegistry
@@ -24,7 +24,7 @@ _SHORT = "it begins with 0, as a registry's messages do, and then has no schema 
 
 def parse_registered(values: pa.Array, encoding: JsonWithRegistry, wanted: Wanted, others: ParsePlain) -> Parsed:
     """`others` reads what has no id. Raises RegistryUnreachable and RegistryRefused."""
-    at = framed(values)
+    at = find_framed(values)
     if not len(at):
         return others(values)
     ids = _ids(values, at)
@@ -33,7 +33,7 @@ def parse_registered(values: pa.Array, encoding: JsonWithRegistry, wanted: Wante
     for number in np.unique(ids).tolist():
         mine = at[ids == number]
         found.append((mine, _of_schema(_texts(values, mine), number, encoding, wanted, others)))
-    return merged(found, wanted.schema)
+    return merge_parts(found, wanted.schema)
 
 
 def _texts(values: pa.Array, at: Int64s) -> pa.Array:
@@ -46,13 +46,13 @@ def _texts(values: pa.Array, at: Int64s) -> pa.Array:
 def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted: Wanted, others: ParsePlain) -> Parsed:
     schema = wanted.schema
     if number < 0:
-        return refused(len(texts), schema, _SHORT)
+        return refuse_all(len(texts), schema, _SHORT)
     try:
         typed = _typed(encoding, number, wanted)
     except UnknownSchema as fault:
-        return refused(len(texts), schema, str(fault))
+        return refuse_all(len(texts), schema, str(fault))
     except Malformed as fault:
-        return refused(len(texts), schema, f"schema id {number}: {fault}")
+        return refuse_all(len(texts), schema, f"schema id {number}: {fault}")
     return others(texts) if typed is None else read_typed(texts, typed, wanted)
 
 
@@ -66,7 +66,7 @@ def _typed(encoding: JsonWithRegistry, number: int, wanted: Wanted) -> Typed | N
     return None if isinstance(type_, Unknown) else typed_of(type_, wanted)
 
 
-def framed(values: pa.Array) -> Int64s:
+def find_framed(values: pa.Array) -> Int64s:
     """The numbers of the messages that begin with 0, which no JSON does."""
     data, ends = bytes_of(values)
     if not len(data):
@@ -84,11 +84,11 @@ def _ids(values: pa.Array, at: Int64s) -> Int64s:
     return np.where(np.diff(ends)[at] < HEADER_BYTES, -1, ids)
 
 
-def explained(parsed: Parsed, values: pa.Array, what_to_set: str) -> Parsed:
+def explain_ids(parsed: Parsed, values: pa.Array, what_to_set: str) -> Parsed:
     """Of a table without a registry: the reasons of messages with an id say what they are."""
     if not parsed.faults:
         return parsed
-    ids = dict(zip((at := framed(values)).tolist(), _ids(values, at).tolist(), strict=True)) if len(values) else {}
+    ids = dict(zip((at := find_framed(values)).tolist(), _ids(values, at).tolist(), strict=True)) if len(values) else {}
     faults = [
         (row, f"it begins with 0 and the schema id {ids[row]}, as a schema registry's messages do; {what_to_set}")
         if ids.get(row, -1) >= 0

@@ -113,7 +113,7 @@ def variable_decimal() -> Struct:
     return Struct(VARIABLE_DECIMAL, (("scale", Plain("int32")), ("value", Plain("bytes"))))
 
 
-def shown(type_: Type) -> str:
+def type_text(type_: Type) -> str:
     """A type for errors."""
     match type_:
         case Unknown():
@@ -123,8 +123,8 @@ def shown(type_: Type) -> str:
         case Plain(kind, logical, scale):
             return f"{kind} {logical}" + (f" of scale {scale}" if logical == DECIMAL else "")
         case Array(items):
-            return f"array of {shown(items)}"
+            return f"array of {type_text(items)}"
         case Map(_, values):
-            return f"map of {shown(values)}"
+            return f"map of {type_text(values)}"
         case Struct(name):
             return f"struct {name}" if name else "struct"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, UInt8s, filled
+from base.arrays import Bools, Int64s, UInt8s, fill
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.cursor import cut_out
 
@@ -135,7 +135,7 @@ def _words(data: UInt8s, at: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
 
 
 def _matches(values: pa.Array, pattern: str) -> Bools:
-    return np.asarray(filled(pc.match_substring_regex(values, pattern), False).to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(fill(pc.match_substring_regex(values, pattern), False).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def form_of(message: bytes) -> Form | None:

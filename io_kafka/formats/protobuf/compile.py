@@ -27,7 +27,7 @@ REASON_CHARACTERS_MAX = 300
 _NAME = "schema.proto"
 
 
-def compiled(text: str, references: Sequence[tuple[str, str]]) -> tuple[DescriptorPool, str]:
+def compile_schema(text: str, references: Sequence[tuple[str, str]]) -> tuple[DescriptorPool, str]:
     """(the pool with the schema and all that it imports, the schema's file in it). `references`: (name to import, text). Raises BadSchema."""
     with tempfile.TemporaryDirectory(prefix="stepwell-proto-") as folder:
         root = Path(folder)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from base.text.columns import nulls_of
-from io_kafka.formats.avro.read import HEADER_BYTES, check_key, in_order, schema_ids
+from io_kafka.formats.avro.read import HEADER_BYTES, check_key, merge_parts, schema_ids
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import Part, Protobuf
@@ -54,7 +54,7 @@ def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf, part
         good = np.setdiff1d(np.arange(len(mine)), np.array(list(wrong), np.int64))
         parts.append(rows.take(pa.array(good)) if wrong else rows)
         places.append(given[mine[good]])
-    return in_order(parts, places, faults, schema)
+    return merge_parts(parts, places, faults, schema)
 
 
 def _paths(cursor: Cursor) -> Int64s:
@@ -76,7 +76,7 @@ def read_messages(
     cursor: Cursor, rows: Int64s, read: ReadMessages, schema: pa.Schema
 ) -> tuple[pa.RecordBatch, dict[int, str]]:
     """(what these rows of the cursor are, why some are malformed, by their places within `rows`)."""
-    inner = cursor.within(cursor.at[rows], cursor.end[rows])
+    inner = cursor.narrow(cursor.at[rows], cursor.end[rows])
     found = read(inner)
     for field, column in zip(schema, found, strict=True):
         if not field.nullable and column.null_count:
@@ -87,13 +87,13 @@ def read_messages(
 @lru_cache(maxsize=1024)  # of a process: one for each message type of a writer and each use of it
 def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.Schema, part: Part) -> ReadMessages:
     """Raises BadSchema and UnknownSchema."""
-    from io_kafka.formats.protobuf.compile import compiled
+    from io_kafka.formats.protobuf.compile import compile_schema
     from io_kafka.formats.protobuf.resolve import columns_of
 
     found = registry_at(encoding.registry).schema(number)
     if found.kind != "PROTOBUF":
         raise BadSchema(f"it is a schema of {found.kind}, and the table's format is protobuf")
-    pool, name = compiled(found.text, found.references)
+    pool, name = compile_schema(found.text, found.references)
     file = pool.FindFileByName(name)
     messages = list(file.message_types_by_name.values())
     message = None

@@ -71,7 +71,7 @@ class Spans:
     begins: Int64s
     ends: Int64s
 
-    def taken(self, which: Int64s) -> Spans:
+    def take(self, which: Int64s) -> Spans:
         return Spans(self.rows[which], self.wires[which], self.begins[which], self.ends[which])
 
 
@@ -135,7 +135,7 @@ def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) 
             if len(twice):
                 cursor.fault(twice, f"column {place}: the message is there twice, in parts")
         present = np.flatnonzero(last >= 0)
-        found = values(cursor, spans.taken(last[present]))
+        found = values(cursor, spans.take(last[present]))
         if len(present) == count:
             return found
         where = np.zeros(count, np.int64)
@@ -202,7 +202,7 @@ def _not_read(field: FieldDescriptor, kind: pa.DataType, place: str) -> BadSchem
 def _inside(cursor: Cursor, spans: Spans, read: ReadMessages) -> list[pa.Array]:
     """Reads messages within messages. Their faults are those of the messages around them."""
     _expect(cursor, spans, DELIMITED)
-    inner = cursor.within(spans.begins, spans.ends)
+    inner = cursor.narrow(spans.begins, spans.ends)
     found = read(inner)
     for row, reason in inner.faults.items():
         cursor.fault(spans.rows[row : row + 1], reason)
@@ -222,7 +222,7 @@ def _bytes(field: FieldDescriptor, kind: pa.DataType, place: str) -> _Values:
 
     def read(cursor: Cursor, spans: Spans) -> pa.Array:
         _expect(cursor, spans, DELIMITED)
-        inner = cursor.within(spans.begins, spans.ends)
+        inner = cursor.narrow(spans.begins, spans.ends)
         rows = np.arange(len(spans.rows))
         found = inner.slices(rows, spans.ends - spans.begins)
         found = inner.texts(rows, found) if pa.types.is_string(kind) else found
@@ -240,7 +240,7 @@ def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: s
 
     def read(cursor: Cursor, spans: Spans) -> pa.Array:
         _expect(cursor, spans, number.wire)
-        inner = cursor.within(spans.begins, spans.ends)
+        inner = cursor.narrow(spans.begins, spans.ends)
         values, wrong = convert(inner, np.arange(len(spans.rows)))
         if wrong.any():
             cursor.fault(spans.rows[wrong], f"column {place}: a value that no {kind} holds")
@@ -256,7 +256,7 @@ def _repeated(field: FieldDescriptor, kind: pa.ListType, values: _Values, place:
         if number is not None and (spans.wires == DELIMITED).any():
             spans = _unpacked(cursor, spans, number)
         order = np.argsort(spans.rows, kind="stable")
-        items = values(cursor, spans.taken(order))
+        items = values(cursor, spans.take(order))
         offsets = np.zeros(count + 1, np.int32)
         np.cumsum(np.bincount(spans.rows, minlength=count), out=offsets[1:])
         return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
@@ -286,7 +286,7 @@ def _map(field: FieldDescriptor, kind: pa.MapType, defaults: bool, place: str) -
 def _unpacked(cursor: Cursor, spans: Spans, number: Number) -> Spans:
     """Each value of the packed fields as a span of its own. In each round, every field that has values left gives one."""
     packed = spans.wires == DELIMITED
-    inner = cursor.within(spans.begins, spans.ends)
+    inner = cursor.narrow(spans.begins, spans.ends)
     turns: list[tuple[Int64s, Int64s, Int64s]] = []
     open_ = np.flatnonzero(packed & (inner.at < inner.end))
     while len(open_):

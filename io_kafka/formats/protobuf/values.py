@@ -77,7 +77,7 @@ def _raw(number: Number, cursor: Cursor, rows: Int64s) -> Int64s:
         found = wide.view(np.int64)
     else:
         width = number.bits // 8
-        found = cursor.fixed(rows, width).reshape(-1).view(f"<u{width}").astype(np.uint64).view(np.int64)
+        found = cursor.read_fixed(rows, width).reshape(-1).view(f"<u{width}").astype(np.uint64).view(np.int64)
     if number.bits == 64:
         return found
     low = found & 0xFFFF_FFFF

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Int64s, as_lists, filled
+from base.arrays import Int64s, as_lists, fill
 from base.text.columns import nulls_of
 from io_kafka.formats.encodings import ProtobufIds
-from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, joined, lengths_of, varints
+from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 from io_kafka.formats.spec import Unwritable
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
@@ -62,7 +62,7 @@ def _field(number: int, column: pa.Array, place: str) -> pa.Array:
         return _repeated(number, as_lists(column), lambda entries: _entries(entries, place))
     if pa.types.is_list(kind):
         return _list(number, column, place)
-    whole = pc.binary_join_element_wise(_tag(number, _wire(kind)), filled(_data(column, place), b""), EMPTY)
+    whole = pc.binary_join_element_wise(_tag(number, _wire(kind)), fill(_data(column, place), b""), EMPTY)
     return pc.if_else(pa.array(nulls_of(column)), EMPTY, whole) if column.null_count else whole
 
 
@@ -84,7 +84,7 @@ def _data(column: pa.Array, place: str) -> pa.Array:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(child).name for child in range(kind.num_fields)]
-        return _sized(joined(_fields(column.flatten(), names, f"{place}." if place else ""), len(column)))
+        return _sized(join_parts(_fields(column.flatten(), names, f"{place}." if place else ""), len(column)))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _sized(column.cast(pa.binary()))
     if pa.types.is_boolean(kind):
@@ -101,11 +101,11 @@ def _data(column: pa.Array, place: str) -> pa.Array:
 
 
 def _numbers(column: pa.Array) -> Int64s:
-    return filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return fill(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _sized(values: pa.Array) -> pa.Array:
-    values = filled(values, b"")
+    values = fill(values, b"")
     return pc.binary_join_element_wise(varints(lengths_of(values).view(np.uint64)), values, EMPTY)
 
 
@@ -119,7 +119,9 @@ def _decimals(column: pa.Array) -> pa.Array:
     """confluent.type.Decimal: the unscaled number, the precision and the scale."""
     every = np.ones(len(column), np.int64)
     number = pc.binary_join_element_wise(_tag(1, DELIMITED), _sized(decimals(column)), EMPTY)
-    return joined([number, _plain(2, every * column.type.precision), _plain(3, every * column.type.scale)], len(column))
+    return join_parts(
+        [number, _plain(2, every * column.type.precision), _plain(3, every * column.type.scale)], len(column)
+    )
 
 
 def _dates(column: pa.Array, place: str) -> pa.Array:
@@ -128,14 +130,16 @@ def _dates(column: pa.Array, place: str) -> pa.Array:
     _check_years(days * SECONDS_PER_DAY, column, place)
     inside = pa.array(days, pa.int32()).cast(pa.date32())
     parts = [getattr(pc, name)(inside).to_numpy(zero_copy_only=False) for name in ("year", "month", "day")]
-    return joined([_plain(number, part.astype(np.int64)) for number, part in enumerate(parts, start=1)], len(column))
+    return join_parts(
+        [_plain(number, part.astype(np.int64)) for number, part in enumerate(parts, start=1)], len(column)
+    )
 
 
 def _moments(column: pa.Array, place: str) -> pa.Array:
     """google.protobuf.Timestamp: seconds, and nanoseconds that count forward."""
     seconds, rest = np.divmod(_numbers(column.cast(pa.timestamp("us"))), US_PER_SECOND)
     _check_years(seconds, column, place)
-    return joined([_plain(1, seconds), _plain(2, rest * NANOS_PER_US)], len(column))
+    return join_parts([_plain(1, seconds), _plain(2, rest * NANOS_PER_US)], len(column))
 
 
 def _check_years(seconds: Int64s, column: pa.Array, place: str) -> None:
@@ -167,7 +171,7 @@ def _repeated(number: int, column: pa.Array, of_items: Callable[[pa.Array], pa.A
 def _entries(entries: pa.Array, place: str) -> pa.Array:
     keys, values = entries.flatten()
     _check_no_null(values, f"column {place} has a map with a NULL in it", "map_filter")
-    return _sized(joined([_field(1, keys, place), _field(2, values, place)], len(entries)))
+    return _sized(join_parts([_field(1, keys, place), _field(2, values, place)], len(entries)))
 
 
 def _check_no_null(items: pa.Array, what: str, remedy: str) -> None:

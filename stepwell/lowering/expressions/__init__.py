@@ -42,7 +42,7 @@ from stepwell.lowering.expressions import (
 )
 from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
 from stepwell.lowering.expressions.lambdas import Bound, HigherOrderRule, Scope
-from stepwell.lowering.expressions.tried import is_tried, tried
+from stepwell.lowering.expressions.tried import is_tried, lower_try
 
 __all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
 
@@ -95,7 +95,7 @@ def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyTyp
             return higher_order(node, Scope(lambda tree, inner: fragment_of(tree, resolve, inner), bound))
         assert rule is not None
         arguments = tuple(fragment_of(child, resolve, bound) for child in node.children)
-        return tried(rule, node, arguments) if is_tried(node) else rule(node, arguments)
+        return lower_try(rule, node, arguments) if is_tried(node) else rule(node, arguments)
     except UnsupportedType as error:
         is_calendar = error.name == "interval"
         remedy = (

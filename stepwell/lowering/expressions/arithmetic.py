@@ -17,7 +17,7 @@ from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
     cast,
-    derived,
+    derive,
     failure,
     strict,
     unsupported,
@@ -37,21 +37,21 @@ def _operator(symbol: str) -> Rule:
         if pa.types.is_duration(left.type):
             return intervals_sum(symbol, left, right)
         raises = not pa.types.is_floating(left.type)
-        return derived(f"({left.sql} {symbol} {right.sql})", left.type, left, right, raises=raises)
+        return derive(f"({left.sql} {symbol} {right.sql})", left.type, left, right, raises=raises)
 
     return rule
 
 
 def intervals_sum(symbol: str, left: Fragment, right: Fragment) -> Fragment:
     if is_months(left.type):
-        return intervals.checked(f"({left.sql} {symbol} {right.sql})", left.type, left, right)
+        return intervals.check_months(f"({left.sql} {symbol} {right.sql})", left.type, left, right)
     total = f"({left.sql}::HUGEINT {symbol} {right.sql}::HUGEINT)"
     fits = f"{total} BETWEEN {-(1 << 63)}::HUGEINT AND {(1 << 63) - 1}::HUGEINT"
     sql = f"CASE WHEN {total} IS NULL OR {fits} THEN {total} ELSE {INTERVAL_OVERFLOW} END"
-    return derived(cast(sql, left.type), left.type, left, right, raises=True)
+    return derive(cast(sql, left.type), left.type, left, right, raises=True)
 
 
-def negated(operand: Fragment, error: str) -> str:
+def negate(operand: Fragment, error: str) -> str:
     """SQL for the negative of an integer or interval. The least value of the type has none, and raises `error`."""
     bits = 32 if is_months(operand.type) else 64 if pa.types.is_duration(operand.type) else operand.type.bit_width
     least = f"CAST({-(1 << (bits - 1))} AS {duck_type(operand.type)})"
@@ -61,10 +61,10 @@ def negated(operand: Fragment, error: str) -> str:
 def unless_zero(dividend: Fragment, divisor: Fragment, quotient: str, type_: pa.DataType, error: str) -> Fragment:
     """`quotient`, or `error` where the divisor is zero and the dividend is not null."""
     if divisor.literal and divisor.value is not None and divisor.value != 0:
-        return derived(cast(quotient, type_), type_, dividend, divisor)
+        return derive(cast(quotient, type_), type_, dividend, divisor)
     zero = f"CASE WHEN {dividend.sql} IS NOT NULL THEN {error} END"
     guarded = f"CASE WHEN {divisor.sql} = 0 THEN {zero} ELSE {quotient} END"
-    return derived(cast(guarded, type_), type_, dividend, divisor, raises=True)
+    return derive(cast(guarded, type_), type_, dividend, divisor, raises=True)
 
 
 def _divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -79,7 +79,7 @@ def _integral_divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
     left, right = arguments
     if not pa.types.is_int64(left.type):
         raise unsupported(node, f"{left.type} div {right.type}", NUMBER_OF_INTERVAL)
-    return derived(
+    return derive(
         unless_zero(left, right, f"({left.sql} // {right.sql})", left.type, DIVIDE_BY_ZERO).sql,
         left.type, *arguments, raises=True,
     )  # fmt: skip
@@ -122,17 +122,17 @@ def _pmod(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         type_ = left.type
         negative = f"(({remainder.sql} + {right.sql}) % {right.sql})"
     sql = cast(f"CASE WHEN {remainder.sql} < 0 THEN {negative} ELSE {remainder.sql} END", type_)
-    return derived(sql, type_, remainder, *arguments)
+    return derive(sql, type_, remainder, *arguments)
 
 
 def _minus(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     if pa.types.is_floating(operand.type):
-        return derived(f"(- {operand.sql})", operand.type, operand)
+        return derive(f"(- {operand.sql})", operand.type, operand)
     if pa.types.is_decimal(operand.type):
-        return derived(decimals.negative(operand), operand.type, operand, raises=True)
-    return derived(
-        negated(operand, INTERVAL_OVERFLOW if pa.types.is_duration(operand.type) else OVERFLOW),
+        return derive(decimals.negative(operand), operand.type, operand, raises=True)
+    return derive(
+        negate(operand, INTERVAL_OVERFLOW if pa.types.is_duration(operand.type) else OVERFLOW),
         operand.type,
         operand,
         raises=True,
@@ -145,13 +145,13 @@ def _bits(symbol: str) -> Rule:
         if pa.types.is_boolean(left.type):
             raise unsupported(node, "bits of booleans")
         sql = f"xor({left.sql}, {right.sql})" if symbol == "xor" else f"({left.sql} {symbol} {right.sql})"
-        return derived(cast(sql, left.type), left.type, left, right)
+        return derive(cast(sql, left.type), left.type, left, right)
 
     return rule
 
 
 def _bits_not(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(cast(f"~{arguments[0].sql}", arguments[0].type), arguments[0].type, *arguments)
+    return derive(cast(f"~{arguments[0].sql}", arguments[0].type), arguments[0].type, *arguments)
 
 
 TABLE: dict[str, Rule] = {

@@ -13,7 +13,7 @@ from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
     cast,
-    derived,
+    derive,
     failure,
     generic,
     literal_value,
@@ -55,14 +55,14 @@ def _slice(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         f"CASE WHEN NOT ({_present(*arguments)}) THEN NULL WHEN {at} = 0 THEN {ZERO_START} WHEN {size} < 0 THEN {NEGATIVE_LENGTH} "
         f"ELSE {taken} END"
     )
-    return derived(cast(sql, array.type), array.type, *arguments, raises=True)
+    return derive(cast(sql, array.type), array.type, *arguments, raises=True)
 
 
 def _flatten(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     (arrays,) = arguments
     type_ = arrays.type.value_type
     nulls = f"len(list_filter({arrays.sql}, lambda x: x IS NULL)) > 0"
-    return derived(cast(f"CASE WHEN {nulls} THEN NULL ELSE flatten({arrays.sql}) END", type_), type_, arrays)
+    return derive(cast(f"CASE WHEN {nulls} THEN NULL ELSE flatten({arrays.sql}) END", type_), type_, arrays)
 
 
 def _sequence(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -83,7 +83,7 @@ def _sequence(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         f"CASE WHEN NOT ({_present(*arguments)}) THEN NULL WHEN {wrong} THEN {NO_WAY} WHEN {count} > {ELEMENTS_MAX} THEN {TOO_LONG} "
         f"ELSE {made} END"
     )
-    return derived(cast(sql, type_), type_, *arguments, raises=True)
+    return derive(cast(sql, type_), type_, *arguments, raises=True)
 
 
 def _sequence_of_times(node: TreeNode, type_: pa.DataType, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -99,7 +99,7 @@ def _repeat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = pa.list_(pa.field("element", element.type))
     made = f"list_transform(range(greatest({cast(count.sql, LONG)}, 0)), lambda x: {element.sql})"
     sql = f"CASE WHEN {count.sql} > {ELEMENTS_MAX} THEN {TOO_LONG} WHEN {count.sql} IS NOT NULL THEN {made} END"
-    return derived(cast(sql, type_), type_, *arguments, raises=True)
+    return derive(cast(sql, type_), type_, *arguments, raises=True)
 
 
 def _sort(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -116,7 +116,7 @@ def _zip(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported(node, f"two fields of one name in {names}", "give each array a name of its own")
     members = ", ".join(f"{quote_name(name)} := struct_extract(x, {at + 1})" for at, name in enumerate(names))
     zipped = f"list_transform(list_zip({', '.join(a.sql for a in arguments)}), lambda x: struct_pack({members}))"
-    return derived(cast(f"CASE WHEN {_present(*arguments)} THEN {zipped} END", type_), type_, *arguments)
+    return derive(cast(f"CASE WHEN {_present(*arguments)} THEN {zipped} END", type_), type_, *arguments)
 
 
 def _insert(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -141,7 +141,7 @@ def _insert(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     long = f"abs({at}) > {ELEMENTS_MAX}"
     sql = f"CASE WHEN NOT ({_present(array, position)}) THEN NULL WHEN {at} = 0 THEN {ZERO_INDEX} WHEN {long} THEN {TOO_LONG} {branches} END"
     raises = not (position.literal and position.value)
-    return derived(cast(sql, array.type), array.type, *arguments, raises=raises)
+    return derive(cast(sql, array.type), array.type, *arguments, raises=raises)
 
 
 TABLE: dict[str, Rule] = {

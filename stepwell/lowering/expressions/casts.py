@@ -19,7 +19,7 @@ from stepwell.lowering.expressions.fragment import (
     Rule,
     call,
     cast,
-    derived,
+    derive,
     failure,
     floor_divide,
     unsupported,
@@ -51,7 +51,7 @@ def overflow(source: pa.DataType, target: pa.DataType) -> str:
 
 
 def _plain(operand: Fragment, target: pa.DataType) -> Fragment:
-    return derived(cast(operand.sql, target), target, operand)
+    return derive(cast(operand.sql, target), target, operand)
 
 
 def _integer_integer(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -59,7 +59,7 @@ def _integer_integer(operand: Fragment, target: pa.DataType) -> Fragment:
         return _plain(operand, target)
     top = 1 << (target.bit_width - 1)
     sql = f"CASE WHEN {operand.sql} < {-top} OR {operand.sql} >= {top} THEN {overflow(operand.type, target)} ELSE {operand.sql} END"
-    return derived(cast(sql, target), target, operand, raises=True)
+    return derive(cast(sql, target), target, operand, raises=True)
 
 
 def _float_integer(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -72,7 +72,7 @@ def _float_integer(operand: Fragment, target: pa.DataType) -> Fragment:
     if target.bit_width == 64:
         inside = f"CASE WHEN {value} >= {most!r}::DOUBLE THEN {top - 1} ELSE {inside} END"
     sql = f"CASE WHEN {value} IS NULL THEN NULL WHEN {fits} THEN {inside} ELSE {overflow(operand.type, target)} END"
-    return derived(cast(sql, target), target, operand, raises=True)
+    return derive(cast(sql, target), target, operand, raises=True)
 
 
 def _float_float(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -90,13 +90,13 @@ def _decimal_integer(operand: Fragment, target: pa.DataType) -> Fragment:
     sql = f"CASE WHEN {whole} < {-top}::HUGEINT OR {whole} >= {top}::HUGEINT THEN {overflow(operand.type, target)} ELSE {whole} END"
     if operand.type.precision - operand.type.scale < len(str(top)):
         sql = whole
-    return derived(cast(sql, target), target, operand, raises=True)
+    return derive(cast(sql, target), target, operand, raises=True)
 
 
 def _decimal_float(operand: Fragment, target: pa.DataType) -> Fragment:
     if operand.type.precision <= EXACT_DIGITS_MAX and pa.types.is_float64(target):
         return _plain(operand, target)
-    return derived(cast(f"{operand.sql}::VARCHAR", target), target, operand)
+    return derive(cast(f"{operand.sql}::VARCHAR", target), target, operand)
 
 
 def _decimal_string(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -104,24 +104,24 @@ def _decimal_string(operand: Fragment, target: pa.DataType) -> Fragment:
     written = f"CAST({operand.sql} AS VARCHAR)"
     if operand.type.precision == operand.type.scale:
         written = f"replace({written}, '.', '0.')"
-    return derived(written, target, operand)
+    return derive(written, target, operand)
 
 
 def _to_decimal(operand: Fragment, target: pa.DataType) -> Fragment:
-    return derived(cast(operand.sql, target), target, operand, raises=True)
+    return derive(cast(operand.sql, target), target, operand, raises=True)
 
 
 def _float_decimal(operand: Fragment, target: pa.DataType) -> Fragment:
     read = f"spark_double_decimal({cast(operand.sql, pa.float64())}, {target.precision}, {target.scale})"
-    return derived(cast(read, target), target, operand, raises=True)
+    return derive(cast(read, target), target, operand, raises=True)
 
 
 def _boolean_of(operand: Fragment, target: pa.DataType) -> Fragment:
-    return derived(f"({operand.sql} <> 0)", target, operand)
+    return derive(f"({operand.sql} <> 0)", target, operand)
 
 
 def _string_integer(operand: Fragment, target: pa.DataType) -> Fragment:
-    return derived(cast(f"spark_read_integer({operand.sql}, {target.bit_width})", target), target, operand, raises=True)
+    return derive(cast(f"spark_read_integer({operand.sql}, {target.bit_width})", target), target, operand, raises=True)
 
 
 def _string_float(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -132,7 +132,7 @@ def _string_float(operand: Fragment, target: pa.DataType) -> Fragment:
 
 def _string_decimal(operand: Fragment, target: pa.DataType) -> Fragment:
     read = f"spark_read_decimal({operand.sql}, {target.precision}, {target.scale})"
-    return derived(cast(read, target), target, operand, raises=True)
+    return derive(cast(read, target), target, operand, raises=True)
 
 
 def _by(function: str, raises: bool = False) -> Callable[[Fragment, pa.DataType], Fragment]:
@@ -149,7 +149,7 @@ def _float_string(operand: Fragment, target: pa.DataType) -> Fragment:
 
 def _usually(condition: str, quick: str, function: str, operand: Fragment) -> Fragment:
     """DuckDB's own text where it equals Spark's, and otherwise that of Stepwell's function."""
-    return derived(f"(CASE WHEN {condition} THEN {quick} ELSE {function}({operand.sql}) END)", pa.string(), operand)
+    return derive(f"(CASE WHEN {condition} THEN {quick} ELSE {function}({operand.sql}) END)", pa.string(), operand)
 
 
 def _moment_string(function: str, type_: str) -> Callable[[Fragment, pa.DataType], Fragment]:
@@ -161,26 +161,26 @@ def _moment_string(function: str, type_: str) -> Callable[[Fragment, pa.DataType
 
 
 def _date_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
-    return derived(f"CAST({operand.sql} AS TIMESTAMP)", target, operand, raises=True)
+    return derive(f"CAST({operand.sql} AS TIMESTAMP)", target, operand, raises=True)
 
 
 def _timestamp_date(operand: Fragment, target: pa.DataType) -> Fragment:
-    return derived(f"CAST({operand.sql} AS DATE)", target, operand)
+    return derive(f"CAST({operand.sql} AS DATE)", target, operand)
 
 
 def _same(operand: Fragment, target: pa.DataType) -> Fragment:
     """Keeps the number: in UTC it is the same for a timestamp with a zone and for one without."""
-    return derived(operand.sql, target, operand)
+    return derive(operand.sql, target, operand)
 
 
 def _seconds_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
     seconds = cast(operand.sql, pa.int64())
     if not pa.types.is_int64(operand.type):
-        return derived(f"make_timestamp({cast(f'{seconds} * {SECOND_US}', pa.int64())})", target, operand)
+        return derive(f"make_timestamp({cast(f'{seconds} * {SECOND_US}', pa.int64())})", target, operand)
     micros = f"CASE WHEN {seconds} < {-SECONDS_MAX} THEN {-(1 << 63)} WHEN {seconds} <= {SECONDS_MAX} THEN {seconds} * {SECOND_US} END"
     # DuckDB's infinity has the bits of the last microsecond, which make_timestamp refuses.
     last = f"WHEN {seconds} > {SECONDS_MAX} THEN CAST('infinity' AS TIMESTAMP)"
-    return derived(f"CASE {last} ELSE make_timestamp({cast(micros, pa.int64())}) END", target, operand)
+    return derive(f"CASE {last} ELSE make_timestamp({cast(micros, pa.int64())}) END", target, operand)
 
 
 def _float_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -190,7 +190,7 @@ def _float_timestamp(operand: Fragment, target: pa.DataType) -> Fragment:
     top = float(1 << 63)
     whole = f"CASE WHEN abs({micros}) >= {top!r}::DOUBLE THEN {overflow(operand.type, target)} ELSE CAST(trunc({micros}) AS BIGINT) END"
     sql = f"CASE WHEN isnan({value}) OR isinf({value}) THEN {bad} ELSE {whole} END"
-    return derived(f"make_timestamp({cast(sql, pa.int64())})", target, operand, raises=True)
+    return derive(f"make_timestamp({cast(sql, pa.int64())})", target, operand, raises=True)
 
 
 def _timestamp_integer(operand: Fragment, target: pa.DataType) -> Fragment:
@@ -269,7 +269,7 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
         name = f"y{_levels(target)}"  # lists within have another name
         element = convert(node, Fragment(name, operand.type.value_type), target.value_type)
         sql = f"list_transform({operand.sql}, lambda {name}: {element.sql})"
-        return derived(cast(sql, target), target, operand, element)
+        return derive(cast(sql, target), target, operand, element)
     rule = _RULES.get((kind(operand.type), kind(target)))
     if rule is None:
         raise unsupported(node, f"{operand.type} to {target}", _way_out(operand.type, target))

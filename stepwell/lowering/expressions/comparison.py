@@ -1,7 +1,7 @@
 """Comparison and three-valued logic.
 
 DuckDB orders as Spark does: NaN equals itself and is greater than all, -0.0 equals 0.0, strings by their bytes. What differs is where nulls
-within structs and arrays come (see `in_order`), and laziness: Spark's AND does not look at its right side once the left is false, DuckDB
+within structs and arrays come (see `order_value`), and laziness: Spark's AND does not look at its right side once the left is false, DuckDB
 evaluates both. So a right side that can raise is put under a CASE. `a AND CASE WHEN a IS NOT FALSE THEN b END` has the truth table of `a AND b`.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, derived, strict, text, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, derive, strict, text, unsupported
 
 BOOL = pa.bool_()
 
@@ -22,7 +22,7 @@ def _compare(operator: str) -> Rule:
         left, right = arguments
         if left.type != right.type:
             raise unsupported(node, f"{left.type} {operator} {right.type}", "cast both sides to one type")
-        return derived(f"({left.sql} {operator} {right.sql})", BOOL, left, right)
+        return derive(f"({left.sql} {operator} {right.sql})", BOOL, left, right)
 
     return rule
 
@@ -31,12 +31,12 @@ def _order(operator: str) -> Rule:
     """The rule of <, <=, > or >=."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return _compare(operator)(node, tuple(replace(a, sql=in_order(a.sql, a.type)) for a in arguments))
+        return _compare(operator)(node, tuple(replace(a, sql=order_value(a.sql, a.type)) for a in arguments))
 
     return rule
 
 
-def in_order(sql: str, type_: pa.DataType, depth: int = 0) -> str:
+def order_value(sql: str, type_: pa.DataType, depth: int = 0) -> str:
     """A value of any type, as one that DuckDB orders as Spark orders this one. Within structs and arrays a null comes first in Spark and last in
     DuckDB. So each of their values stands behind whether it is there, and two nulls are equal for both."""
     if pa.types.is_struct(type_):
@@ -51,17 +51,17 @@ def in_order(sql: str, type_: pa.DataType, depth: int = 0) -> str:
 
 
 def _with_presence(sql: str, type_: pa.DataType, depth: int) -> str:
-    return f"struct_pack(t := {sql} IS NOT NULL, v := {in_order(sql, type_, depth)})"
+    return f"struct_pack(t := {sql} IS NOT NULL, v := {order_value(sql, type_, depth)})"
 
 
 def _both(left: Fragment, right: Fragment) -> Fragment:
     guarded = f"CASE WHEN {left.sql} IS NOT FALSE THEN {right.sql} END" if right.raises else right.sql
-    return derived(f"({left.sql} AND {guarded})", BOOL, left, right)
+    return derive(f"({left.sql} AND {guarded})", BOOL, left, right)
 
 
-def either(left: Fragment, right: Fragment) -> Fragment:
+def disjoin(left: Fragment, right: Fragment) -> Fragment:
     guarded = f"CASE WHEN {left.sql} IS NOT TRUE THEN {right.sql} END" if right.raises else right.sql
-    return derived(f"({left.sql} OR {guarded})", BOOL, left, right)
+    return derive(f"({left.sql} OR {guarded})", BOOL, left, right)
 
 
 def _conjuncts(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -69,31 +69,31 @@ def _conjuncts(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _disjuncts(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return either(*arguments)
+    return disjoin(*arguments)
 
 
 def _not(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(f"(NOT {arguments[0].sql})", BOOL, *arguments)
+    return derive(f"(NOT {arguments[0].sql})", BOOL, *arguments)
 
 
 def _is_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(f"({arguments[0].sql} IS NULL)", BOOL, *arguments)
+    return derive(f"({arguments[0].sql} IS NULL)", BOOL, *arguments)
 
 
 def _is_not_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(f"({arguments[0].sql} IS NOT NULL)", BOOL, *arguments)
+    return derive(f"({arguments[0].sql} IS NOT NULL)", BOOL, *arguments)
 
 
 def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     value, *candidates = arguments
     if any(candidate.raises for candidate in candidates):
-        tests = [derived(f"({value.sql} = {c.sql})", BOOL, value, c) for c in candidates]
+        tests = [derive(f"({value.sql} = {c.sql})", BOOL, value, c) for c in candidates]
         result = tests[-1]
         for test in reversed(tests[:-1]):
-            result = either(test, result)
+            result = disjoin(test, result)
         # Spark looks at no candidate for a value that is null.
-        return derived(f"(CASE WHEN {value.sql} IS NOT NULL THEN {result.sql} END)", BOOL, result)
-    return derived(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, *arguments)
+        return derive(f"(CASE WHEN {value.sql} IS NOT NULL THEN {result.sql} END)", BOOL, result)
+    return derive(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, *arguments)
 
 
 TABLE: dict[str, Rule] = {

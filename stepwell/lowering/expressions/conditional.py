@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
-from stepwell.lowering.expressions.comparison import in_order
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived
+from stepwell.lowering.expressions.comparison import order_value
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive
 
 
 def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
@@ -19,9 +19,7 @@ def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
 def _if(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     condition, then, otherwise = arguments
     type_ = _common((then, otherwise))
-    return derived(
-        cast(f"CASE WHEN {condition.sql} THEN {then.sql} ELSE {otherwise.sql} END", type_), type_, *arguments
-    )
+    return derive(cast(f"CASE WHEN {condition.sql} THEN {then.sql} ELSE {otherwise.sql} END", type_), type_, *arguments)
 
 
 def _case_when(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -31,12 +29,12 @@ def _case_when(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = _common((*(value for _, value in branches), *otherwise))
     whens = " ".join(f"WHEN {condition.sql} THEN {value.sql}" for condition, value in branches)
     rest = f" ELSE {otherwise[0].sql}" if otherwise else ""
-    return derived(cast(f"CASE {whens}{rest} END", type_), type_, *arguments)
+    return derive(cast(f"CASE {whens}{rest} END", type_), type_, *arguments)
 
 
 def _coalesce(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = _common(arguments)
-    return derived(cast(f"COALESCE({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
+    return derive(cast(f"COALESCE({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
 
 
 def _pass(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -49,17 +47,17 @@ def _raise_error(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     error_class, parameters = (argument.sql for argument in arguments)
     message = f"COALESCE({parameters}['errorMessage'], 'null')"
     type_ = expression_type(node["dataType"])
-    return derived(cast(f"error('[' || {error_class} || '] ' || {message})", type_), type_, *arguments, raises=True)
+    return derive(cast(f"error('[' || {error_class} || '] ' || {message})", type_), type_, *arguments, raises=True)
 
 
 def _is_nan(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """isnan: false for null."""
-    return derived(f"COALESCE(isnan({arguments[0].sql}), FALSE)", pa.bool_(), *arguments)
+    return derive(f"COALESCE(isnan({arguments[0].sql}), FALSE)", pa.bool_(), *arguments)
 
 
 def _nanvl(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     left, right = arguments
-    return derived(
+    return derive(
         cast(f"CASE WHEN isnan({left.sql}) THEN {right.sql} ELSE {left.sql} END", left.type), left.type, left, right
     )
 
@@ -69,7 +67,7 @@ def _normalize(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     zero, nan = cast("0", operand.type), cast("'nan'", operand.type)
     sql = f"CASE WHEN {operand.sql} = 0 THEN {zero} WHEN isnan({operand.sql}) THEN {nan} ELSE {operand.sql} END"
-    return derived(cast(sql, operand.type), operand.type, operand)
+    return derive(cast(sql, operand.type), operand.type, operand)
 
 
 def _extreme(function: str) -> Rule:
@@ -79,12 +77,12 @@ def _extreme(function: str) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         type_ = arguments[0].type
         if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
-            return derived(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
+            return derive(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
         # Each argument is written once: a chain of CASEs would write the first one 3^n times.
-        is_better = f"{in_order('y', type_)} {better} {in_order('x', type_)}"
+        is_better = f"{order_value('y', type_)} {better} {order_value('x', type_)}"
         choice = f"lambda x, y: CASE WHEN x IS NULL OR {is_better} THEN y ELSE x END"
         best = f"list_reduce([{', '.join(a.sql for a in arguments)}], {choice})"
-        return derived(cast(best, type_), type_, *arguments)
+        return derive(cast(best, type_), type_, *arguments)
 
     return rule
 

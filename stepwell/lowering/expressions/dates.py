@@ -20,7 +20,7 @@ from stepwell.lowering.expressions.fragment import (
     Rule,
     call,
     cast,
-    derived,
+    derive,
     failure,
     floor_divide,
     literal_value,
@@ -37,7 +37,7 @@ def _part(sql: str) -> Rule:
     """The rule of an integer field of a date."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return derived(cast(sql.format(arguments[0].sql), INT), INT, *arguments)
+        return derive(cast(sql.format(arguments[0].sql), INT), INT, *arguments)
 
     return rule
 
@@ -51,7 +51,7 @@ def _clock(unit_us: int, count: int) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         of_day = f"((({micros(arguments[0])} % {DAY_US}) + {DAY_US}) % {DAY_US})"
-        return derived(cast(f"({of_day} // {unit_us}) % {count}", INT), INT, *arguments)
+        return derive(cast(f"({of_day} // {unit_us}) % {count}", INT), INT, *arguments)
 
     return rule
 
@@ -59,41 +59,41 @@ def _clock(unit_us: int, count: int) -> Rule:
 def _second_with_fraction(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = pa.decimal128(8, 6)
     rest = f"((({micros(arguments[0])} % {MINUTE_US}) + {MINUTE_US}) % {MINUTE_US})"
-    return derived(cast(f"CAST({rest} AS DECIMAL(14,6)) / 1000000", type_), type_, *arguments)
+    return derive(cast(f"CAST({rest} AS DECIMAL(14,6)) / 1000000", type_), type_, *arguments)
 
 
 def _add_days(sign: str) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         date, count = arguments
-        return derived(f"CAST({date.sql} {sign} {cast(count.sql, INT)} AS DATE)", DATE, date, count, raises=True)
+        return derive(f"CAST({date.sql} {sign} {cast(count.sql, INT)} AS DATE)", DATE, date, count, raises=True)
 
     return strict(rule)
 
 
 def _date_diff(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     end, start = arguments
-    return derived(cast(f"{end.sql} - {start.sql}", INT), INT, end, start)
+    return derive(cast(f"{end.sql} - {start.sql}", INT), INT, end, start)
 
 
 def _subtract_dates(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     end, start = arguments
-    return derived(f"(({end.sql} - {start.sql}) * {DAY_US})", DURATION, end, start)
+    return derive(f"(({end.sql} - {start.sql}) * {DAY_US})", DURATION, end, start)
 
 
 def _subtract_timestamps(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     end, start = arguments
-    return derived(f"({micros(end)} - {micros(start)})", DURATION, end, start, raises=True)
+    return derive(f"({micros(end)} - {micros(start)})", DURATION, end, start, raises=True)
 
 
 def _add_months(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """add_months: a day beyond the end of the new month becomes its last day."""
     date, months = arguments
-    return derived(f"CAST({date.sql} + to_months({cast(months.sql, INT)}) AS DATE)", DATE, date, months, raises=True)
+    return derive(f"CAST({date.sql} + to_months({cast(months.sql, INT)}) AS DATE)", DATE, date, months, raises=True)
 
 
 def _timestamp_months(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     moment, months = arguments
-    return derived(
+    return derive(
         f"CAST({moment.sql} + to_months({cast(months.sql, INT)}) AS TIMESTAMP)", moment.type, *arguments, raises=True
     )
 
@@ -102,11 +102,11 @@ def _add_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     moment, interval = arguments
     if interval.type != DURATION:
         raise unsupported(node, f"an interval of type {interval.type}", "use INTERVAL ... DAY TO SECOND or months")
-    return derived(f"make_timestamp({micros(moment)} + {interval.sql})", moment.type, *arguments, raises=True)
+    return derive(f"make_timestamp({micros(moment)} + {interval.sql})", moment.type, *arguments, raises=True)
 
 
 def _last_day(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(f"CAST(last_day({arguments[0].sql}) AS DATE)", DATE, *arguments)
+    return derive(f"CAST(last_day({arguments[0].sql}) AS DATE)", DATE, *arguments)
 
 
 def _next_day(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -118,7 +118,7 @@ def _next_day(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported(node, f"day of week {word!r}", "name a day: MON, TUE, ...")
     # isodow counts from Monday = 1. The next such day is one to seven days away.
     sql = f"CAST({date.sql} + CAST(7 - (isodow({date.sql}) - 1 - {found[0]} + 7) % 7 AS INTEGER) AS DATE)"
-    return derived(sql, DATE, date)
+    return derive(sql, DATE, date)
 
 
 _DATE_UNITS = {
@@ -135,8 +135,8 @@ def _truncation(operand: Fragment, unit: Any, units: dict[str, tuple[str, ...]])
     target = operand.type
     name = next((name for name, words in units.items() if str(unit).upper() in words), None)
     if name is None or unit is None:
-        return derived(cast("NULL", target), target, operand)
-    return derived(cast(f"date_trunc('{name}', {operand.sql})", target), target, operand)
+        return derive(cast("NULL", target), target, operand)
+    return derive(cast(f"date_trunc('{name}', {operand.sql})", target), target, operand)
 
 
 def _trunc_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -187,7 +187,7 @@ def _date_format(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return call("spark_date_format", STRING, *arguments)
     common = f"{moment.sql} >= TIMESTAMP '0001-01-01' AND {moment.sql} < TIMESTAMP '9999-12-31'"
     exact = f"spark_date_format({moment.sql}, {arguments[1].sql})"
-    return derived(
+    return derive(
         f"(CASE WHEN {common} THEN strftime({moment.sql}, {text(quick)}) ELSE {exact} END)", STRING, *arguments
     )
 
@@ -199,7 +199,7 @@ def _from_unix_time(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
     shifted = f"(({seconds.sql})::HUGEINT * {SECOND_US}::HUGEINT + {1 << 63}::HUGEINT)"
     range_ = f"{1 << 64}::HUGEINT"
     moment = f"make_timestamp(CAST(({shifted} % {range_} + {range_}) % {range_} - {1 << 63}::HUGEINT AS BIGINT))"
-    return call("spark_date_format", STRING, moment, pattern, raises=True) if not seconds.raises else derived(
+    return call("spark_date_format", STRING, moment, pattern, raises=True) if not seconds.raises else derive(
         f"spark_date_format({moment}, {pattern.sql})", STRING, *arguments, raises=True
     )  # fmt: skip
 
@@ -218,17 +218,17 @@ def _unix_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
             raise unsupported(node, "a try_ function", "guard with CASE")
         _pattern(node, pattern, reading=True)
         parsed = f"epoch_us(spark_parse_timestamp({operand.sql}, {pattern.sql}))"
-        return derived(f"({parsed} // {SECOND_US})", BIGINT, *arguments, raises=True)
+        return derive(f"({parsed} // {SECOND_US})", BIGINT, *arguments, raises=True)
     if pa.types.is_date(operand.type):
-        return derived(f"(({operand.sql} - DATE '1970-01-01') * 86400)", BIGINT, operand)
-    return derived(f"({micros(operand)} // {SECOND_US})", BIGINT, operand)
+        return derive(f"(({operand.sql} - DATE '1970-01-01') * 86400)", BIGINT, operand)
+    return derive(f"({micros(operand)} // {SECOND_US})", BIGINT, operand)
 
 
 def _from_fractions(operand: Fragment, unit_us: int) -> Fragment:
     """timestamp_seconds of decimals, which must be whole microseconds, and of doubles, which are cut."""
     if pa.types.is_decimal(operand.type):
-        return derived(f"spark_seconds_of_decimal({operand.sql}::VARCHAR, {unit_us})", TIMESTAMP, operand, raises=True)
-    return derived(f"spark_seconds_of_double({operand.sql}::DOUBLE, {unit_us})", TIMESTAMP, operand)
+        return derive(f"spark_seconds_of_decimal({operand.sql}::VARCHAR, {unit_us})", TIMESTAMP, operand, raises=True)
+    return derive(f"spark_seconds_of_double({operand.sql}::DOUBLE, {unit_us})", TIMESTAMP, operand)
 
 
 def _from_units(unit_us: int) -> Rule:
@@ -244,7 +244,7 @@ def _from_units(unit_us: int) -> Rule:
             last = ((1 << 63) - 1) // unit_us
             fault = "error('[DATETIME_OVERFLOW] the number is beyond the last timestamp')"
             made = f"CASE WHEN {units} NOT BETWEEN {-last} AND {last} THEN {cast(fault, TIMESTAMP)} ELSE {made} END"
-        return derived(made, TIMESTAMP, operand, raises=True)
+        return derive(made, TIMESTAMP, operand, raises=True)
 
     return rule
 
@@ -252,17 +252,17 @@ def _from_units(unit_us: int) -> Rule:
 def _to_units(unit_us: int) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         value = micros(arguments[0])
-        return derived(value if unit_us == 1 else floor_divide(value, unit_us), BIGINT, *arguments)
+        return derive(value if unit_us == 1 else floor_divide(value, unit_us), BIGINT, *arguments)
 
     return rule
 
 
 def _unix_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(cast(f"{arguments[0].sql} - DATE '1970-01-01'", INT), INT, *arguments)
+    return derive(cast(f"{arguments[0].sql} - DATE '1970-01-01'", INT), INT, *arguments)
 
 
 def _date_of_days(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(f"CAST(DATE '1970-01-01' + {arguments[0].sql} AS DATE)", DATE, *arguments, raises=True)
+    return derive(f"CAST(DATE '1970-01-01' + {arguments[0].sql} AS DATE)", DATE, *arguments, raises=True)
 
 
 def _make_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -273,7 +273,7 @@ def _make_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     whole = " AND ".join(f"{a.sql} IS NOT NULL" for a in arguments)
     made = f"make_date({year.sql}, {month.sql}, {day.sql})"
     checked = f"CASE WHEN {month_ok} THEN CASE WHEN {day.sql} <= {last} THEN {made} ELSE {bad} END ELSE {bad} END"
-    return derived(cast(f"CASE WHEN {whole} THEN {checked} END", DATE), DATE, *arguments, raises=True)
+    return derive(cast(f"CASE WHEN {whole} THEN {checked} END", DATE), DATE, *arguments, raises=True)
 
 
 def _moved(function: str) -> Rule:
@@ -296,7 +296,7 @@ def _make_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
     *parts, second = arguments[:6]
     type_ = arrow_type(node["dataType"]) if node.get("dataType") else TIMESTAMP
     second_us = f"CAST(CAST({second.sql} AS DECIMAL(38,6)) * 1000000 AS BIGINT)"
-    made = call("spark_make_time", type_, *parts, derived(second_us, BIGINT, second), raises=True)
+    made = call("spark_make_time", type_, *parts, derive(second_us, BIGINT, second), raises=True)
     if len(arguments) == 7:
         made = call("spark_to_utc", type_, made, arguments[6], raises=True)
     return made
@@ -314,14 +314,14 @@ def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     bad = failure("INTERVAL_ARITHMETIC_OVERFLOW", "The interval overflows.")
     fits = f"({total}) BETWEEN {-(1 << 63)}::HUGEINT AND {(1 << 63) - 1}::HUGEINT"
     sql = f"CASE WHEN {fits} OR ({total}) IS NULL THEN {total} ELSE {bad} END"
-    return derived(cast(sql, DURATION), DURATION, *arguments, raises=True)
+    return derive(cast(sql, DURATION), DURATION, *arguments, raises=True)
 
 
 def _multiply_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     interval, factor = arguments
     if not pa.types.is_integer(factor.type):
         raise unsupported(node, f"an interval times {factor.type}", "multiply by an integer")
-    return derived(f"({interval.sql} * {cast(factor.sql, BIGINT)})", DURATION, *arguments, raises=True)
+    return derive(f"({interval.sql} * {cast(factor.sql, BIGINT)})", DURATION, *arguments, raises=True)
 
 
 def _divide_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -334,7 +334,7 @@ def _divide_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
     sign = f"CASE WHEN ({interval.sql} < 0) <> ({divisor.sql} < 0) THEN -1 ELSE 1 END"
     value = f"({sign}) * ((2 * {top} + {bottom}) // (2 * {bottom}))"
     guard = f"CASE WHEN {divisor.sql} = 0 THEN CASE WHEN {interval.sql} IS NOT NULL THEN {zero} END ELSE {value} END"
-    return derived(cast(guard, DURATION), DURATION, *arguments, raises=True)
+    return derive(cast(guard, DURATION), DURATION, *arguments, raises=True)
 
 
 def _interval_part(unit_us: int, modulus: int | None, type_: pa.DataType) -> Rule:
@@ -342,14 +342,14 @@ def _interval_part(unit_us: int, modulus: int | None, type_: pa.DataType) -> Rul
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         whole = f"({arguments[0].sql} // {unit_us})"
-        return derived(cast(whole if modulus is None else f"{whole} % {modulus}", type_), type_, *arguments)
+        return derive(cast(whole if modulus is None else f"{whole} % {modulus}", type_), type_, *arguments)
 
     return rule
 
 
 def _interval_seconds(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = pa.decimal128(8, 6)
-    return derived(cast(f"CAST({arguments[0].sql} % {MINUTE_US} AS DECIMAL(14,6)) / 1000000", type_), type_, *arguments)
+    return derive(cast(f"CAST({arguments[0].sql} % {MINUTE_US} AS DECIMAL(14,6)) / 1000000", type_), type_, *arguments)
 
 
 _UNITS_US = {
@@ -364,11 +364,11 @@ def _timestamp_add(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     unit = str(node["unit"]).upper()
     if (step := _UNITS_US.get(unit)) is not None:
         sql = f"make_timestamp({micros(moment)} + {cast(count.sql, BIGINT)} * {step})"
-        return derived(sql, moment.type, *arguments, raises=True)
+        return derive(sql, moment.type, *arguments, raises=True)
     if (months := _UNITS_MONTHS.get(unit)) is None:
         raise unsupported(node, f"unit {unit}")
     sql = f"CAST({moment.sql} + to_months(CAST({count.sql} * {months} AS INTEGER)) AS TIMESTAMP)"
-    return derived(sql, moment.type, *arguments, raises=True)
+    return derive(sql, moment.type, *arguments, raises=True)
 
 
 def _timestamp_diff(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -376,7 +376,7 @@ def _timestamp_diff(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
     unit = str(node["unit"]).upper()
     if (step := _UNITS_US.get(unit)) is None:
         raise unsupported(node, f"difference in unit {unit}", "use months_between")
-    return derived(f"(({micros(end)} - {micros(start)}) // {step})", BIGINT, *arguments, raises=True)
+    return derive(f"(({micros(end)} - {micros(start)}) // {step})", BIGINT, *arguments, raises=True)
 
 
 def _months_between(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -388,15 +388,15 @@ def _precise(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     target = arrow_type(node["toType"])
     if pa.types.is_int64(target):
-        return derived(micros(operand), BIGINT, operand)
-    return derived(f"make_timestamp({operand.sql})", target, operand)
+        return derive(micros(operand), BIGINT, operand)
+    return derive(f"make_timestamp({operand.sql})", target, operand)
 
 
 def _name(names: str) -> Rule:
     """The rule of a month's or day's name, cut to three letters."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return derived(f"strftime({arguments[0].sql}, {text(names)})", STRING, *arguments)
+        return derive(f"strftime({arguments[0].sql}, {text(names)})", STRING, *arguments)
 
     return rule
 

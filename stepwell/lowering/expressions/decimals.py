@@ -11,12 +11,12 @@ import decimal
 import pyarrow as pa
 
 from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
-from stepwell.lowering.expressions.fragment import Fragment, cast, derived
+from stepwell.lowering.expressions.fragment import Fragment, cast, derive
 
 SCALE_KEPT_MIN = 6  # Spark drops digits after the point, but keeps this many, so that the digits before it fit
 
 
-def bounded(precision: int, scale: int) -> pa.Decimal128Type:
+def bound_decimal(precision: int, scale: int) -> pa.Decimal128Type:
     """Spark's type of a result whose exact value would need (precision, scale)."""
     if precision <= DECIMAL_DIGITS_MAX:
         return pa.decimal128(precision, scale)
@@ -28,19 +28,19 @@ def bounded(precision: int, scale: int) -> pa.Decimal128Type:
 def operator(symbol: str, left: Fragment, right: Fragment) -> Fragment:
     a, b = left.type, right.type
     if symbol == "*":
-        type_ = bounded(a.precision + b.precision + 1, a.scale + b.scale)
+        type_ = bound_decimal(a.precision + b.precision + 1, a.scale + b.scale)
         if a.precision + b.precision <= DECIMAL_DIGITS_MAX:
             # A factor of 19 digits makes DuckDB multiply in 128 bits.
             wide = pa.decimal128(max(a.precision, DECIMAL_DIGITS_MAX - b.precision), a.scale)
-            return derived(cast(f"{cast(left.sql, wide)} * {right.sql}", type_), type_, left, right)
-        return derived(_long("*", left, right, type_), type_, left, right, raises=True)
+            return derive(cast(f"{cast(left.sql, wide)} * {right.sql}", type_), type_, left, right)
+        return derive(_long("*", left, right, type_), type_, left, right, raises=True)
     scale = max(a.scale, b.scale)
     precision = max(a.precision - a.scale, b.precision - b.scale) + scale + 1
-    type_ = bounded(precision, scale)
+    type_ = bound_decimal(precision, scale)
     if precision <= DECIMAL_DIGITS_MAX:
         sql = cast(f"{cast(left.sql, type_)} {symbol} {cast(right.sql, type_)}", type_)
-        return derived(sql, type_, left, right)
-    return derived(_long(symbol, left, right, type_), type_, left, right, raises=True)
+        return derive(sql, type_, left, right)
+    return derive(_long(symbol, left, right, type_), type_, left, right, raises=True)
 
 
 def _long(symbol: str, left: Fragment, right: Fragment, type_: pa.Decimal128Type) -> str:
@@ -64,7 +64,7 @@ def quotient(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
     digits must be so few that Spark's first rounding, to 39 digits, cannot create a half that was not there."""
     a, b = left.type, right.type
     scale = max(SCALE_KEPT_MIN, a.scale + b.precision + 1)
-    type_ = bounded(a.precision - a.scale + b.scale + scale, scale)
+    type_ = bound_decimal(a.precision - a.scale + b.scale + scale, scale)
     shift = type_.scale - a.scale + b.scale
     digits = (a.precision + a.scale + 1, b.precision + b.scale + 1, a.precision + shift + 1, type_.scale + b.precision)
     if shift < 0 or max(digits) > DECIMAL_DIGITS_MAX - 1:
@@ -88,7 +88,7 @@ def _one(scale: int) -> str:
 
 def remainder_type(a: pa.Decimal128Type, b: pa.Decimal128Type) -> pa.Decimal128Type:
     scale = max(a.scale, b.scale)
-    return bounded(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    return bound_decimal(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
 def remainder(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:

@@ -10,7 +10,7 @@ from stepwell.lowering.expressions.fragment import (
     Rule,
     call,
     calls,
-    derived,
+    derive,
     literal_pattern,
     literal_value,
     strict,
@@ -25,7 +25,7 @@ def _hex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if pa.types.is_integer(operand.type):
         return call("spark_hex_number", STRING, operand)
     data = f"encode({operand.sql})" if pa.types.is_string(operand.type) else operand.sql
-    return derived(f"spark_hex({data})", STRING, operand)
+    return derive(f"spark_hex({data})", STRING, operand)
 
 
 def _is_utf8(charset: Fragment) -> bool:

@@ -53,7 +53,7 @@ class Fragment:
 Rule = Callable[[TreeNode, tuple[Fragment, ...]], Fragment]
 
 
-def derived(sql: str, type_: pa.DataType, *operands: Fragment, raises: bool = False) -> Fragment:
+def derive(sql: str, type_: pa.DataType, *operands: Fragment, raises: bool = False) -> Fragment:
     """A fragment over operands. It can raise if `raises` is set or if one of the operands can raise."""
     if len(sql) > SQL_CHARACTERS_MAX:
         raise UnsupportedExpression("tree", f"{len(sql)} characters of SQL", "split the expression over several views")
@@ -124,7 +124,7 @@ def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: b
     """A call of a DuckDB function, or of one in engine/expressions/functions. The function itself returns a value of this type."""
     written = ", ".join(operand if isinstance(operand, str) else operand.sql for operand in operands)
     fragments = [operand for operand in operands if isinstance(operand, Fragment)]
-    return derived(f"{function}({written})", type_, *fragments, raises=raises)
+    return derive(f"{function}({written})", type_, *fragments, raises=raises)
 
 
 def calls(function: str, type_: pa.DataType, raises: bool = False) -> Rule:

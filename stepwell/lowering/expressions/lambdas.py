@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.comparison import in_order
-from stepwell.lowering.expressions.fragment import Fragment, cast, derived, unsupported
+from stepwell.lowering.expressions.comparison import order_value
+from stepwell.lowering.expressions.fragment import Fragment, cast, derive, unsupported
 
 BOOL = pa.bool_()
 Bound = Mapping[int, Fragment]
@@ -69,14 +69,14 @@ def _transform(node: TreeNode, scope: Scope) -> Fragment:
     array = scope.value(node.children[0])
     parameters, body = _over(scope, node.children[1], array.type.value_type)
     type_ = _list(body.type)
-    return derived(cast(f"list_transform({array.sql}, lambda {parameters}: {body.sql})", type_), type_, array, body)
+    return derive(cast(f"list_transform({array.sql}, lambda {parameters}: {body.sql})", type_), type_, array, body)
 
 
 def _filter(node: TreeNode, scope: Scope) -> Fragment:
     array = scope.value(node.children[0])
     parameters, body = _over(scope, node.children[1], array.type.value_type)
     sql = f"list_filter({array.sql}, lambda {parameters}: {body.sql})"
-    return derived(cast(sql, array.type), array.type, array, body)
+    return derive(cast(sql, array.type), array.type, array, body)
 
 
 def _decided(stops_at: str, otherwise: str) -> HigherOrderRule:
@@ -91,12 +91,12 @@ def _decided(stops_at: str, otherwise: str) -> HigherOrderRule:
             nulls = f"len(list_filter({answers}, lambda {item}: {item} IS NULL)) > 0"
             found = f"list_contains({answers}, {stops_at})"
             sql = f"CASE WHEN {array.sql} IS NULL THEN NULL WHEN {found} THEN {stops_at} WHEN {nulls} THEN NULL ELSE {otherwise} END"
-            return derived(cast(sql, BOOL), BOOL, array, body)
+            return derive(cast(sql, BOOL), BOOL, array, body)
 
         def step(state: str, element: Fragment) -> Fragment:
             body = scope.body(node.children[1], [element])
             joined = f"{state} OR {body.sql}" if stops_at == "TRUE" else f"{state} AND {body.sql}"
-            return derived(f"(CASE WHEN {state} IS {stops_at} THEN {stops_at} ELSE {joined} END)", BOOL, body)
+            return derive(f"(CASE WHEN {state} IS {stops_at} THEN {stops_at} ELSE {joined} END)", BOOL, body)
 
         return _reduced(scope, array, Fragment(otherwise, BOOL), step)
 
@@ -120,7 +120,7 @@ def _reduced(scope: Scope, array: Fragment, zero: Fragment, step: Callable[[str,
         f"list_reduce({wrapped}, lambda {state}, {element}: {packed(merged.sql, 'NULL')}, {packed(zero.sql, 'NULL')})"
     )
     sql = f"CASE WHEN {array.sql} IS NOT NULL THEN struct_extract({reduced}, 'a') END"
-    return derived(cast(sql, zero.type), zero.type, array, zero, merged)
+    return derive(cast(sql, zero.type), zero.type, array, zero, merged)
 
 
 def _aggregate(node: TreeNode, scope: Scope) -> Fragment:
@@ -136,7 +136,7 @@ def _aggregate(node: TreeNode, scope: Scope) -> Fragment:
     (name,) = scope.fresh(1)
     body = scope.body(finish, [Fragment(name, zero.type)])
     sql = f"CASE WHEN {array.sql} IS NOT NULL THEN list_extract(list_transform([{total.sql}], lambda {name}: {body.sql}), 1) END"
-    return derived(cast(sql, body.type), body.type, total, body)
+    return derive(cast(sql, body.type), body.type, total, body)
 
 
 def _zip_with(node: TreeNode, scope: Scope) -> Fragment:
@@ -150,7 +150,7 @@ def _zip_with(node: TreeNode, scope: Scope) -> Fragment:
     type_ = _list(body.type)
     mapped = f"list_transform(list_zip({left.sql}, {right.sql}), lambda {pair}: {body.sql})"
     sql = f"CASE WHEN {left.sql} IS NOT NULL AND {right.sql} IS NOT NULL THEN {mapped} END"
-    return derived(cast(sql, type_), type_, left, right, body)
+    return derive(cast(sql, type_), type_, left, right, body)
 
 
 def _array_sort(node: TreeNode, scope: Scope) -> Fragment:
@@ -172,11 +172,11 @@ def sorted_list(node: TreeNode, array: Fragment, *, ascending: bool, nulls_last:
     element = array.type.value_type
     order = f"'{'ASC' if ascending else 'DESC'}', 'NULLS {'LAST' if nulls_last else 'FIRST'}'"
     if not pa.types.is_nested(element):
-        return derived(cast(f"list_sort({array.sql}, {order})", array.type), array.type, array)
+        return derive(cast(f"list_sort({array.sql}, {order})", array.type), array.type, array)
     place = "n" if ascending else "-n"
-    keyed = f"CASE WHEN e IS NOT NULL THEN struct_pack(k := {in_order('e', element)}, n := {place}, v := e) END"
+    keyed = f"CASE WHEN e IS NOT NULL THEN struct_pack(k := {order_value('e', element)}, n := {place}, v := e) END"
     pairs = f"list_sort(list_transform({array.sql}, lambda e, n: {keyed}), {order})"
-    return derived(cast(f"list_transform({pairs}, lambda p: p.v)", array.type), array.type, array)
+    return derive(cast(f"list_transform({pairs}, lambda p: p.v)", array.type), array.type, array)
 
 
 HIGHER_ORDER: dict[str, HigherOrderRule] = {

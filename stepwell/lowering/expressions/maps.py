@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, failure, strict, text, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, failure, strict, text, unsupported
 from stepwell.lowering.expressions.lambdas import HigherOrderRule, Scope
 
 UNEQUAL = failure("INVALID_MAP_ARRAYS", "The arrays of keys and values have different lengths.")
@@ -31,7 +31,7 @@ def _made(node: TreeNode, key: pa.DataType, item: pa.DataType, entries: str, *op
         )
     type_ = pa.map_(key, item)
     sql = f"map_from_entries({cast(entries, _entries_type(type_))})"
-    return derived(cast(sql, type_), type_, *operands, raises=True)
+    return derive(cast(sql, type_), type_, *operands, raises=True)
 
 
 def _create(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -50,24 +50,24 @@ def _create(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _keys(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = pa.list_(pa.field("element", arguments[0].type.key_type))
-    return derived(cast(f"map_keys({arguments[0].sql})", type_), type_, *arguments)
+    return derive(cast(f"map_keys({arguments[0].sql})", type_), type_, *arguments)
 
 
 def _values(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = pa.list_(pa.field("element", arguments[0].type.item_type))
-    return derived(cast(f"map_values({arguments[0].sql})", type_), type_, *arguments)
+    return derive(cast(f"map_values({arguments[0].sql})", type_), type_, *arguments)
 
 
 def _entries(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = _entries_type(arguments[0].type)
-    return derived(cast(f"map_entries({arguments[0].sql})", type_), type_, *arguments)
+    return derive(cast(f"map_entries({arguments[0].sql})", type_), type_, *arguments)
 
 
 def value_at(map_: Fragment, key: Fragment) -> Fragment:
     """The value of a key; null if there is none."""
     type_ = map_.type.item_type
     sql = f"CASE WHEN {map_.sql} IS NULL OR {key.sql} IS NULL THEN NULL ELSE {map_.sql}[{key.sql}] END"
-    return derived(cast(sql, type_), type_, map_, key)
+    return derive(cast(sql, type_), type_, map_, key)
 
 
 def _value(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions import decimals
-from stepwell.lowering.expressions.arithmetic import OVERFLOW, negated
+from stepwell.lowering.expressions.arithmetic import OVERFLOW, negate
 from stepwell.lowering.expressions.fragment import (
     NUMBER_OF_INTERVAL,
     Fragment,
@@ -22,7 +22,7 @@ from stepwell.lowering.expressions.fragment import (
     call,
     calls,
     cast,
-    derived,
+    derive,
     failure,
     literal_value,
     strict,
@@ -36,11 +36,11 @@ def _abs(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     if pa.types.is_decimal(operand.type):
         sql = f"CASE WHEN {operand.sql} < 0 THEN {decimals.negative(operand)} ELSE {operand.sql} END"
-        return derived(cast(sql, operand.type), operand.type, operand, raises=True)
+        return derive(cast(sql, operand.type), operand.type, operand, raises=True)
     if pa.types.is_floating(operand.type):
-        return derived(cast(f"abs({operand.sql})", operand.type), operand.type, operand)
-    sql = f"CASE WHEN {operand.sql} < 0 THEN {negated(operand, OVERFLOW)} ELSE {operand.sql} END"
-    return derived(cast(sql, operand.type), operand.type, operand, raises=True)
+        return derive(cast(f"abs({operand.sql})", operand.type), operand.type, operand)
+    sql = f"CASE WHEN {operand.sql} < 0 THEN {negate(operand, OVERFLOW)} ELSE {operand.sql} END"
+    return derive(cast(sql, operand.type), operand.type, operand, raises=True)
 
 
 def rounded_type(type_: pa.Decimal128Type, digits: int) -> pa.Decimal128Type:
@@ -68,12 +68,12 @@ def _round(mode: str) -> Rule:
                 read = operand.sql
             elif word == "half_up" and digits >= 0:
                 read = operand.sql  # DuckDB's cast rounds half up
-            return derived(cast(read, type_), type_, operand, raises=True)
+            return derive(cast(read, type_), type_, operand, raises=True)
         if pa.types.is_integer(operand.type):
             if digits >= 0:
                 return operand
             read = f"spark_round_integer({cast(operand.sql, BIGINT)}, {digits}, '{word}', {operand.type.bit_width})"
-            return derived(cast(read, operand.type), operand.type, operand, raises=True)
+            return derive(cast(read, operand.type), operand.type, operand, raises=True)
         name = "spark_round" if pa.types.is_float64(operand.type) else "spark_round_single"
         return call(name, operand.type, operand, str(digits), f"'{word}'")
 
@@ -87,19 +87,19 @@ def _toward(mode: str) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand = arguments[0]
         if pa.types.is_integer(operand.type):
-            return derived(cast(operand.sql, BIGINT), BIGINT, operand)
+            return derive(cast(operand.sql, BIGINT), BIGINT, operand)
         if pa.types.is_decimal(operand.type):
             type_ = pa.decimal128(min(operand.type.precision - operand.type.scale + 1, DECIMAL_DIGITS_MAX), 0)
             if operand.type.scale == 0:
                 type_ = pa.decimal128(min(operand.type.precision + 1, DECIMAL_DIGITS_MAX), 0)
-            return derived(_decimal_toward(operand, 0, mode, type_), type_, operand)
+            return derive(_decimal_toward(operand, 0, mode, type_), type_, operand)
         top = float(1 << 63)
         value = f"{function}({operand.sql})"
         fits = f"{value} < {top!r}::DOUBLE AND {value} >= {-top!r}::DOUBLE"
         outside = failure("ARITHMETIC_OVERFLOW", "The whole number does not fit BIGINT.")
         special = f"WHEN {operand.sql} IS NULL THEN NULL WHEN isnan({operand.sql}) THEN 0"
         sql = f"CASE {special} WHEN {fits} THEN CAST({value} AS BIGINT) ELSE {outside} END"
-        return derived(cast(sql, BIGINT), BIGINT, operand, raises=True)
+        return derive(cast(sql, BIGINT), BIGINT, operand, raises=True)
 
     return rule
 
@@ -118,14 +118,14 @@ def _toward_digits(mode: str) -> Rule:
         if not pa.types.is_decimal(operand.type) or digits is None:
             raise unsupported(node, f"{operand.type} to {digits} digits")
         type_ = rounded_type(operand.type, digits)
-        return derived(_decimal_toward(operand, digits, mode, type_), type_, operand, raises=True)
+        return derive(_decimal_toward(operand, digits, mode, type_), type_, operand, raises=True)
 
     return rule
 
 
 def _sqrt(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
-    return derived(f"(CASE WHEN {operand.sql} < 0 THEN 'nan'::DOUBLE ELSE sqrt({operand.sql}) END)", DOUBLE, operand)
+    return derive(f"(CASE WHEN {operand.sql} < 0 THEN 'nan'::DOUBLE ELSE sqrt({operand.sql}) END)", DOUBLE, operand)
 
 
 def _log(function: str, divisor: float | None = None) -> Rule:
@@ -134,7 +134,7 @@ def _log(function: str, divisor: float | None = None) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         operand = arguments[0]
         value = f"{function}({operand.sql})" + ("" if divisor is None else f" / {divisor!r}::DOUBLE")
-        return derived(f"(CASE WHEN {operand.sql} > 0 THEN {value} END)", DOUBLE, operand)
+        return derive(f"(CASE WHEN {operand.sql} > 0 THEN {value} END)", DOUBLE, operand)
 
     return rule
 
@@ -142,12 +142,12 @@ def _log(function: str, divisor: float | None = None) -> Rule:
 def _logarithm(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     base, operand = arguments
     value = f"spark_log({operand.sql}) / spark_log({base.sql})"
-    return derived(f"(CASE WHEN {operand.sql} > 0 AND {base.sql} > 0 THEN {value} END)", DOUBLE, *arguments)
+    return derive(f"(CASE WHEN {operand.sql} > 0 AND {base.sql} > 0 THEN {value} END)", DOUBLE, *arguments)
 
 
 def _log1p(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
-    return derived(f"(CASE WHEN {operand.sql} > -1 THEN spark_log1p({operand.sql}) END)", DOUBLE, operand)
+    return derive(f"(CASE WHEN {operand.sql} > -1 THEN spark_log1p({operand.sql}) END)", DOUBLE, operand)
 
 
 def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -156,7 +156,7 @@ def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if not pa.types.is_floating(operand.type):
         raise unsupported(node, str(operand.type), NUMBER_OF_INTERVAL)
     sql = operand.sql
-    return derived(
+    return derive(
         cast(
             f"CASE WHEN isnan({sql}) THEN {sql} WHEN {sql} > 0 THEN 1 WHEN {sql} < 0 THEN -1 ELSE {sql} END",
             operand.type,
@@ -185,7 +185,7 @@ def _shift(direction: str) -> Rule:
         else:
             wrapped = f"((({value} + {size}) % {size}) // {power})"
         signed = f"CASE WHEN {wrapped} >= {1 << (bits - 1)}::HUGEINT THEN {wrapped} - {size} ELSE {wrapped} END"
-        return derived(cast(signed, operand.type), operand.type, operand, places)
+        return derive(cast(signed, operand.type), operand.type, operand, places)
 
     return rule
 
@@ -194,14 +194,14 @@ def _factorial(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """factorial: null outside of 0 to 20, beyond which it needs more than 64 bits."""
     operand = arguments[0]
     cases = " ".join(f"WHEN {n} THEN {math.factorial(n)}" for n in range(21))
-    return derived(cast(f"CASE {operand.sql} {cases} END", BIGINT), BIGINT, operand)
+    return derive(cast(f"CASE {operand.sql} {cases} END", BIGINT), BIGINT, operand)
 
 
 def _bit_count(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """The bits of a number of 64 bits: a negative number of fewer bits is widened first."""
     operand = arguments[0]
     wide = operand.sql if pa.types.is_boolean(operand.type) else cast(operand.sql, BIGINT)
-    return derived(cast(f"bit_count({cast(wide, BIGINT)})", INT), INT, operand)
+    return derive(cast(f"bit_count({cast(wide, BIGINT)})", INT), INT, operand)
 
 
 def _bit_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -212,7 +212,7 @@ def _bit_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     value = f"((CAST({operand.sql} AS HUGEINT) + {1 << 64}::HUGEINT) // {power}) % 2"
     absent = f"{place.sql} IS NULL OR {operand.sql} IS NULL"
     sql = f"CASE WHEN {absent} THEN NULL WHEN {place.sql} BETWEEN 0 AND {bits - 1} THEN {value} ELSE {bad} END"
-    return derived(cast(sql, pa.int8()), pa.int8(), *arguments, raises=True)
+    return derive(cast(sql, pa.int8()), pa.int8(), *arguments, raises=True)
 
 
 def _width_bucket(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

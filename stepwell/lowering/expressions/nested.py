@@ -7,12 +7,12 @@ import pyarrow as pa
 from engine.expressions.types import quote_name
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
-from stepwell.lowering.expressions.comparison import in_order
+from stepwell.lowering.expressions.comparison import order_value
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
     cast,
-    derived,
+    derive,
     failure,
     literal_value,
     strict,
@@ -34,13 +34,13 @@ def _struct(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported(node, f"two fields of one name in {names}", "give each field a name of its own")
     type_ = pa.struct([pa.field(name, value.type) for name, value in zip(names, values, strict=True)])
     members = ", ".join(f"{quote_name(name)} := {value.sql}" for name, value in zip(names, values, strict=True))
-    return derived(cast(f"struct_pack({members})", type_), type_, *values)
+    return derive(cast(f"struct_pack({members})", type_), type_, *values)
 
 
 def _field(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     field = operand.type.field(node["ordinal"])
-    return derived(f"struct_extract({operand.sql}, {text(field.name)})", field.type, operand)
+    return derive(f"struct_extract({operand.sql}, {text(field.name)})", field.type, operand)
 
 
 def _field_of_each(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -49,7 +49,7 @@ def _field_of_each(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     field = array.type.value_type.field(node["ordinal"])
     type_ = pa.list_(pa.field("element", field.type))
     sql = f"list_transform({array.sql}, lambda x: struct_extract(x, {text(field.name)}))"
-    return derived(cast(sql, type_), type_, array)
+    return derive(cast(sql, type_), type_, array)
 
 
 def _array(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -60,7 +60,7 @@ def _array(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     else:
         raise unsupported(node, "an empty array", "cast a literal to the array's type")
     type_ = pa.list_(pa.field("element", element))
-    return derived(cast(f"[{', '.join(a.sql for a in arguments)}]", type_), type_, *arguments)
+    return derive(cast(f"[{', '.join(a.sql for a in arguments)}]", type_), type_, *arguments)
 
 
 def _item(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -73,7 +73,7 @@ def _item(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     else:
         sql = f"CASE WHEN {index.sql} >= 0 THEN {value} END"
     type_ = array.type.value_type
-    return derived(cast(sql, type_), type_, array, index, raises=bool(node["failOnError"]))
+    return derive(cast(sql, type_), type_, array, index, raises=bool(node["failOnError"]))
 
 
 def _element_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -89,14 +89,14 @@ def _element_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     outside = f"abs({cast(index.sql, pa.int64())}) > len({array.sql})"
     bad = f"WHEN {array.sql} IS NULL THEN NULL WHEN {index.sql} = 0 THEN {ZERO} WHEN {outside} THEN {beyond}"
     sql = f"CASE {bad} ELSE {array.sql}[{index.sql}] END"
-    return derived(cast(sql, type_), type_, array, index, raises=True)
+    return derive(cast(sql, type_), type_, array, index, raises=True)
 
 
 def _size(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     function = "cardinality" if pa.types.is_map(operand.type) else "len"
     size = f"CAST({function}({operand.sql}) AS INTEGER)"
-    return derived(f"COALESCE({size}, -1)" if node.get("legacySizeOfNull") else size, INT, operand)
+    return derive(f"COALESCE({size}, -1)" if node.get("legacySizeOfNull") else size, INT, operand)
 
 
 def _contains(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -105,7 +105,7 @@ def _contains(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     nulls = f"len(list_filter({array.sql}, lambda x: x IS NULL)) > 0"
     found = f"list_contains({array.sql}, {value.sql})"
     sql = f"CASE WHEN {value.sql} IS NULL THEN NULL WHEN {found} THEN TRUE WHEN {nulls} THEN NULL ELSE {found} END"
-    return derived(cast(sql, BOOL), BOOL, array, value)
+    return derive(cast(sql, BOOL), BOOL, array, value)
 
 
 def joined_texts(list_: str, separator: Fragment) -> str:
@@ -121,7 +121,7 @@ def _join(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         kept = f"list_transform({array.sql}, lambda x: COALESCE(x, {arguments[2].sql}))"
     joined = joined_texts(kept, separator)
     both = " AND ".join(f"{argument.sql} IS NOT NULL" for argument in arguments)
-    return derived(f"(CASE WHEN {both} THEN {joined} END)", pa.string(), *arguments)
+    return derive(f"(CASE WHEN {both} THEN {joined} END)", pa.string(), *arguments)
 
 
 def _extreme(function: str, better: str) -> Rule:
@@ -131,13 +131,13 @@ def _extreme(function: str, better: str) -> Rule:
         array = arguments[0]
         type_ = array.type.value_type
         if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
-            return derived(cast(f"{function}({array.sql})", type_), type_, array)
-        is_better = f"{in_order('y', type_)} {better} {in_order('x', type_)}"
+            return derive(cast(f"{function}({array.sql})", type_), type_, array)
+        is_better = f"{order_value('y', type_)} {better} {order_value('x', type_)}"
         # Two nulls at the front: DuckDB reduces no empty list, and each null gives way to what comes.
         some = f"list_concat([{cast('NULL', type_)}, {cast('NULL', type_)}], {array.sql})"
         choice = f"lambda x, y: CASE WHEN x IS NULL OR {is_better} THEN y ELSE x END"
         best = f"CASE WHEN {array.sql} IS NOT NULL THEN list_reduce({some}, {choice}) END"
-        return derived(cast(best, type_), type_, array)
+        return derive(cast(best, type_), type_, array)
 
     return rule
 

@@ -12,7 +12,7 @@ from stepwell.lowering.expressions.fragment import (
     Rule,
     call,
     cast,
-    derived,
+    derive,
     literal_pattern,
     literal_value,
     strict,
@@ -31,7 +31,7 @@ def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         if any(pa.types.is_binary(argument.type) for argument in arguments):
             raise unsupported(node, "binary", "cast to STRING")
-        return derived(
+        return derive(
             cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments, raises=raises
         )
 
@@ -40,13 +40,13 @@ def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
 
 def _length(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     function = "octet_length" if pa.types.is_binary(arguments[0].type) else "length"
-    return derived(cast(f"{function}({arguments[0].sql})", INT), INT, *arguments)
+    return derive(cast(f"{function}({arguments[0].sql})", INT), INT, *arguments)
 
 
 def _octets(factor: int) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         size = "octet_length" if pa.types.is_binary(arguments[0].type) else "strlen"
-        return derived(cast(f"{size}({arguments[0].sql}) * {factor}", INT), INT, *arguments)
+        return derive(cast(f"{size}({arguments[0].sql}) * {factor}", INT), INT, *arguments)
 
     return rule
 
@@ -56,7 +56,7 @@ def _trim(function: str) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         characters = arguments[1].sql if len(arguments) > 1 else "' '"
-        return derived(f"{function}({arguments[0].sql}, {characters})", STRING, *arguments)
+        return derive(f"{function}({arguments[0].sql}, {characters})", STRING, *arguments)
 
     return strict(rule)
 
@@ -66,7 +66,7 @@ def _substring(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if pa.types.is_binary(value.type):
         return call("spark_substring_bytes", BINARY, *arguments)
     if position.literal and length.literal and (position.value or 0) >= 1 and (length.value or -1) >= 0:
-        return derived(f"substring({value.sql}, {position.value}, {length.value})", STRING, value)
+        return derive(f"substring({value.sql}, {position.value}, {length.value})", STRING, value)
     return call("spark_substring", STRING, *arguments)
 
 
@@ -80,15 +80,15 @@ def _concat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         joined = arguments[0].sql
         for other in arguments[1:]:
             joined = f"list_concat({joined}, {other.sql})"
-        return derived(cast(f"CASE WHEN {present} THEN {joined} END", type_), type_, *arguments)
-    return derived("(" + " || ".join(a.sql for a in arguments) + ")", type_, *arguments)
+        return derive(cast(f"CASE WHEN {present} THEN {joined} END", type_), type_, *arguments)
+    return derive("(" + " || ".join(a.sql for a in arguments) + ")", type_, *arguments)
 
 
 def _concat_ws(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """concat_ws: it skips nulls, also those inside arrays. If the separator is null, the result is null."""
     separator, *parts = arguments
     if not any(pa.types.is_list(part.type) for part in parts):
-        return derived(
+        return derive(
             f"concat_ws({', '.join(a.sql for a in arguments)})"
             if parts
             else f"(CASE WHEN {separator.sql} IS NOT NULL THEN '' END)",
@@ -99,11 +99,11 @@ def _concat_ws(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     for part in parts:
         whole = f"list_concat({whole}, {part.sql if pa.types.is_list(part.type) else f'[{part.sql}]'})"
     joined = joined_texts(f"list_filter({whole}, lambda x: x IS NOT NULL)", separator)
-    return derived(f"(CASE WHEN {separator.sql} IS NOT NULL THEN {joined} END)", STRING, *arguments)
+    return derive(f"(CASE WHEN {separator.sql} IS NOT NULL THEN {joined} END)", STRING, *arguments)
 
 
 def _replace(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return derived(f"replace({', '.join(a.sql for a in arguments)})", STRING, *arguments)
+    return derive(f"replace({', '.join(a.sql for a in arguments)})", STRING, *arguments)
 
 
 def _instr(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -116,7 +116,7 @@ def _locate(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     what, value, start = arguments
     if start.literal and start.value is not None:
         return call("spark_locate", INT, *arguments)
-    return derived(
+    return derive(
         f"(CASE WHEN {start.sql} IS NULL THEN 0 ELSE spark_locate({what.sql}, {value.sql}, {start.sql}) END)",
         INT,
         *arguments,
@@ -126,7 +126,7 @@ def _locate(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _reverse(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     operand = arguments[0]
     if pa.types.is_list(operand.type):
-        return derived(f"list_reverse({operand.sql})", operand.type, operand)
+        return derive(f"list_reverse({operand.sql})", operand.type, operand)
     return call("spark_reverse", STRING, operand)
 
 
@@ -142,7 +142,7 @@ def _regular(function: str, type_: pa.DataType) -> Rule:
             raise unsupported(node, str(error), "write the pattern without it") from error
         sql = cast(f"{function}({', '.join(a.sql for a in arguments)})", type_)
         raises = not all(a.literal for a in arguments[1:]) or "extract" in function
-        return derived(sql, type_, *arguments, raises=raises)
+        return derive(sql, type_, *arguments, raises=raises)
 
     return strict(rule)
 
@@ -155,10 +155,10 @@ def _like(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if pattern.value is None:
         return Fragment(cast("NULL", BOOL), BOOL)
     try:
-        patterns.like(pattern.value, escape)
+        patterns.like_pattern(pattern.value, escape)
     except Failure as error:
         raise unsupported(node, str(error), "correct the pattern") from error
-    return derived(f"({value.sql} LIKE {pattern.sql} ESCAPE {text(escape)})", BOOL, value)
+    return derive(f"({value.sql} LIKE {pattern.sql} ESCAPE {text(escape)})", BOOL, value)
 
 
 def _like_many(combine: str, negated: bool) -> Rule:
@@ -174,7 +174,7 @@ def _like_many(combine: str, negated: bool) -> Rule:
                 continue
             literal = Fragment(text(pattern), STRING, literal=True, value=pattern)
             tests.append(f"({'NOT ' if negated else ''}{_like(node, (arguments[0], literal)).sql})")
-        return derived("(" + f" {combine} ".join(tests) + ")", BOOL, *arguments)
+        return derive("(" + f" {combine} ".join(tests) + ")", BOOL, *arguments)
 
     return rule
 
@@ -201,7 +201,7 @@ def _fitted(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> F
     characters = literal_value(node, size, "the length")
     fits = f"length({operand.sql}) {compares} {characters}"
     sql = f"(CASE WHEN {fits} THEN {operand.sql} ELSE {function}({operand.sql}, {characters}) END)"
-    return derived(sql, STRING, operand, raises=True)
+    return derive(sql, STRING, operand, raises=True)
 
 
 TABLE: dict[str, Rule] = {

@@ -12,7 +12,7 @@ from stepwell.lowering.expressions.fragment import (
     call,
     calls,
     cast,
-    derived,
+    derive,
     failure,
     generic,
     literal_pattern,
@@ -38,7 +38,7 @@ def _elt(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     bad = failure("INVALID_ARRAY_INDEX", "elt: there is no argument at this place.")
     cases = " ".join(f"WHEN {number} THEN {value.sql}" for number, value in enumerate(values, 1))
     sql = f"CASE WHEN {place.sql} IS NOT NULL THEN CASE {place.sql} {cases} ELSE {bad} END END"
-    return derived(cast(sql, values[0].type), values[0].type, *arguments, raises=True)
+    return derive(cast(sql, values[0].type), values[0].type, *arguments, raises=True)
 
 
 def _format_number(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -46,8 +46,8 @@ def _format_number(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if pa.types.is_string(places.type):
         raise unsupported(node, "a pattern", "give the number of digits after the point")
     if pa.types.is_floating(number.type):
-        return call("spark_format_double", STRING, derived(f"{number.sql}::DOUBLE", pa.float64(), number), places)
-    return derived(f"spark_format_decimal({number.sql}::VARCHAR, {places.sql})", STRING, number, places, raises=True)
+        return call("spark_format_double", STRING, derive(f"{number.sql}::DOUBLE", pa.float64(), number), places)
+    return derive(f"spark_format_decimal({number.sql}::VARCHAR, {places.sql})", STRING, number, places, raises=True)
 
 
 def _format_string(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derived, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, unsupported
 
 _RAISED = re.compile(r"error\('(?:[^']|'')*'\)")
 _LAST_FIRST = frozenset({"Divide", "IntegralDivide", "Remainder", "Pmod"})
@@ -28,7 +28,7 @@ def is_tried(node: TreeNode) -> bool:
     return mode == "TRY" or (mode == "LEGACY" and reads_time) or of_parts
 
 
-def tried(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+def lower_try(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """The fragment of an operation that is tried."""
     if node.get("evalMode") == "LEGACY" and not (
         pa.types.is_string(arguments[0].type) or pa.types.is_temporal(arguments[0].type)
@@ -56,7 +56,7 @@ def tried(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragme
     if bound:
         values = ", ".join(f"a{index} := {value}" for index, value in bound.items())
         sql = f"list_extract(list_transform([struct_pack({values})], lambda tried: {sql}), 1)"
-    return derived(cast(sql, result.type), result.type, *(arguments[index] for index in bound))
+    return derive(cast(sql, result.type), result.type, *(arguments[index] for index in bound))
 
 
 def _try_eval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -64,7 +64,7 @@ def _try_eval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     (operand,) = arguments
     if any(argument_raises(child) for child in node.children[0].children):
         raise unsupported(node, "an operand that is computed", _ADVICE)
-    return derived(cast(f"TRY({_RAISED.sub('NULL', operand.sql)})", operand.type), operand.type)
+    return derive(cast(f"TRY({_RAISED.sub('NULL', operand.sql)})", operand.type), operand.type)
 
 
 def argument_raises(tree: TreeNode) -> bool:

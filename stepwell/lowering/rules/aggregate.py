@@ -42,26 +42,26 @@ from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
 from stepwell.lowering.rules.event_time import Closing, closing_of
 from stepwell.lowering.rules.order import needs_order
-from stepwell.lowering.rules.ordered_rows import in_order
-from stepwell.lowering.rules.pivot import pivoted
+from stepwell.lowering.rules.ordered_rows import lower_ordered
+from stepwell.lowering.rules.pivot import rewrite_pivot
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
-def aggregated(context: Lowering, node: TreeNode) -> Relation:
+def lower_builtin(context: Lowering, node: TreeNode) -> Relation:
     """An Aggregate whose functions are all Spark's own."""
     number = number_column(node, context.analysed)
     if number is not None:
         node = in_order_of_use(node, number)
     closing = closing_of(context, node)
-    child, order = in_order(context, node)
-    results = [Output(expression_id(item), pivoted(unalias(item))) for item in node["aggregateExpressions"]]
+    child, order = lower_ordered(context, node)
+    results = [Output(expression_id(item), rewrite_pivot(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
         keys = [expression_id(key) for key in grouping if not _is_constant(key)]
         kept = deduplicate.by_key(context, child, keys, order)
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
-        child, grouping = sessions.merged(context, child, grouping, node["sessionWindow"], closing)
+        child, grouping = sessions.lower_sessions(context, child, grouping, node["sessionWindow"], closing)
     type_of = partial(_type_of, context, child)
     calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order)
     if needs_order(node) and not order:
@@ -75,7 +75,7 @@ def aggregated(context: Lowering, node: TreeNode) -> Relation:
     return _aggregate(context, _Grouped(child, grouping, calls, results, closing))
 
 
-def grouped(
+def lower_groups(
     context: Lowering,
     child: Relation,
     grouping: Sequence[TreeNode],
@@ -121,7 +121,7 @@ def _aggregate(context: Lowering, of: _Grouped) -> Relation:
         if argument is not None and canonical(argument) not in positions:
             positions[canonical(argument)] = len(keys) + len(arguments)
             arguments.append(Output(context.fresh(), argument))
-    below = context.settle(context.project(child, (*keys, *arguments)))
+    below = context.materialise(context.project(child, (*keys, *arguments)))
     types = context.builder.types(below.node)
     group = tuple(range(len(keys)))
     made: list[AggregateCall] = []
@@ -182,7 +182,7 @@ def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
     else:
         child, found = context.filter(child, first.condition), list(first.rows)
     rows = (*keys, *(Output(context.fresh(), argument) for argument in found if argument is not None))
-    below = context.settle(context.project(child, rows))
+    below = context.materialise(context.project(child, rows))
     types = context.builder.types(below.node)
     distinct = context.add(_distinct(below.node, types, closing), below.columns)
     count = AggregateCall("count", len(keys) if keys else None, False, result_type(first, None))

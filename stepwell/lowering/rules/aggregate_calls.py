@@ -93,7 +93,7 @@ def _first_or_last(function: TreeNode) -> bool:
 
 
 def _refusal(function: TreeNode, analysed: Analysed) -> UnsupportedPlan:
-    text = f"the aggregate function {spoken(function.kind, analysed)} is not supported"
+    text = f"the aggregate function {sql_name_of(function.kind, analysed)} is not supported"
     return UnsupportedPlan(function.kind, text, _INSTEAD.get(function.kind, _ELSE))
 
 
@@ -108,7 +108,7 @@ def _of_one_row(part: TreeNode, number: int) -> bool:
     return column.kind == "AttributeReference" and expression_id(column) == number and zero.get("value") == "0"
 
 
-def spoken(kind: str, analysed: Analysed) -> str:
+def sql_name_of(kind: str, analysed: Analysed) -> str:
     """The function's name in SQL: HistogramNumeric -> histogram_numeric."""
     if kind in _SQL_NAMES:
         return _SQL_NAMES[kind]

@@ -68,7 +68,7 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
         order = order_below(context, node, child, references)
         if order is None or not order.keys:
             return by_key(context, child, keys, ())
-        return by_key(context, replace(child, order=order).revealed, keys, sort_orders(order)).hiding(order)
+        return by_key(context, replace(child, order=order).revealed, keys, sort_orders(order)).with_order(order)
     if time is None:
         raise UnsupportedPlan(node.kind, "dropDuplicatesWithinWatermark needs the event time column", _WITHIN_REMEDY)
     if child.order is not None:
@@ -77,50 +77,50 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
             "an ORDER BY below a dropDuplicates above a withWatermark is not supported",
             "Leave one of them out",
         )
-    settled = _normalised(context, child, keys)
-    types = context.builder.types(settled.node)
+    materialised = _normalised(context, child, keys)
+    types = context.builder.types(materialised.node)
     lifetime = context.event_times.delays_ms[time] * MS_US if within else 0 if time in keys else None
     if lifetime is None:
         context.note(
             "dropDuplicates by other columns than the event time drops late rows, and keeps every key for ever; "
             "dropDuplicatesWithinWatermark forgets them"
         )
-    positions = tuple(dict.fromkeys(settled.position(key) for key in keys))
+    positions = tuple(dict.fromkeys(materialised.position(key) for key in keys))
     made = TimedDeduplicate(
-        (settled.node, watermark),
+        (materialised.node, watermark),
         types,
         key=positions,
-        time=settled.position(time),
+        time=materialised.position(time),
         lifetime_us=lifetime,
         null_time_us=0 if within else None,
     )
-    return context.add(made, settled.columns)
+    return context.add(made, materialised.columns)
 
 
 def by_key(context: Lowering, child: Relation, keys: Sequence[int], order: Sequence[TreeNode]) -> Relation:
     """One row for every combination of values of the outputs `keys`, with all its outputs. `order`: that of the rows, as SortOrders over
     outputs, if they have one."""
-    settled = _normalised(context, child, keys)
-    types = context.builder.types(settled.node)
+    materialised = _normalised(context, child, keys)
+    types = context.builder.types(materialised.node)
     if order:
-        places = [settled.position(expression_id(item.children[0])) for item in order]
+        places = [materialised.position(expression_id(item.children[0])) for item in order]
         sorts = tuple(sort_key(context, place, item, types[place]) for place, item in zip(places, order, strict=True))
-        partition = tuple(dict.fromkeys(settled.position(key) for key in keys))
-        note_ties(context, settled.node, partition, sorts, ("a subquery below dropDuplicates",))
+        partition = tuple(dict.fromkeys(materialised.position(key) for key in keys))
+        note_ties(context, materialised.node, partition, sorts, ("a subquery below dropDuplicates",))
         return context.add(
-            TopK((settled.node,), types, partition=partition, order=sorts, offset=0, count=1), settled.columns
+            TopK((materialised.node,), types, partition=partition, order=sorts, offset=0, count=1), materialised.columns
         )
-    if set(keys) >= set(settled.columns):
-        return context.add(Distinct((settled.node,), types), settled.columns)
-    positions = tuple(settled.position(key) for key in keys)
-    return context.add(Deduplicate((settled.node,), types, positions), settled.columns)
+    if set(keys) >= set(materialised.columns):
+        return context.add(Distinct((materialised.node,), types), materialised.columns)
+    positions = tuple(materialised.position(key) for key in keys)
+    return context.add(Deduplicate((materialised.node,), types, positions), materialised.columns)
 
 
 def _normalised(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
-    """The settled child, whose columns `keys` are compared as Spark compares keys."""
+    """The materialised child, whose columns `keys` are compared as Spark compares keys."""
     outputs = []
     for output in child.outputs:
         reference = attribute(output.id, "", None)
         key = normal(reference, context.type_of(output.tree, child)) if output.id in keys else reference
         outputs.append(Output(output.id, key))
-    return context.settle(context.project(child, outputs))
+    return context.materialise(context.project(child, outputs))

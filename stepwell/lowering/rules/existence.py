@@ -14,7 +14,7 @@ from stepwell.lowering.trees import call, expression_id, literal
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     """One row: the constant if there is a row below, otherwise null."""
-    below = context.settle(context.project(context.lower(node.children[0]), ()))
+    below = context.materialise(context.project(context.lower(node.children[0]), ()))
     rows = AggregateCall("count", None, False, pa.int64())
     counted = context.add(Aggregate((below.node,), (rows.type,), (), (rows,)), [context.fresh()])
     value: TreeNode = node["item"].children[0]

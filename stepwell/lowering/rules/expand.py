@@ -9,13 +9,13 @@ from dataclasses import replace
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Order, Output, Relation
-from stepwell.lowering.rules.order import handed_on
+from stepwell.lowering.rules.order import hand_on
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import attribute, expression_id, literal
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    child, order = handed_on(context, context.lower(node.children[0]))
+    child, order = hand_on(context, context.lower(node.children[0]))
     read = {} if order is None else {id_: context.fresh() for id_ in (*(key.id for key in order.keys), *order.within)}
     identifiers = [expression_id(item) for item in node["output"]]
     types = [item["dataType"] for item in node["output"]]
@@ -28,7 +28,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         hidden = [Output(made, attribute(id_, "", None)) for id_, made in read.items()]
         copies.append(context.project(child, (*outputs, *hidden)))
     united = unite(context, copies)
-    return united.hiding(None if order is None else _renamed(order, read))
+    return united.with_order(None if order is None else _renamed(order, read))
 
 
 def _renamed(order: Order, read: Mapping[int, int]) -> Order:

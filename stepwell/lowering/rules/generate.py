@@ -15,9 +15,9 @@ from engine.model.rows import Generate
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import replicate
-from stepwell.lowering.rules.order import handed_on
+from stepwell.lowering.rules.order import hand_on
 from stepwell.lowering.trees import attribute, expression_id, literal
 
 _LIST: Mapping[str, tuple[bool, bool]] = {
@@ -33,15 +33,15 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     generator = node["generator"]
     made = [(expression_id(column), column["dataType"]) for column in node["generatorOutput"]]
     if generator.kind == replicate.REPLICATE_ROWS:
-        return replicate.multiplied(context, node)
+        return replicate.lower_replicas(context, node)
     child = context.lower(node.children[0])
     left_out = set(node["unrequiredChildIndex"])
     kept = [output for place, output in enumerate(child.outputs) if place not in left_out]
     if generator.kind == "JsonTuple":
-        child, order = handed_on(context, child)
-        order = None if order is None else order.projected(passed_on(kept))
+        child, order = hand_on(context, child)
+        order = None if order is None else order.project(pass_on(kept))
         hidden = () if order is None else order.hidden
-        return _members(context, child, [*kept, *hidden], generator, made).hiding(order)
+        return _members(context, child, [*kept, *hidden], generator, made).with_order(order)
     if generator.kind not in _LIST:
         raise UnsupportedPlan(
             node.kind,
@@ -57,7 +57,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     kept_columns = tuple(place for place in range(len(child.outputs)) if place not in left_out)
     fields = fields or pa.types.is_map(list_)
     kept_types = (context.builder.types(below.node)[place] for place in kept_columns)
-    types = (*kept_types, *Generate.made(list_, position=position, fields=fields))
+    types = (*kept_types, *Generate.made_types(list_, position=position, fields=fields))
     generate = Generate(
         (below.node,),
         types,
@@ -93,8 +93,8 @@ def _members(
     below, (place,) = context.compute(child, [generator])
     list_ = attribute(below.columns[place], "", {"type": "array", "elementType": "string", "containsNull": True})
     whole = Relation(below.node, below.columns, (*below.outputs, Output(below.columns[place], list_)))
-    outputs = passed_on(kept)
+    outputs = pass_on(kept)
     for at, (identifier, _) in enumerate(made):
         item = TreeNode("GetArrayItem", {"failOnError": False}, (list_, literal(str(at), "integer")))
         outputs.append(Output(identifier, item))
-    return context.settle(context.project(whole, outputs))
+    return context.materialise(context.project(whole, outputs))

@@ -15,10 +15,10 @@ from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import event_time, timed_join
 from stepwell.lowering.rules.join_condition import Condition, take_apart
-from stepwell.lowering.rules.join_sides import settled_sides
+from stepwell.lowering.rules.join_sides import materialise_sides
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import (
     attribute,
@@ -70,7 +70,7 @@ def _with_values(
     values = (Output(new, attribute(value, "", None)) for value, new in added.items())
     columns = {value: attribute(new, "", None) for value, new in added.items()}
     residual = tuple(substitute(tree, columns) for tree in condition.residual)
-    widened = context.project(right, (*passed_on(right.outputs), *values))
+    widened = context.project(right, (*pass_on(right.outputs), *values))
     return widened, replace(condition, residual=residual), frozenset(added.values())
 
 
@@ -90,8 +90,8 @@ def _by_type(context: Lowering, node: TreeNode, left: Relation, right: Relation,
         case "LeftOuter" | "FullOuter" | "LeftSingle":
             return outer(context, left, right, condition, kind)
         case "RightOuter":
-            exchanged = outer(context, right, left, condition.exchanged(), "LeftOuter")
-            return context.project(exchanged, passed_on(left.outputs + right.outputs))
+            exchanged = outer(context, right, left, condition.swap_sides(), "LeftOuter")
+            return context.project(exchanged, pass_on(left.outputs + right.outputs))
     raise UnsupportedPlan("Join", f"a join of the type {kind} is not supported", _OTHER_REMEDY)
 
 
@@ -105,7 +105,7 @@ def _sides_of(node: TreeNode, kind: str) -> tuple[TreeNode, TreeNode]:
 
 
 def inner(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
-    sides = settled_sides(context, left, right, condition.equalities, condition.residual)
+    sides = materialise_sides(context, left, right, condition.equalities, condition.residual)
     builder = context.builder
     types = builder.types(sides.left.node) + builder.types(sides.right.node)
     node = Join(
@@ -126,7 +126,7 @@ def outer(context: Lowering, left: Relation, right: Relation, condition: Conditi
     if kind == "LeftOuter" and _only_without_match(context, condition):
         return without_match(context, left, right, condition)
     residual = (*condition.residual, *(equality.or_unknown() for equality in condition.not_in))
-    sides = settled_sides(context, left, right, condition.equalities, residual)
+    sides = materialise_sides(context, left, right, condition.equalities, residual)
     types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
     node = OuterJoin(
         (sides.left.node, sides.right.node),
@@ -148,7 +148,7 @@ def without_match(context: Lowering, left: Relation, right: Relation, condition:
     found = semi(context, left, right, condition, anti=True)
     types = ((output.id, catalyst_type(context.type_of(output.tree, right))) for output in right.outputs)
     nulls = (Output(identifier, literal(None, type_)) for identifier, type_ in types)
-    return context.project(found, (*passed_on(found.outputs), *nulls))
+    return context.project(found, (*pass_on(found.outputs), *nulls))
 
 
 def _only_without_match(context: Lowering, condition: Condition) -> bool:
@@ -169,7 +169,7 @@ def semi(context: Lowering, left: Relation, right: Relation, condition: Conditio
         equalities, null_aware = condition.not_in, True
     else:
         residual = (*residual, *(equality.or_unknown() for equality in condition.not_in))
-    sides = settled_sides(context, left, right, equalities, residual)
+    sides = materialise_sides(context, left, right, equalities, residual)
     types = context.builder.types(sides.left.node)
     node = SemiJoin(
         (sides.left.node, sides.right.node), types, anti=anti, left_key=sides.left_key, right_key=sides.right_key, null_safe=sides.null_safe,
@@ -183,7 +183,7 @@ def existence(context: Lowering, left: Relation, right: Relation, condition: Con
     marked = []
     for anti, value in ((False, "true"), (True, "false")):
         found = semi(context, left, right, condition, anti=anti)
-        marked.append(context.project(found, (*passed_on(found.outputs), Output(exists, literal(value, "boolean")))))
+        marked.append(context.project(found, (*pass_on(found.outputs), Output(exists, literal(value, "boolean")))))
     return unite(context, marked)
 
 

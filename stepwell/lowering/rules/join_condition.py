@@ -22,7 +22,7 @@ class Equality:
     right: TreeNode
     null_safe: bool
 
-    def exchanged(self) -> Equality:
+    def swap_sides(self) -> Equality:
         return Equality(self.right, self.left, self.null_safe)
 
     def or_unknown(self) -> TreeNode:
@@ -38,9 +38,9 @@ class Condition:
     not_in: tuple[Equality, ...]
     residual: tuple[TreeNode, ...]
 
-    def exchanged(self) -> Condition:
+    def swap_sides(self) -> Condition:
         """The same condition of a join whose sides are exchanged."""
-        equalities, not_in = (tuple(e.exchanged() for e in part) for part in (self.equalities, self.not_in))
+        equalities, not_in = (tuple(e.swap_sides() for e in part) for part in (self.equalities, self.not_in))
         return Condition(equalities, not_in, self.residual)
 
     @property

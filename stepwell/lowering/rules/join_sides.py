@@ -1,4 +1,4 @@
-"""The inputs of a join in the circuit: settled, with columns for its key, and the rest of its condition as an expression over both."""
+"""The inputs of a join in the circuit: materialised, with columns for its key, and the rest of its condition as an expression over both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_KEY_NOTE = "a join without an equality between its sides: all its rows meet 
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Both inputs, settled, and the positions of the key's columns in each of them."""
+    """Both inputs, materialised, and the positions of the key's columns in each of them."""
 
     left: Relation
     right: Relation
@@ -27,7 +27,7 @@ class Sides:
     residual: Expression | None
 
 
-def settled_sides(
+def materialise_sides(
     context: Lowering, left: Relation, right: Relation, equalities: Sequence[Equality], residual: Sequence[TreeNode]
 ) -> Sides:
     if not equalities:

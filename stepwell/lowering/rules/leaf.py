@@ -14,5 +14,5 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     index = context.leaf(node)
     missing = len(context.builder.types(index)) - len(identifiers)
     assert missing >= 0, f"{node.kind} reads {len(identifiers)} columns, there are {missing} less"
-    relation = context.over(index, (*identifiers, *(context.fresh() for _ in range(missing))))
+    relation = context.relation_over(index, (*identifiers, *(context.fresh() for _ in range(missing))))
     return Relation(relation.node, relation.columns, relation.outputs[: len(identifiers)])

@@ -25,7 +25,7 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.rules.event_time import refuse_above
-from stepwell.lowering.rules.order import carried, order_below
+from stepwell.lowering.rules.order import order_below, order_if_read
 from stepwell.lowering.trees import literal
 
 ARBITRARY_NOTE = (
@@ -45,17 +45,19 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if count == 0:
         return context.filter(replace(relation, order=None), literal("false", "boolean"))
     if offset == 0 and count is None:
-        return replace(relation, order=carried(context, relation))
+        return replace(relation, order=order_if_read(context, relation))
     context.note(_ONE_WORKER_NOTE)
     if order is None or not order.keys:
         context.note(ARBITRARY_NOTE)
-    settled = context.settle_in_order(relation)
-    types = context.builder.types(settled.node)
+    materialised = context.materialise_in_order(relation)
+    types = context.builder.types(materialised.node)
     keys = () if order is None else order.keys
-    sorts = tuple(SortKey(settled.position(key.id), key.ascending, key.nulls_first) for key in keys)
-    _refuse_types_without_order(context, sorts, settled)
-    index = context.builder.add(TopK((settled.node,), types, partition=(), order=sorts, offset=offset, count=count))
-    return Relation(index, settled.columns, settled.outputs, (), carried(context, settled))
+    sorts = tuple(SortKey(materialised.position(key.id), key.ascending, key.nulls_first) for key in keys)
+    _refuse_types_without_order(context, sorts, materialised)
+    index = context.builder.add(
+        TopK((materialised.node,), types, partition=(), order=sorts, offset=offset, count=count)
+    )
+    return Relation(index, materialised.columns, materialised.outputs, (), order_if_read(context, materialised))
 
 
 def lower_local(context: Lowering, node: TreeNode) -> Relation:
@@ -84,8 +86,8 @@ def _number(tree: TreeNode) -> int:
     return int(tree["value"])
 
 
-def _refuse_types_without_order(context: Lowering, order: tuple[SortKey, ...], settled: Relation) -> None:
-    types = context.builder.types(settled.node)
+def _refuse_types_without_order(context: Lowering, order: tuple[SortKey, ...], materialised: Relation) -> None:
+    types = context.builder.types(materialised.node)
     for key in order:
         if not has_order(types[key.column]) and not context.refusals:
             raise UnsupportedPlan(

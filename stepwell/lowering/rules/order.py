@@ -12,7 +12,7 @@ refers to the query around it becomes a row_number() without an order of its own
                                                     q
 
 The rule of a Sort gives its relation the order if a node above reads it (`reader_above`); otherwise the order means nothing, and `dry-run`
-says so. A relation carries its order through projections and filters. A rule that makes a node hands it on by `handed_on` and `hiding`; if it
+says so. A relation carries its order through projections and filters. A rule that makes a node hands it on by `hand_on` and `with_order`; if it
 does not, the order is lost there. A rule that reads it calls `order_below`, which refuses a query whose order is lost on the way. A Sort whose
 order no rule has read although it should is a bug, and `Lowering.lower_whole` raises AssertionError.
 
@@ -28,7 +28,7 @@ from dataclasses import replace
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Key, Order, Output, Relation, passed_on
+from stepwell.lowering.relation import Key, Order, Output, Relation, pass_on
 from stepwell.lowering.trees import attribute, canonical, expression_id, references, substitute
 
 LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
@@ -108,7 +108,7 @@ def reader_above(context: Lowering) -> TreeNode | None:
     return None
 
 
-def sorted_by(context: Lowering, child: Relation, sort: TreeNode, reader: TreeNode) -> Relation:
+def sort_relation(context: Lowering, child: Relation, sort: TreeNode, reader: TreeNode) -> Relation:
     """The rows of the Sort's child with its order, which `reader` has to read."""
     known = {output.id for output in child.outputs}
     hidden: list[Output] = []
@@ -127,7 +127,7 @@ def sorted_by(context: Lowering, child: Relation, sort: TreeNode, reader: TreeNo
     order = Order(tuple(keys), tuple(hidden), (), (sort,), not sort["global"])
     if sort["global"]:
         context.unread[id(sort)] = reader.kind
-    return context.project(plain, (*passed_on(child.outputs), *hidden)).hiding(order)
+    return context.project(plain, (*pass_on(child.outputs), *hidden)).with_order(order)
 
 
 def key_of(identifier: int, item: TreeNode) -> Key:
@@ -166,15 +166,15 @@ def order_within(child: Relation, partition: Sequence[TreeNode]) -> Order | None
     return order if all(canonical(values[identifier]) in agreed for identifier in order.within) else None
 
 
-def carried(context: Lowering, child: Relation) -> Order | None:
+def order_if_read(context: Lowering, child: Relation) -> Order | None:
     """The order of `child` if a node above the one whose rule is running reads it."""
     return None if reader_above(context) is None else child.order
 
 
-def handed_on(context: Lowering, child: Relation) -> tuple[Relation, Order | None]:
+def hand_on(context: Lowering, child: Relation) -> tuple[Relation, Order | None]:
     """For a rule that hands the order of its child on: (the child, whose hidden outputs are outputs if a node above reads the order; the
-    order, with which the rule's result is `hiding`)."""
-    order = carried(context, child)
+    order, with which the rule's result is `with_order`)."""
+    order = order_if_read(context, child)
     return replace(child, order=order).revealed, order
 
 

@@ -17,7 +17,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.trees import call, literal, transform
 
 
-def pivoted(tree: TreeNode) -> TreeNode:
+def rewrite_pivot(tree: TreeNode) -> TreeNode:
     """`tree`, in which an array of maxima is in the place of each call of `pivotfirst`."""
     return transform(tree, _maxima)
 

@@ -12,14 +12,14 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, passed_on
-from stepwell.lowering.rules.order import handed_on
+from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.rules.order import hand_on
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal
 from stepwell.planning.python_functions import PROMISE, SCALAR_FORMS
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
-    child, order = handed_on(context, context.lower(node.children[0]))
+    child, order = hand_on(context, context.lower(node.children[0]))
     udfs: list[TreeNode] = node["udfs"]
     chains = [_chain(udf) for udf in udfs]
     arguments = {canonical(tree): tree for _, trees, _ in chains for tree in trees}
@@ -48,8 +48,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     made = [(expression_id(result), result["dataType"]) for result in node["resultAttrs"]]
     index = context.builder.add(PythonMap((below.node,), types, tuple(calls)))
     columns = (*below.columns, *(identifier for identifier, _ in made))
-    outputs = (*passed_on(below.outputs), *(Output(id_, attribute(id_, "", type_)) for id_, type_ in made))
-    return Relation(index, columns, outputs).hiding(order)
+    outputs = (*pass_on(below.outputs), *(Output(id_, attribute(id_, "", type_)) for id_, type_ in made))
+    return Relation(index, columns, outputs).with_order(order)
 
 
 def _typed(tree: TreeNode) -> TreeNode:

@@ -29,7 +29,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.trees import attribute, expression_id
 
 LEVELS_MAX = 100
@@ -61,21 +61,21 @@ _RIGHT_IS_READ = frozenset({"Inner", "Cross", "RightOuter"})
 def lower(context: Lowering, node: TreeNode) -> Relation:
     anchor_plan, recursive_plan = node.children
     identifiers = tuple(int(identifier["id"]) for identifier in node["outputAttrIds"])
-    anchor = context.settle(context.lower(anchor_plan))
+    anchor = context.materialise(context.lower(anchor_plan))
     if _never(recursive_plan):
-        return context.over(anchor.node, identifiers)
+        return context.relation_over(anchor.node, identifiers)
     level = context.fresh()
-    carried = _Carrier(context, node["id"], level).carried(recursive_plan)
+    carried = _Carrier(context, node["id"], level).carry(recursive_plan)
     if carried is None:
         raise UnsupportedPlan(node.kind, "the recursive part does not read the recursive name", _REMEDY)
     made = context.lower(carried)
     last = Output(level, attribute(level, "", "long"))
-    below = context.settle(
-        context.project(made, (*passed_on(output for output in made.outputs if output.id != level), last))
+    below = context.materialise(
+        context.project(made, (*pass_on(output for output in made.outputs if output.id != level), last))
     )
     types = context.builder.types(anchor.node)
     if context.refusals:
-        return context.over(anchor.node, identifiers)
+        return context.relation_over(anchor.node, identifiers)
     if context.builder.types(below.node) != (*types, pa.int64()):
         theirs = ", ".join(map(str, context.builder.types(below.node)[:-1]))
         raise UnsupportedPlan(
@@ -160,11 +160,11 @@ class _Carrier:
         self._context, self._loop = context, loop
         self._level = attribute(level, "level", "long", nullable=False)
 
-    def carried(self, node: TreeNode) -> TreeNode | None:
+    def carry(self, node: TreeNode) -> TreeNode | None:
         """The plan with the level among its columns; None if it does not read the recursive name."""
         if node.kind == "UnionLoopRef" and node["loopId"] == self._loop:
             return _renewed(node, node.children, output=[*node["output"], self._level])
-        children = [self.carried(child) for child in node.children]
+        children = [self.carry(child) for child in node.children]
         if not any(children):
             return None
         special: dict[str, Callable[[TreeNode, Sequence[TreeNode | None]], TreeNode]] = {

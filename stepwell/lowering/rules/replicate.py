@@ -14,7 +14,7 @@ from stepwell.lowering.trees import attribute, expression_id
 REPLICATE_ROWS = "ReplicateRows"
 
 
-def multiplied(context: Lowering, node: TreeNode) -> Relation:
+def lower_replicas(context: Lowering, node: TreeNode) -> Relation:
     generator = node["generator"]
     child = context.lower(node.children[0])
     times, *values = generator.children
@@ -27,6 +27,6 @@ def multiplied(context: Lowering, node: TreeNode) -> Relation:
     for place, output in enumerate(child.outputs):
         if place not in left_out and output.id not in made:
             outputs.append(Output(output.id, attribute(output.id, "", None)))
-    below = context.settle(context.project(child, (Output(context.fresh(), times), *outputs)))
+    below = context.materialise(context.project(child, (Output(context.fresh(), times), *outputs)))
     types = context.builder.types(below.node)
     return context.add(Replicate((below.node,), types[1:], 0), [output.id for output in outputs])

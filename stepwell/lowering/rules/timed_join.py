@@ -14,7 +14,7 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.rules import event_time
 from stepwell.lowering.rules.join_condition import Equality, take_apart
-from stepwell.lowering.rules.join_sides import settled_sides
+from stepwell.lowering.rules.join_sides import materialise_sides
 from stepwell.lowering.rules.join_times import SideTime, times_of_sides
 from stepwell.lowering.trees import canonical, expression_id
 
@@ -44,7 +44,7 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
     ids = [frozenset(output.id for output in relation.outputs) for relation in (left, right)]
     condition = take_apart(node.get("condition"), *ids)
     residual = (*condition.residual, *(equality.or_unknown() for equality in condition.not_in))
-    sides = settled_sides(context, left, right, condition.equalities, residual)
+    sides = materialise_sides(context, left, right, condition.equalities, residual)
     times = times_of_sides(context, node)
     outer = _OUTER[kind]
     places = [

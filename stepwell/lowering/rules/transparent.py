@@ -6,7 +6,7 @@ from __future__ import annotations
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
-from stepwell.lowering.rules.order import LIMITS, UNUSED_NOTE, reader_above, sorted_by
+from stepwell.lowering.rules.order import LIMITS, UNUSED_NOTE, reader_above, sort_relation
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
@@ -21,5 +21,5 @@ def lower_sort(context: Lowering, node: TreeNode) -> Relation:
     if reader is None:
         context.note(UNUSED_NOTE)
     elif node["global"] or reader.kind not in LIMITS:
-        return sorted_by(context, child, node, reader)
+        return sort_relation(context, child, node, reader)
     return Relation(child.node, child.columns, child.outputs, child.predicates)

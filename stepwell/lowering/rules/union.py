@@ -17,12 +17,12 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
 
 def unite(context: Lowering, relations: Sequence[Relation]) -> Relation:
     """The rows of all `relations`. The nodes above refer to the columns by the ids of the first relation."""
-    settled = [context.settle(relation) for relation in relations]
-    first = settled[0]
-    if len(settled) == 1:
+    materialised = [context.materialise(relation) for relation in relations]
+    first = materialised[0]
+    if len(materialised) == 1:
         return first
     types = context.builder.types(first.node)
-    for position, other in enumerate(settled[1:], start=2):
+    for position, other in enumerate(materialised[1:], start=2):
         if context.builder.types(other.node) != types:
             if context.refusals:
                 return first  # a stand-in, whose columns have no meaning
@@ -32,4 +32,4 @@ def unite(context: Lowering, relations: Sequence[Relation]) -> Relation:
                 f"input {position} of a UNION has types {theirs}, the first has {', '.join(map(str, types))}",
                 "Cast the columns to the same types in every branch",
             )
-    return context.add(Union(tuple(relation.node for relation in settled), types), first.columns)
+    return context.add(Union(tuple(relation.node for relation in materialised), types), first.columns)

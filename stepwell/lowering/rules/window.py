@@ -31,9 +31,9 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type
 from stepwell.lowering.context import Lowering, catalyst_type
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, passed_on
+from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import aggregate, join
-from stepwell.lowering.rules.aggregate_calls import spoken
+from stepwell.lowering.rules.aggregate_calls import sql_name_of
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.join_condition import Condition, Equality
@@ -90,7 +90,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     known = {output.id for output in rows.outputs}
     columns = [Output(expression_id(item), tree) for item, tree in items if tree.kind != "WindowExpression"]
     if columns := [column for column in columns if column.id not in known]:
-        rows = context.settle(context.project(rows, (*passed_on(rows.outputs), *columns)))
+        rows = context.materialise(context.project(rows, (*pass_on(rows.outputs), *columns)))
     functions = [_function(item) for item, tree in items if tree.kind == "WindowExpression"]
     partition = partition_of(context, rows, node)
     is_one = _are_all_one(node.children[0], functions)
@@ -170,7 +170,7 @@ def _joined_back(
     """The rows with the aggregates of their partitions. Lists are in this order."""
     keys = [Output(context.fresh(), tree) for tree in partition]
     calls = [Output(function.id, function.tree) for function in functions]
-    totals = aggregate.grouped(context, rows, partition, [*keys, *calls], order)
+    totals = aggregate.lower_groups(context, rows, partition, [*keys, *calls], order)
     pairs = [Equality(key.tree, attribute(key.id, "", None), True) for key in keys]
     one = Equality(literal("0", "byte"), literal("0", "byte"), False)
     return join.inner(context, rows, totals, Condition(tuple(pairs) or (one,), (), ()))
@@ -286,7 +286,7 @@ class _Columns:
         call = aggregate.read_call(self._context, self._rows, function.tree)
         total = _total(call)
         if total is None:
-            name = spoken(function.tree.children[0].kind, self._context.analysed)
+            name = sql_name_of(function.tree.children[0].kind, self._context.analysed)
             raise UnsupportedPlan(
                 "Window",
                 f"{name} over a part of the partition (a window with ORDER BY or a frame) is not supported",

@@ -79,8 +79,8 @@ def _first_keys(
 ) -> int:
     """The node with the keys (of the partition, then of the order) of the first rows of each partition, or the first of the different keys."""
     references = [attribute(rows.columns[place], "", None) for place in at]
-    whole = context.over(rows.node, rows.columns)
-    keys = context.settle(context.project(whole, [Output(context.fresh(), tree) for tree in references])).node
+    whole = context.relation_over(rows.node, rows.columns)
+    keys = context.materialise(context.project(whole, [Output(context.fresh(), tree) for tree in references])).node
     types = context.builder.types(keys)
     if distinct:
         keys = context.builder.add(Distinct((keys,), types))

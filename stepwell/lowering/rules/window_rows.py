@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
-from stepwell.lowering.relation import Order, Output, Relation, passed_on
+from stepwell.lowering.relation import Order, Output, Relation, pass_on
 from stepwell.lowering.rules.order import key_of, order_below, order_within, reader_above, reads_order, sort_orders
 from stepwell.lowering.trees import canonical, conjuncts, expression_id
 
@@ -27,7 +27,7 @@ class Orders:
     def result(self, rows: Relation) -> Relation:
         """The rows that the window hands on, with their order and without the outputs that only the window has read."""
         if self.above is not None:
-            return rows.hiding(self.above)
+            return rows.with_order(self.above)
         outputs = tuple(output for output in rows.outputs if output.id not in self.hidden)
         return replace(rows, outputs=outputs, order=None)
 
@@ -37,7 +37,7 @@ class Orders:
 
 
 def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
-    """(the settled rows that a Window or WindowGroupLimit reads, with all columns of their orders among the outputs; these orders)."""
+    """(the materialised rows that a Window or WindowGroupLimit reads, with all columns of their orders among the outputs; these orders)."""
     child = context.lower(node.children[0])
     own, partition = order_of(node), node["partitionSpec"]
     is_read = reader_above(context) is not None
@@ -46,7 +46,7 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
         order = order_below(context, node, child, partition, ties=bool(own))
     if own and order is not None and not order.sorts:
         order = None  # that of another window, which does not decide between ties: no ORDER BY says so
-    rows = context.settle_in_order(replace(child, order=order)).revealed
+    rows = context.materialise_in_order(replace(child, order=order)).revealed
     inherited = [] if order is None else sort_orders(order)
     hidden = frozenset() if order is None else frozenset(output.id for output in order.hidden)
     if not is_read:
@@ -65,7 +65,7 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     keys = [key_of(column(item.children[0]), item) for item in own]
     within = tuple(column(tree) for tree in partition if tree.kind != "Literal")
     if extra:
-        rows = context.settle(context.project(rows, (*passed_on(rows.outputs), *extra)))
+        rows = context.materialise(context.project(rows, (*pass_on(rows.outputs), *extra)))
     if order is None:
         return rows, Orders(own, inherited, Order(tuple(keys), tuple(extra), within, (), False), hidden)
     above = Order((*keys, *order.keys), (*order.hidden, *extra), within, order.sorts, order.local)

@@ -24,7 +24,7 @@ from coordinator.rescale.phases import (
 )
 from coordinator.rescale.planner import Planner
 from coordinator.starting.layouts import completion_records
-from io_kafka.step_log.layout_records import ChangeMode, LayoutIntent, LayoutTurn, Placed
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, Ownership, RescaleMode
 from io_kafka.step_log.records import CheckpointIntent, Claim
 from protocols.planners import PLANNERS
 from tests.io_kafka.growing import GrowingLog
@@ -69,8 +69,8 @@ class Driven(Rescale):
         match action:
             case LogRescale(wish):
                 self.log.append(intent_of(wish, self.number + 1))
-                assert self.log.change is not None
-                self.tell(Wanted.intended, self.log.change)
+                assert self.log.rescale is not None
+                self.tell(Wanted.intended, self.log.rescale)
             case Staff(new):
                 self.tell(Staffing.staffed, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
             case Cut(slots, source, destination, is_whole):
@@ -102,19 +102,19 @@ class Driven(Rescale):
 
     @property
     def number(self) -> int:
-        return self.log.settled_layout.number
+        return self.log.current_layout.number
 
     def checkpoint(self, owned: dict[int, SlotSet] | None = None) -> None:
         """`owned`: the owners when it was frozen, if they are not those now."""
         frozen = self.owned if owned is None else owned
         owning = {worker: slots for worker, slots in frozen.items() if slots != NO_SLOTS}
         version = VersionId(len(self.log.checkpoints) + 1, 0, f"c{self.log.offset_next}")
-        placed = Placed.of(dict.fromkeys(owning, "0"), owning)
+        placed = Ownership.of(dict.fromkeys(owning, "0"), owning)
         self.log.append(CheckpointIntent(epoch=0, version=version, placed=placed))
         for record in completion_records(version, self.log, 0, is_moved=self.is_moved):
             self.log.append(record)
-        if self.log.change is None:
-            self.tell(Moved.settled, self.log.settled_layout.placed.births)
+        if self.log.rescale is None:
+            self.tell(Moved.completed, self.log.current_layout.placed.births)
 
 
 def intent_of(wish: Wish, number: int) -> LayoutIntent:
@@ -123,7 +123,7 @@ def intent_of(wish: Wish, number: int) -> LayoutIntent:
     )
 
 
-def moving(mode: ChangeMode = "live", heavy: SlotSet | None = NO_SLOTS) -> Driven:
+def moving(mode: RescaleMode = "live", heavy: SlotSet | None = NO_SLOTS) -> Driven:
     """From two workers to three, with all workers there. `heavy`: see Weighing.weighed; None if nothing was weighed."""
     rescale = Driven(0, 1)
     rescale.request(Wish(mode, target(0, 1, 2), None))

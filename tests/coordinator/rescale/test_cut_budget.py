@@ -15,13 +15,13 @@ from coordinator.rescale.cut_budget import (
     STEPS_REMEMBERED,
     CutBudget,
 )
-from io_kafka.step_log.layout_records import ChangeMode, FixedPart, LayoutIntent, Target
+from io_kafka.step_log.layout_records import FixedPart, LayoutIntent, RescaleMode, Target
 
 TARGET = Target(shards=1, policy=FixedPart(shards=1), members=(0,), ranges=((0, 0),))
 
 
 def change(
-    mode: ChangeMode = "live", *, budget_bytes: int | None = None, budget_ms: float | None = None
+    mode: RescaleMode = "live", *, budget_bytes: int | None = None, budget_ms: float | None = None
 ) -> LayoutIntent:
     return LayoutIntent(
         epoch=1, change=1, mode=mode, target=TARGET, asked=None, budget_bytes=budget_bytes, budget_ms=budget_ms
@@ -30,37 +30,37 @@ def change(
 
 def test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before() -> None:
     budget = CutBudget()
-    budget.stepped(200.0, 50.0)
+    budget.note_step(200.0, 50.0)
     assert budget.bytes_max(change()) == int(BYTES_PER_MS_FIRST * LIVE_CUT_SHARE * 200)
     for _ in range(60):
-        budget.moved(10 << 20, took_ms=100.0)
+        budget.note_cut(10 << 20, took_ms=100.0)
     assert budget.bytes_max(change()) == pytest.approx((10 << 20) / 100.0 * LIVE_CUT_SHARE * 200, rel=1e-3)
     for _ in range(STEPS_REMEMBERED):
-        budget.stepped(20.0, 5.0)
+        budget.note_step(20.0, 5.0)
     assert budget.bytes_max(change()) == pytest.approx((10 << 20) / 100.0 * LIVE_CUT_SHARE * 20, rel=1e-3)
 
 
 def test_a_slow_cut_makes_the_next_one_smaller_at_once_and_a_fast_one_bit_by_bit() -> None:
     budget = CutBudget()
-    budget.stepped(200.0, 50.0)
+    budget.note_step(200.0, 50.0)
     first = budget.bytes_max(change())
-    budget.moved(first, took_ms=4 * LIVE_CUT_SHARE * 200)
+    budget.note_cut(first, took_ms=4 * LIVE_CUT_SHARE * 200)
     assert budget.bytes_max(change()) == pytest.approx(first / 4, rel=1e-3)
-    budget.moved(first, took_ms=LIVE_CUT_SHARE * 200)
+    budget.note_cut(first, took_ms=LIVE_CUT_SHARE * 200)
     assert budget.bytes_max(change()) == pytest.approx(first * (1 + 3 * RATE_WEIGHT) / 4, rel=1e-3)
 
 
 def test_a_small_cut_says_nothing_of_the_rate() -> None:
     budget = CutBudget()
-    budget.stepped(200.0, 50.0)
+    budget.note_step(200.0, 50.0)
     before = budget.bytes_max(change())
-    budget.moved(LIVE_CUT_BYTES_MIN - 1, took_ms=1000.0)
+    budget.note_cut(LIVE_CUT_BYTES_MIN - 1, took_ms=1000.0)
     assert budget.bytes_max(change()) == before
 
 
 def test_the_users_bounds_hold_where_they_are_lower() -> None:
     budget = CutBudget()
-    budget.stepped(1000.0, 0.0)
+    budget.note_step(1000.0, 0.0)
     assert budget.bytes_max(change(budget_ms=10.0)) == int(BYTES_PER_MS_FIRST * 10)
     assert budget.bytes_max(change(budget_ms=10.0, budget_bytes=1 << 30)) == int(BYTES_PER_MS_FIRST * 10)
     assert budget.bytes_max(change(budget_bytes=3000)) == 3000
@@ -69,7 +69,7 @@ def test_the_users_bounds_hold_where_they_are_lower() -> None:
 
 def test_a_change_goes_on_however_short_the_steps_are() -> None:
     budget = CutBudget()
-    budget.stepped(0.01, 0.01)
+    budget.note_step(0.01, 0.01)
     assert budget.bytes_max(change()) == LIVE_CUT_BYTES_MIN
 
 
@@ -79,7 +79,7 @@ def test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time(
     step_ms: float, write_ms: float, cuts_ms: float
 ) -> None:
     budget = CutBudget()
-    budget.stepped(step_ms, write_ms)
+    budget.note_step(step_ms, write_ms)
     steps, lost_ms = budget.steps_between(cuts_ms), cuts_ms + write_ms
     busy_ms = steps * (step_ms - write_ms)
     assert lost_ms / (lost_ms + busy_ms) <= LIVE_SHARE + 1e-9
@@ -90,5 +90,5 @@ def test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time(
 @pytest.mark.parametrize("cuts_ms,expected", [(0.0, 1), (1e9, STEPS_BETWEEN_MAX)])
 def test_between_two_cuts_comes_a_step_and_a_slow_cut_does_not_stop_the_change(cuts_ms: float, expected: int) -> None:
     budget = CutBudget()
-    budget.stepped(100.0, 0.0)
+    budget.note_step(100.0, 0.0)
     assert budget.steps_between(cuts_ms) == expected

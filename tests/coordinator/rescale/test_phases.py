@@ -28,10 +28,10 @@ from coordinator.rescale.phases import (
     UnderWay,
     Wanted,
     Weighing,
-    resumed,
+    resume,
 )
 from coordinator.rescale.ways import moves
-from io_kafka.step_log.layout_records import ChangeMode, CutProtocol
+from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from tests.coordinator.rescale.driving import Driven, moving
 from tests.io_kafka.layouts import owned_by, target, turn
 
@@ -80,7 +80,7 @@ def one_of_each() -> dict[type, Driven]:
     found: dict[type, Driven] = {}
 
     def keep(rescale: Driven) -> Driven:
-        copy = Driven(*rescale.log.settled_layout.placed.births)
+        copy = Driven(*rescale.log.current_layout.placed.births)
         copy.phase, copy.log = rescale.phase, rescale.log
         copy.story.extend(rescale.story)
         found.setdefault(type(rescale.phase), copy)
@@ -130,7 +130,7 @@ LAYOUTS: list[tuple[Workers, Workers]] = [
     ((0,), (0, 1, 2, 3)),
     ((0, 5), (1, 3)),
 ]
-MODES: tuple[ChangeMode, ...] = ("cold", "live", "hot")
+MODES: tuple[RescaleMode, ...] = ("cold", "live", "hot")
 PROTOCOLS: tuple[CutProtocol, ...] = ("damion", "icadd")
 
 
@@ -143,7 +143,7 @@ PROTOCOLS: tuple[CutProtocol, ...] = ("damion", "icadd")
     ],
 )
 def test_a_rescale_ends_with_the_owners_of_its_target(
-    mode: ChangeMode, protocol: CutProtocol, before: Workers, after: Workers, seed: int
+    mode: RescaleMode, protocol: CutProtocol, before: Workers, after: Workers, seed: int
 ) -> None:
     dice, rescale = random.Random(seed), Driven(*before, slots_per_round=20_000)
     rescale.request(Wish(mode, target(*after), None, protocol=protocol))
@@ -162,10 +162,10 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
             rescale.stepped()
         within_round = isinstance(rescale.phase, Moving) and rescale.phase.is_within_round
         cuts_without_steps = within_round or (mode == "hot" and isinstance(rescale.phase, Moving))
-        assert rescale.holds_steps == (mode == "cold" or cuts_without_steps)
+        assert rescale.blocks_steps == (mode == "cold" or cuts_without_steps)
     assert rescale.is_moved and dict(rescale.owned) | owned_by(*after) == dict(rescale.owned)
     rescale.checkpoint()
-    assert rescale.log.change is None and rescale.number == 1
+    assert rescale.log.rescale is None and rescale.number == 1
     if left := set(before) - set(after):
         assert rescale.following(folding=True) is None, "they take part in the fold"
         assert rescale.following() == Bury(tuple(sorted(left)))
@@ -201,7 +201,7 @@ def test_slots_over_the_budget_of_a_live_rescale_are_copied_and_move_first() -> 
     heavy = SlotSet(((theirs.ranges[-1][1] - 2, theirs.ranges[-1][1]),))
     rescale.weigh(heavy)
     assert isinstance(rescale.phase, Copying) and rescale.phase.to_copy == {pair: heavy}
-    assert rescale.following() is None and not rescale.holds_steps, "the steps go on while it is copied"
+    assert rescale.following() is None and not rescale.blocks_steps, "the steps go on while it is copied"
     rescale.tell(Copying.copied)
     cut = rescale.following()
     assert isinstance(cut, Cut) and (cut.slots, (cut.source, cut.destination)) == (heavy, pair)
@@ -283,18 +283,18 @@ def test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused
     for _ in range(2):
         rescale.act(rescale.following())
     rescale.weigh()
-    assert not rescale.holds_steps
+    assert not rescale.blocks_steps
     first = rescale.following()
     assert isinstance(first, Cut) and first.is_whole and first == rescale.following() and rescale.due()
     rescale.act(first)
-    assert rescale.holds_steps and rescale.due()
-    rescale.tell(UnderWay.held, True)
+    assert rescale.blocks_steps and rescale.due()
+    rescale.tell(UnderWay.paused, True)
     second = rescale.following()
-    assert isinstance(second, Cut) and rescale.holds_steps
+    assert isinstance(second, Cut) and rescale.blocks_steps
     assert {first.destination, second.destination} == {1, 2} and len(first.slots) + len(second.slots) == 60
     rescale.act(second)
-    assert not rescale.holds_steps and rescale.following() is None
-    rescale.tell(UnderWay.held, False)
+    assert not rescale.blocks_steps and rescale.following() is None
+    rescale.tell(UnderWay.paused, False)
     assert rescale.following() is None, "one round between two steps"
     rescale.stepped()
     assert isinstance(rescale.following(), Cut)
@@ -311,17 +311,17 @@ def test_a_cold_rescale_makes_all_its_cuts_at_once() -> None:
 
 def test_a_hot_rescale_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved() -> None:
     rescale = moving("hot")
-    assert rescale.following() is None and not rescale.holds_steps
+    assert rescale.following() is None and not rescale.blocks_steps
     assert not rescale.due(), "the steps go on while the sources copy"
     rescale.tell(Copying.copied)
-    rescale.tell(UnderWay.held, True)
-    assert rescale.following() is None and not rescale.holds_steps
-    rescale.tell(UnderWay.held, False)
+    rescale.tell(UnderWay.paused, True)
+    assert rescale.following() is None and not rescale.blocks_steps
+    rescale.tell(UnderWay.paused, False)
     for _ in range(2):
         cut = rescale.following()
-        assert isinstance(cut, Cut) and rescale.holds_steps and rescale.due()
+        assert isinstance(cut, Cut) and rescale.blocks_steps and rescale.due()
         rescale.act(cut)
-    assert rescale.is_moved and not rescale.holds_steps
+    assert rescale.is_moved and not rescale.blocks_steps
 
 
 def test_a_hot_rescale_that_is_turned_copies_again() -> None:
@@ -329,7 +329,7 @@ def test_a_hot_rescale_that_is_turned_copies_again() -> None:
     rescale.tell(Copying.copied)
     rescale.turn(turn(workers=(0,)))
     rescale.weigh()
-    assert isinstance(rescale.phase, Copying) and rescale.following() is None and not rescale.holds_steps
+    assert isinstance(rescale.phase, Copying) and rescale.following() is None and not rescale.blocks_steps
 
 
 @pytest.mark.parametrize("is_crowded", [False, True])
@@ -338,20 +338,20 @@ def test_a_rescale_that_is_held_makes_no_cut(is_crowded: bool) -> None:
     if is_crowded:
         rescale.tell(Moving.paced, is_crowded=True, slots_per_round=1)
     else:
-        rescale.tell(UnderWay.held, True)
-    assert rescale.following() is None and not rescale.holds_steps
+        rescale.tell(UnderWay.paused, True)
+    assert rescale.following() is None and not rescale.blocks_steps
 
 
 def test_a_pause_lasts_through_a_turn_and_ends_with_the_rescale() -> None:
     rescale = moving("cold")
-    rescale.tell(UnderWay.held, True)
+    rescale.tell(UnderWay.paused, True)
     rescale.turn(turn(workers=(0, 1)))
-    assert rescale.is_held
+    assert rescale.is_paused
     rescale.checkpoint()
     rescale.act(rescale.following())
     rescale.request(Wish("cold", target(0), None))
     rescale.act(rescale.following())
-    assert not rescale.is_held
+    assert not rescale.is_paused
 
 
 def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() -> None:
@@ -370,7 +370,7 @@ def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_sett
     rescale.turn(turn(workers=(0, 1)))
     assert not rescale.is_moved
     rescale.checkpoint(owned_by(0, 1))  # it was frozen before the cut
-    assert rescale.log.change is not None
+    assert rescale.log.rescale is not None
     rescale.weigh()
     rescale.stepped()
     while isinstance(cut := rescale.following(), Cut):
@@ -378,24 +378,24 @@ def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_sett
         rescale.stepped()
     assert rescale.is_moved and rescale.owned[2] == NO_SLOTS
     rescale.checkpoint()
-    assert rescale.log.settled_layout.outcome == "reversed" and rescale.phase == Burying(rescale.owned, (2,), False)
+    assert rescale.log.current_layout.outcome == "reversed" and rescale.phase == Burying(rescale.owned, (2,), False)
 
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_run_goes_on_in_the_phase_that_is_left_to_do(moved: bool) -> None:
     """With the owners of the version that was opened, which may have none of the new workers, or all."""
     rescale = moving()
-    assert rescale.log.change is not None
+    assert rescale.log.rescale is not None
     opened = owned_by(0, 1, 2) if moved else owned_by(0, 1)
-    phase = resumed(opened, rescale.log.change, rescale.log.target)
+    phase = resume(opened, rescale.log.rescale, rescale.log.target)
     assert isinstance(phase, Moved if moved else Staffing)
-    assert resumed(opened, None, None) == Idle(opened)
-    again = Rescale.resumed(opened, rescale.log)
+    assert resume(opened, None, None) == Idle(opened)
+    again = Rescale.resume(opened, rescale.log)
     again.check(rescale.log)
     assert again.phase == phase
 
 
-WRONG: dict[str, tuple[ChangeMode, Any]] = {
+WRONG: dict[str, tuple[RescaleMode, Any]] = {
     "worker 0 owns .*, which neither the layout nor a target of the change gives it": (
         "live",
         {"owned": {0: owned_by(0, 1)[1], 1: owned_by(0, 1)[0], 2: NO_SLOTS}, "ways": "recounted"},

@@ -14,10 +14,10 @@ def test_a_pause_begins_with_the_first_action_of_the_change() -> None:
     writer: Any = SimpleNamespace(state=None)
     nothing: Any = None
     view = RescaleView(writer, nothing, nothing, {}, lambda: now[0])
-    view.acts()
+    view.note_action()
     now[0] += 0.5
-    view.acts()
+    view.note_action()
     now[0] += 0.25
-    core: Any = SimpleNamespace(is_held_up=lambda state: False)
+    core: Any = SimpleNamespace(is_blocked=lambda state: False)
     view._time_pause(core)
     assert view.progress.longest_pause_ms == 750.0

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from base.term import Term
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
 from engine.model.placement import Placement
@@ -33,7 +33,7 @@ from io_kafka.formats import SourceFormat
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
-from storage.host_folder import StatePlace
+from storage.host_folder import StateLocation
 from storage.identity import FIRST_BIRTH, Identity
 from tests.engine.contexts import placement_of
 from tests.engine.zsets import TYPES
@@ -128,7 +128,7 @@ class ThreadLauncher:
 
         transport = self.transport()
         try:
-            live(assignment, transport, self.make_reader, end, assignment.setup.place.on_host(None))  # type: ignore[arg-type]
+            live(assignment, transport, self.make_reader, end, assignment.setup.state_location.on_host(None))  # type: ignore[arg-type]
         except Exception as error:
             job.end = repr(error)
         finally:
@@ -139,10 +139,10 @@ def setup_of(folder: Path, workers: int) -> TaskSetup:
     """A run of CIRCUIT, with databases that are made if they are missing."""
     schema = pa.schema([pa.field("id", TYPES[0]), pa.field("word", TYPES[1])])
     setup = TaskSetup(
-        plan=plan(CIRCUIT),
+        plan=plan_stages(CIRCUIT),
         kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
         tables={"words": SourceTable("words", ("words",), SourceFormat("words", schema, "append", ()))},
-        place=StatePlace("p", folder, None, False),
+        state_location=StateLocation("p", folder, None, False),
         facts=RunFacts(append_only_inputs(CIRCUIT), {"seen": 2, "counts": 2}, {}),
     )
     for worker in range(workers):
@@ -156,7 +156,7 @@ def identity_of(worker: int) -> Identity:
 
 
 def folder_of(setup: TaskSetup, worker: int) -> Path:
-    host = setup.place.on_host(None)
+    host = setup.state_location.on_host(None)
     assert host is not None
     return host.of_worker(worker)
 
@@ -170,7 +170,7 @@ def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits:
     lives = Limits(seconds["silence_s"], seconds["progress_s"])
     return Crew(
         setup,
-        len(setup.place.here.names()),
+        len(setup.state_location.here.names()),
         Term(0, attempt),
         launcher=launcher,
         transport=SocketTransport(LOOPBACK),
@@ -186,7 +186,7 @@ def opened(made: Crew) -> Crew:
     made.bind(workers, {worker: (FIRST_BIRTH, identity_of(worker).database) for worker in workers})
     fenced = made.fence()
     version = max(set.intersection(*(set(found.versions) for found in fenced.values())))
-    made.join(Placement.first(made.open(version, fenced), {}))
+    made.join(Placement.initial(made.open(version, fenced), {}))
     return made
 
 

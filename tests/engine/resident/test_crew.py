@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from base.fault import ExitCode
 from base.term import Term
 from base.version import VersionId
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
@@ -76,7 +76,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 def fold(made: Crew, version: VersionId) -> None:
     made.checkpoints.freeze(version, ())
     made.checkpoints.begin_fold(may_rewrite=True)
-    wait_until(lambda: made.checkpoints.folded() is not None)
+    wait_until(lambda: made.checkpoints.poll_folds() is not None)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
@@ -113,7 +113,7 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
         made.checkpoints.begin_fold(may_rewrite=True)
         made.steps.give(step_of(1, {0: (1, 2)}))
         made.steps.collect(1)
-        wait_until(lambda: made.checkpoints.folded() is not None)
+        wait_until(lambda: made.checkpoints.poll_folds() is not None)
         made.steps.give(step_of(2, {1: (0, 1)}))
         before = messages_of(made.steps.collect(2))
     with run_of(setup, log, attempt=1) as (made, _):  # the first one was not stopped: steps 1 and 2 are run again
@@ -642,7 +642,7 @@ def mesh_of(transport: SocketTransport) -> mesh.Mesh:
         Events(transport),
         Term(0, 1),
         "secret",
-        plan(CIRCUIT),
+        plan_stages(CIRCUIT),
         others=lambda event: None,
         now=time.monotonic,
         copies=_nothing,

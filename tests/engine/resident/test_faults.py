@@ -47,7 +47,7 @@ def test_every_fault_that_a_worker_can_have_is_registered(base: type[Fault]) -> 
 
 
 def test_a_fault_arrives_with_its_fields() -> None:
-    error = DataError("a \N{SNOWMAN} in it", "Remove it.").located(
+    error = DataError("a \N{SNOWMAN} in it", "Remove it.").locate(
         owner="view v", step=3, place="topic t, partition 0, offset 4"
     )
     arrived = over_the_wire(error)

@@ -29,8 +29,8 @@ def test_a_silent_worker_is_given_up_however_much_the_others_say() -> None:
     for tenth in range(51):
         for worker in (0, 1, 3, 4):
             lives.heard(worker, tenth / 10, 20 + tenth)
-    assert lives.silent(5.0) is None
-    verdict = lives.silent(5.1)
+    assert lives.find_silent(5.0) is None
+    verdict = lives.find_silent(5.1)
     assert verdict is not None and verdict.worker == 2 and "silent for 5.1 s" in verdict.reason
 
 
@@ -39,9 +39,9 @@ def test_a_worker_that_sends_a_large_frame_is_not_silent() -> None:
     lives = Told()
     for second in range(60):
         lives.heard(0, float(second), second << 20)
-    assert lives.silent(59.0) is None
+    assert lives.find_silent(59.0) is None
     lives.heard(0, 64.5, 59 << 20)  # nothing new
-    assert lives.silent(64.5) is not None
+    assert lives.find_silent(64.5) is not None
 
 
 def verdict(
@@ -59,7 +59,7 @@ def verdict(
     for second in range(seconds + 1):
         each = {w: (cpu + (second if grows and w == 0 else 0), waiting) for w, (cpu, waiting) in told.items()}
         lives.beats(float(second), each, moved=second if moves else 0)
-    return lives.stopped(unanswered, asked_at, slowest_step_s, float(seconds))
+    return lives.find_stopped(unanswered, asked_at, slowest_step_s, float(seconds))
 
 
 WORKS, WAITS = (7, False), (7, True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from base.term import Term
-from engine.analysis.stages import channels_of, plan
+from engine.analysis.stages import channels_of, plan_stages
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import Mesh
@@ -21,7 +21,7 @@ from engine.run.exchange import to_buffer
 from tests.engine.resident.local_cluster import CIRCUIT
 
 TERM = Term(3, 1)
-PLAN = plan(CIRCUIT)
+PLAN = plan_stages(CIRCUIT)
 CHANNEL, COUNT = next(iter(PLAN.last_read)), len(channels_of(PLAN))
 SCHEMA = zset.schema_of(CIRCUIT.nodes[CHANNEL.producer].types)
 

@@ -38,7 +38,7 @@ def test_a_class_is_a_message_as_soon_as_it_is_defined() -> None:
 
     assert {OfOneTest, AskInOneTest} <= set(messages.kinds())
     assert messages.message_of("ask_in_one_test", {"table": 7}) == AskInOneTest(table=7)
-    assert messages.answered_by(OfOneTest(rows=1)) is AskInOneTest
+    assert messages.order_answered_by(OfOneTest(rows=1)) is AskInOneTest
 
 
 def test_a_kind_belongs_to_one_class_and_an_answer_to_one_order() -> None:

@@ -77,7 +77,7 @@ class Workers:
         self.roster.begin(Weigh, dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS, heavy_bytes=1)))
 
     def ended(self) -> dict[int, int] | None:
-        answers = self.roster.ended(Weigh)
+        answers = self.roster.poll_answers(Weigh)
         return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}
 
 
@@ -86,7 +86,7 @@ def test_all_that_were_asked_are_waited_for() -> None:
     workers.begin(0, 2)
     assert [len(workers.lines[n].sent) for n in range(3)] == [1, 0, 1]
     workers.answer(2, Weighed(total_bytes=7, heavy=NO_SLOTS))
-    assert workers.ended() is None and workers.roster.unanswered(Weigh) == [0]
+    assert workers.ended() is None and workers.roster.workers_asked(Weigh) == [0]
     workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
     assert workers.ended() == {0: 5, 2: 7}
     workers.begin(1)

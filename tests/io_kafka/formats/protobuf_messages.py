@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
 from io_kafka.formats.encodings import Protobuf
-from io_kafka.formats.protobuf.compile import compiled
+from io_kafka.formats.protobuf.compile import compile_schema
 from io_kafka.registry.address import RegistryAddress
 from tests.schema_registry import SchemaRegistry
 
@@ -67,7 +67,7 @@ def encoding(registry: SchemaRegistry, *, defaults: bool = False) -> Protobuf:
 @lru_cache
 def message_class(text: str) -> Any:
     """The class of the first message of a schema that may import what a registry knows."""
-    pool, name = compiled(text, ())
+    pool, name = compile_schema(text, ())
     return GetMessageClass(next(iter(pool.FindFileByName(name).message_types_by_name.values())))
 
 

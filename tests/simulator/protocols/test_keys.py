@@ -74,12 +74,17 @@ def change(naming: Naming, keys_per_batch: int = 2) -> Reassignment:
 
 def test_what_moves_is_what_has_another_owner() -> None:
     made = change(Naming.EXPLICIT)
-    assert made.moved("a") == Interval(((5, 10), (20, HASH_END))) and made.moved("b") == Interval(((10, 20),))
+    assert made.hashes_given_by("a") == Interval(((5, 10), (20, HASH_END))) and made.hashes_given_by("b") == Interval(
+        ((10, 20),)
+    )
     assert made.givers() == ("a", "b")
     for owner in "abc":
         for key in range(30):
-            assert made.moves_from(owner, key) == made.moved(owner).contains(key)
-    assert made.by_target(made.moved("a")) == {"b": Interval(((25, HASH_END),)), "c": Interval(((5, 10), (20, 25)))}
+            assert made.moves_from(owner, key) == made.hashes_given_by(owner).contains(key)
+    assert made.by_target(made.hashes_given_by("a")) == {
+        "b": Interval(((25, HASH_END),)),
+        "c": Interval(((5, 10), (20, 25))),
+    }
     assert Reassignment(1, OLD, OLD, Naming.EXPLICIT, 1).givers() == ()
 
 
@@ -107,4 +112,4 @@ def test_batches_of_ranges_cover_all_that_moves_with_so_many_named_keys_in_each(
     for batch in batches:
         assert batch.intersection(union).is_empty() and sum(batch.contains(key) for key in named) <= size
         union = union.union(batch)
-    assert union == made.moved("a")
+    assert union == made.hashes_given_by("a")

@@ -75,16 +75,16 @@ def test_a_distributor_through_a_change() -> None:
     assert places(x, 104, 105) == ["held", "held"], "a state that is on its way is not there yet"
     assert x.receive(Installed(1, "z", keys(104))) == [Release(104, "y")]
     assert x.receive(Redistribute(1, "z", given=keys(105), following=NO_KEYS)) == []
-    assert places(x, 104, 105) == ["y", "held"] and x.change is not None
+    assert places(x, 104, 105) == ["y", "held"] and x.reassignment is not None
     assert x.receive(Installed(1, "z", keys(105))) == [Release(105, "y")]
-    assert x.change is None and x.assignment == NEW and places(x, 104, 105) == ["y", "y"]
+    assert x.reassignment is None and x.assignment == NEW and places(x, 104, 105) == ["y", "y"]
 
 
 def test_an_answer_may_come_before_the_next_keys() -> None:
     x = begun()
     x.receive(Sets(1, "z", whitelist=keys(105), hold=keys(104)))
     assert x.receive(Installed(1, "z", keys(104))) == []
-    assert places(x, 104, 105) == ["y", "z"] and x.change is not None, "the whitelist still has a key"
+    assert places(x, 104, 105) == ["y", "z"] and x.reassignment is not None, "the whitelist still has a key"
 
 
 def test_with_ranges_nothing_waits_for_the_sets() -> None:
@@ -96,7 +96,7 @@ def test_with_ranges_nothing_waits_for_the_sets() -> None:
 
 def test_a_change_in_which_nothing_moves_ends_at_once() -> None:
     x = Distributor("x", OLD)
-    assert x.receive(Begin(Reassignment(1, OLD, OLD, Naming.EXPLICIT, 1))) == [] and x.change is None
+    assert x.receive(Begin(Reassignment(1, OLD, OLD, Naming.EXPLICIT, 1))) == [] and x.reassignment is None
 
 
 @pytest.mark.parametrize(

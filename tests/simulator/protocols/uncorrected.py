@@ -72,8 +72,8 @@ class FirstAloneNames(Operator):
     def _next_batch(self, states: Mapping[int, object]) -> Keys:
         if self.batches or self.position == 0:
             return super()._next_batch(states)
-        assert self.change is not None
-        left = sorted(key for key in super()._named_here(self.change, states) if not self.given.contains(key))
+        assert self.reassignment is not None
+        left = sorted(key for key in super()._named_here(self.reassignment, states) if not self.given.contains(key))
         return Explicit(frozenset(left[:1])) if left else NO_KEYS
 
 
@@ -90,8 +90,8 @@ class ObeysAnySets(Distributor):
     """D4: once any old owner has sent its sets, a key that is in none of them goes to its new owner."""
 
     def _place_before_sets(self, key: int) -> str | None:
-        if self.change is not None and any(rule.has_sets for rule in self.rules.values()):
-            return self.change.new.owner(key)
+        if self.reassignment is not None and any(rule.has_sets for rule in self.rules.values()):
+            return self.reassignment.new.owner(key)
         return super()._place_before_sets(key)
 
 

@@ -49,7 +49,7 @@ class Region:
 
     def is_quiet(self) -> bool:
         """Whether all that has begun has ended at every distributor."""
-        return all(d.machine.change is None and d.machine.changes == self.begun for d in self.distributors)
+        return all(d.machine.reassignment is None and d.machine.reassignments == self.begun for d in self.distributors)
 
     def has_ended(self) -> bool:
         return self.is_quiet() and self.begun == len(self.changes)

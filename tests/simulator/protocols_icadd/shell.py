@@ -132,7 +132,9 @@ class Shell:
     def finish(self, route: Callable[[object], int]) -> None:
         """Everything is quiet: nothing may be left, and the oracle judges."""
         waiting = {
-            worker: node.region.phase.value for worker, node in self.nodes.items() if node.region.change is not None
+            worker: node.region.phase.value
+            for worker, node in self.nodes.items()
+            if node.region.reassignment is not None
         }
         assert not waiting, f"end: nothing can go on, and regions wait: {waiting}"
         assert self.happened["hold"] == self.happened["release"], "end: records are held for ever"

@@ -29,8 +29,8 @@ class WithoutEcho(Region):
 
     def _advance(self) -> None:
         super()._advance()
-        if self.change is not None and self.finished >= self.change.old:
-            self.closed |= self.change.old
+        if self.reassignment is not None and self.finished >= self.reassignment.old:
+            self.closed |= self.reassignment.old
             super()._advance()
 
 

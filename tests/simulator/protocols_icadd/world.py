@@ -91,7 +91,7 @@ class World:
             doable.append((self._start, 0.4))
         if any(node.region.whitelist for node in self.shell.nodes.values()):
             doable.append((self._collect, 0.6))
-        if not self.unstarted and all(node.region.change is None for node in self.shell.nodes.values()):
+        if not self.unstarted and all(node.region.reassignment is None for node in self.shell.nodes.values()):
             if self.in_change:
                 self.in_change = False
                 self.giving = set(self.workers)

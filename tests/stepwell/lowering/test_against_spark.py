@@ -26,7 +26,7 @@ from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
-from stepwell.project.text_types import fitted
+from stepwell.project.text_types import fit_frame
 from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import Rows, plus, to_table
@@ -98,7 +98,7 @@ RECURSIONS = {
 QUERIES: dict[str, Query] = {
     **python_functions.QUERIES,
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
-    "texts as CHAR and VARCHAR store them": lambda spark: fitted(
+    "texts as CHAR and VARCHAR store them": lambda spark: fit_frame(
         spark.sql("SELECT s, b, concat(s, '  ') AS w, array(s, concat(s, ' ')) AS x, named_struct('f', s) AS y FROM t"),
         {"s": "char(3)", "w": "varchar(2)", "x": "array<char(1)>", "y": "struct<`f`:char(2)>"},
     ),

@@ -26,7 +26,7 @@ from engine.state.store import DictStore
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
 from stepwell.planning.resolver import resolve
-from stepwell.project.flow_conf import in_force
+from stepwell.project.flow_conf import conf_in_force
 from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import to_table
@@ -236,7 +236,7 @@ def test_the_greatest_watermark_counts_if_the_policy_says_so(spark: SparkSession
     bench.spark.conf.set(policy, "max")
     marks = [node for node in lower(bench.view("v", QUERIES["union"]).project()).nodes if isinstance(node, Watermark)]
     assert [(mark.greatest, sorted(mark.delays_ms)) for mark in marks] == [(True, [600_000, 1_500_000])]
-    assert policy in in_force({policy: "max"})
+    assert policy in conf_in_force({policy: "max"})
 
 
 def test_each_flow_of_a_table_has_its_own_watermark(spark: SparkSession) -> None:

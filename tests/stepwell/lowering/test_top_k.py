@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread
+from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread_codes
 from engine.model.ordered import TopK
 from engine.state.store import DictStore
 from stepwell.catalyst.types import arrow_schema
@@ -89,7 +89,7 @@ def test_the_bytes_of_a_value_of_any_type_are_in_sparks_order(spark: SparkSessio
             ours = pc.rank(encoded, tiebreaker="dense").to_pylist()
             theirs = [row[1 + number * len(DIRECTIONS) + place] for row in expected]
             assert ours == theirs, f"{name} {field.name} ascending={up} nulls_first={first}"
-            numbers = spread(encoded, kind)[pc.sort_indices(encoded).to_numpy()]
+            numbers = spread_codes(encoded, kind)[pc.sort_indices(encoded).to_numpy()]
             assert (numbers[1:] >= numbers[:-1]).all() and numbers[-1] < 1 << 48, f"{name} is spread out of order"
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from base.fault import ExitCode, Fault
 from base.slots import SlotSet
 from coordinator.rescale.ways import Ways
-from engine.resident.crew import Room
+from engine.resident.crew import DiskUse
 
 
-class NoRoom(Fault):
+class NoDiskSpace(Fault):
     """A rescale would move more than is free on the disk of a host. Nothing was changed."""
 
     exit_code = ExitCode.STATE
@@ -29,20 +29,22 @@ class NoRoom(Fault):
 
 
 def needed_bytes(
-    ways: Ways, owned: Mapping[int, SlotSet], rooms: Mapping[int, Room], host_of: Mapping[int, str]
+    ways: Ways, owned: Mapping[int, SlotSet], disk_use: Mapping[int, DiskUse], host_of: Mapping[int, str]
 ) -> dict[str, int]:
     """About how many bytes each host gets. `owned`: the slots of the workers now. `host_of`: of each destination. All slots of a worker
     count as equally large, as in `stepwell layout plan`."""
     needed: dict[str, int] = {}
     for (source, destination), slots in ways.items():
-        moved = rooms[source].state_bytes * len(slots) // len(owned[source])
+        moved = disk_use[source].state_bytes * len(slots) // len(owned[source])
         needed[host_of[destination]] = needed.get(host_of[destination], 0) + moved
     return needed
 
 
-def why_no_room(needed: Mapping[str, int], free: Mapping[str, int], names: Mapping[str, str]) -> NoRoom | None:
+def why_no_disk_space(
+    needed: Mapping[str, int], free: Mapping[str, int], names: Mapping[str, str]
+) -> NoDiskSpace | None:
     """The fault of the rescale that needs so much on each host; None if there is room on all. `names`: of the hosts, for people."""
     for host, moved in sorted(needed.items()):
         if moved > free[host]:
-            return NoRoom(names[host], moved, free[host])
+            return NoDiskSpace(names[host], moved, free[host])
     return None

@@ -10,12 +10,12 @@ import typer
 from rich.live import Live
 
 from base.fault import ExitCode
-from coordinator.starting.layouts import is_as, layout_of, part_of
+from coordinator.starting.layouts import has_same_target, layout_of, part_of
 from engine.model.layout import Policy
 from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import err, note
-from stepwell.commands.layout_text import ChangeBar
+from stepwell.commands.layout_text import RescaleBar
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, LayoutRefused, NotRunning
@@ -41,7 +41,7 @@ def follow(
     deadline = None if wait_s is None else time.monotonic() + wait_s
     pid = client.endpoint().pid
     # A file gets the end of the change alone, as lines of text.
-    live = None if quiet else Live(ChangeBar(asked["change"]), console=err, auto_refresh=False, transient=True)
+    live = None if quiet else Live(RescaleBar(asked["change"]), console=err, auto_refresh=False, transient=True)
     try:
         with live or nullcontext():
             while True:
@@ -50,7 +50,7 @@ def follow(
                 if _is_over(layout, number):
                     break
                 if live is not None and "change" in layout:
-                    live.update(ChangeBar(layout["change"], status["layout_fault"]), refresh=True)
+                    live.update(RescaleBar(layout["change"], status["layout_fault"]), refresh=True)
                 if deadline is not None and time.monotonic() > deadline:
                     raise StepwellError(f"the change is not settled after {wait_s:g} s. It goes on.", GOES_ON)
                 time.sleep(LOOK_SECONDS)
@@ -108,20 +108,22 @@ def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int, p
             "a full refresh is under way; nothing was changed.", "Finish it with `stepwell run --available-now` first."
         )
     layout = layout_of(record)
-    if log.change is None and is_as(record, layout.with_policy(policy or layout.policy).with_workers(workers)):
+    if log.rescale is None and has_same_target(
+        record, layout.with_policy(policy or layout.policy).with_workers(workers)
+    ):
         raise LayoutRefused(
             f"the layout has {workers} workers already; nothing was changed.", "`stepwell layout show` shows them."
         )
 
 
-def change_offline(project: Project, workers: int, policy: Policy | None) -> dict[str, Any]:
+def rescale_offline(project: Project, workers: int, policy: Policy | None) -> dict[str, Any]:
     """A run that makes the change, reads no new input, and leaves. Returns its last status. Raises NotAsAsked if it was stopped before."""
     from stepwell.commands.spark import (
         SPARK_LOG,
-        starting_spark,
+        start_spark,
     )  # PySpark, which the other commands of the layout do not need
 
-    with starting_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
+    with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
         from stepwell.commands.serve import RunOptions, configure_logs, serve
 
         configure_logs(verbose=False)

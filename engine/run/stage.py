@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from engine.analysis.stages import Channel, Plan
+from engine.analysis.stages import Channel, StagePlan
 from engine.errors import EngineError
 from engine.model.circuit import Circuit, Output
 from engine.model.placement import Placement
@@ -20,10 +20,10 @@ from engine.operators.base import Findings, StepContext
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.keys import hash_keys
-from engine.operators.source import for_everyone
+from engine.operators.source import broadcast_rows
 from engine.operators.table import operator_of
 from engine.rows import zset
-from engine.run.exchange import ExchangeMessage, in_order
+from engine.run.exchange import ExchangeMessage, sort_messages
 from engine.state.store import Store
 
 
@@ -33,7 +33,7 @@ class WorkerStep:
 
     run: RunFacts
     step: StepFacts
-    plan: Plan
+    plan: StagePlan
     placement: Placement
     worker: int
 
@@ -41,7 +41,7 @@ class WorkerStep:
     def of(
         cls,
         run: RunFacts,
-        plan: Plan,
+        plan: StagePlan,
         placement: Placement,
         worker: int,
         *,
@@ -51,7 +51,9 @@ class WorkerStep:
     ) -> WorkerStep:
         """Of the step `number`."""
         owns_keyless = placement.keyless_worker == worker
-        return cls(run, StepFacts(number, plan.input_places, owns_keyless, grown, withholding), plan, placement, worker)
+        return cls(
+            run, StepFacts(number, plan.input_colocation, owns_keyless, grown, withholding), plan, placement, worker
+        )
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def run_stage(
         try:
             made[index] = _made(task, index, inputs, store, found)
         except EngineError as error:
-            error.located(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)
+            error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)
             raise
         if isinstance(node, Output) and made[index].num_rows:
             output[index] = made[index]
@@ -117,7 +119,7 @@ def name_of(circuit: Circuit, index: int) -> str:
 
 def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
     parts: dict[Channel, list[pa.Table]] = {}
-    for message in in_order(inbox):
+    for message in sort_messages(inbox):
         for channel, table in message.channels.items():
             parts.setdefault(channel, []).append(table)
     return {channel: pa.concat_tables(tables) for channel, tables in parts.items()}
@@ -159,7 +161,7 @@ def _routed(task: WorkerStep, channel: Channel, table: pa.Table) -> list[tuple[i
         return [(worker, table) for worker in workers]
     if channel.key is None or len(workers) == 1:
         return [(task.worker, table)]
-    everyone = for_everyone(task.plan.circuit.nodes[channel.producer], table)
+    everyone = broadcast_rows(task.plan.circuit.nodes[channel.producer], table)
     if everyone is not None:
         keyed = zset.take_rows(table, np.flatnonzero(~everyone))
         routed, told = dict(_routed(task, channel, keyed)), zset.take_rows(table, np.flatnonzero(everyone))

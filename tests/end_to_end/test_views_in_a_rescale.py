@@ -15,12 +15,12 @@ import pytest
 
 from base.version import VersionId
 from coordinator.requests import Requests
-from coordinator.rescale.requests import HoldRequest, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import PauseRequest, RescaleRequest, TurnRequest
 from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from faults.points import Crash, Order, arm
-from io_kafka.step_log.layout_records import ChangeMode
+from io_kafka.step_log.layout_records import RescaleMode
 from stepwell.doctor.kafka import layout_checks
 from stepwell.doctor.state import state_checks
 from stepwell.inspection import query
@@ -84,7 +84,7 @@ def on_call(monkeypatch: pytest.MonkeyPatch, orders: type, name: str, number: in
     monkeypatch.setattr(orders, name, counted)
 
 
-def asked(workers: int, mode: ChangeMode = "live") -> Requests:
+def asked(workers: int, mode: RescaleMode = "live") -> Requests:
     requests = Requests()
     requests.ask_without_waiting(RescaleRequest(workers, mode))
     return requests
@@ -98,7 +98,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
     requests = asked(2)
 
     def stop() -> None:
-        requests.ask_without_waiting(HoldRequest(is_held=True))
+        requests.ask_without_waiting(PauseRequest(is_paused=True))
         requests.ask("stop")
 
     with monkeypatch.context() as patched:
@@ -150,7 +150,7 @@ def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_ta
             patched, CrewCheckpoints, "freeze", 1, lambda: requests.ask_without_waiting(TurnRequest("reverse")) and None
         )
         broken_off(play, resolved, Order("checkpoint.completed", "raise"), requests)
-    assert play.log(resolved).change is not None and rows_of(resolved) == ROWS
+    assert play.log(resolved).rescale is not None and rows_of(resolved) == ROWS
     broken_off(play, resolved, Order("joined", "raise"))
     assert "0002" not in folders(resolved) and len(folders(resolved)) == 3, "the worker is made anew"
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.analysis.stages import plan
+from engine.analysis.stages import plan_stages
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
@@ -18,7 +18,7 @@ from engine.operators.aggregate_errors import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire
 from engine.run.exchange import ExchangeMessage
-from engine.run.region import WorkerStep, run_stage
+from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore
 from tests.engine.contexts import placement_of, worker_step
 from tests.engine.zsets import TYPES, to_table
@@ -31,7 +31,7 @@ CIRCUIT = Circuit(
         Output((2,), (), "seen", "changelog", ("id", "word")),
     )
 )
-PLAN = plan(CIRCUIT)
+PLAN = plan_stages(CIRCUIT)
 OUTPUT_NODE = 3
 
 
@@ -62,7 +62,7 @@ def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival(
         Aggregate((1,), (TYPES[1], pa.int64()), (1,), (count,)),
         Join((2, 0), (TYPES[1], pa.int64(), *TYPES), (0,), (1,), (False,)),
     ))  # fmt: skip
-    carrying = plan(circuit)
+    carrying = plan_stages(circuit)
     assert {channel.producer for channel, last in carrying.last_read.items() if last == 2} == {0, 1}
 
     task = worker_step(carrying, 0, placement=placement_of(1))
@@ -74,7 +74,7 @@ def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival(
 
 def test_errors_name_view_and_step() -> None:
     circuit = Circuit((CIRCUIT.nodes[0], View((0,), TYPES, "seen", ("id", "word"), True, (0,))))
-    task = worker_step(plan(circuit), 4, placement=placement_of(1))
+    task = worker_step(plan_stages(circuit), 4, placement=placement_of(1))
     arrived = message_of(task, [(1, "a"), (1, "b")])
     with pytest.raises(DataError, match="view seen, step 4: 2 rows have the key"):
         run_stage(task, 1, DictStore(), [arrived], {})
@@ -89,7 +89,7 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
         Aggregate((0,), (TYPES[1], pa.int64()), (1,), (count,)),
         View((1,), (TYPES[1], pa.int64()), "counts", ("word", "n"), True, derived=True),
     ))  # fmt: skip
-    task = worker_step(plan(circuit), 0, placement=placement_of(1))
+    task = worker_step(plan_stages(circuit), 0, placement=placement_of(1))
     never_there = {0: to_table(Counter({(1, word): -1}), TYPES)}
     sent = run_stage(task, 0, DictStore(), (), never_there)
     arrived = ExchangeMessage(0, sent.rows[0])

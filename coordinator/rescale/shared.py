@@ -19,7 +19,7 @@ from io_kafka.step_log.state import StepLogState
 
 
 @dataclass(frozen=True, kw_only=True)
-class RescaleRun:
+class RescaleParts:
     """`launcher` knows how many task slots Spark has. `planners`: the protocols that this run has."""
 
     spec: PipelineSpec
@@ -39,7 +39,7 @@ class RescaleRun:
     @property
     def layout(self) -> LayoutRecord:
         """The last one that is settled."""
-        return self.log.settled_layout
+        return self.log.current_layout
 
     @property
     def monotonic(self) -> Callable[[], float]:

@@ -28,7 +28,7 @@ class Waiting(NamedTuple):
 
 
 @dataclass
-class Place:
+class PartitionPosition:
     """All messages below `position` were handed out. All messages below `reached` were delivered, and `waiting` holds those in
     [position, reached). `log_end` is the end of the log when it was last reached, or None if more came since. While `is_paused`, the
     partition is not fetched.
