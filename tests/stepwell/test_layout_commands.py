@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -444,7 +445,7 @@ def test_a_command_that_watches_tells_each_look(
         if len(waits) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(common.time, "sleep", sleep)
+    monkeypatch.setattr(common, "time", SimpleNamespace(sleep=sleep))  # not for all threads of the process
     with playing(line) as loop:
         loop.show(0, {0: HALF, 1: HALF}, "first", moving(1, 3, bytes_moved=30, bytes_left=60))
         ended = line.here(*command, "--watch", *(["--json"] if as_json else []))
