@@ -317,9 +317,8 @@ def published(spark: SparkSession, view: ResolvedView, messages: Sequence[TopicM
 
 def _rows(spark: SparkSession, view: ResolvedView, values: Sequence[bytes | None]) -> DataFrame:
     texts = pa.array([v.decode() for v in values if v is not None], pa.string())
-    frame = spark.createDataFrame(
-        pa.table({"text": texts})
-    )  # of Arrow, so that Spark parses it as it plans, without a job
+    # From an Arrow table, which Spark parses while it plans: no job is needed.
+    frame = spark.createDataFrame(pa.table({"text": texts}))
     return frame.select(F.from_json("text", _nullable(view.schema), {"mode": "FAILFAST"}).alias("row")).select("row.*")
 
 

@@ -26,14 +26,14 @@ def test_a_small_cluster_from_up_to_down(tmp_path: Path) -> None:
         for key, value in made["settings"].items():
             assert f"{key}: {value}" in again.out
         assert "the local cluster runs" in again.out and "stepwell.cluster.insecure need not be set" in again.out
-        status = line.done("dev", "cluster", "status", *folder)
+        status = line.here("dev", "cluster", "status", "--json", *folder).json
         assert status["processes"] == made["processes"]
         assert [each["known"] for each in status["processes"] if "known" in each] == [True]
         other = line.here("dev", "cluster", "up", "--brokers", "3", *folder)
         assert other.code == 9 and "made with --brokers 1" in other.err, other
     finally:
         processes = [psutil.Process(each["pid"]) for each in made["processes"]]
-        stopped = line.done("dev", "cluster", "down", *folder)
+        stopped = line.here("dev", "cluster", "down", "--json", *folder).json
     assert stopped["stopped"]
     assert psutil.wait_procs(processes, timeout=GONE_SECONDS_MAX)[1] == []
     assert "does not run; start it with `stepwell dev cluster up`" in line.here("dev", "cluster", "status", *folder).out

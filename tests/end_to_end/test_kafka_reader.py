@@ -165,8 +165,8 @@ def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> N
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
     runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers in WORKERS[1:])]
     send(play, 0)
-    for number, run in enumerate(runs):
-        crash_and_replay(play, run, in_threads=number != 1)  # tasks of Spark start more slowly
+    for run in runs:
+        crash_and_replay(play, run, in_threads=True)
     send(play, 1)  # for a run that begins with a checkpoint
     for run in runs:
         play.run(run, threads())
