@@ -7,11 +7,7 @@ number of times.
 Other threads talk to it through `Requests` and read `StatusBoard`. The workers live as long as no loss makes it replace them; each recovery is
 an attempt of its own, with new workers.
 
-    loop.py            start, recovery, requests, and the loop itself
-    inputs.py          where to read: positions, growth of topics, divisions
-    stepping.py        what a division and a step do
-    checkpointing.py   what a checkpoint does
-    rescale/           what a rescale does
+ARCHITECTURE.md says what is in which folder of this room.
 """
 
 from __future__ import annotations

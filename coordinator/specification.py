@@ -30,7 +30,8 @@ def table_topic_of(pipeline: str, digest: str) -> str:
 
 @dataclass(frozen=True)
 class InputTopic:
-    """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since (positions.py).
+    """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since, see
+    starting/positions.py.
     `truncate`: only a changelog can have another one."""
 
     table: SourceTable
@@ -63,7 +64,7 @@ GROWTH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Pace:
-    """How often the coordinator does work that no step waits for. `snapshot_steps_min` and `truncate_steps_min`: see truncation.py."""
+    """How often the coordinator does work that no step waits for. `snapshot_steps_min`, `truncate_steps_min`: see checkpoints/truncation.py."""
 
     growth_seconds: float = GROWTH_SECONDS
     snapshot_steps_min: int = SNAPSHOT_STEPS_MIN

@@ -387,9 +387,9 @@ class Database:
         environments.retire_except(self.path, frozenset(self.path / name for name in (COMMITTED, *names)))
         layers = []
         for name in names:
-            environment = stack.enter_context(environments.open_environment(self.path / name, synced=False))
+            own = stack.enter_context(environments.open_environment(self.path / name, synced=False))
             place = f"the layer {self.path / name} (after {present.last})"
-            layers.append(Layer(environment, stack.enter_context(environment.read()), b"", place))
+            layers.append(Layer(own, stack.enter_context(own.read()), b"", place))
         return (*layers, _committed_layer(self.path, environment, reader, present))
 
     def _enter_writing(self, stack: ExitStack) -> tuple[Writer, tuple[Layer, ...]]:

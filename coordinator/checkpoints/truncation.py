@@ -33,9 +33,8 @@ def snapshot_due(state: StepLogState, steps_min: int) -> bool:
 
 def truncate(topics: Topics, state: StepLogState, earliest: int, kept: int, steps_min: int) -> int | None:
     """Deletes the beginning of the log, but for what a replay from step `earliest` needs and for the last `kept` steps. `earliest` is the step
-    of the earliest version that any worker can open. Returns the offset at which the log
-    begins now, which the caller tells its state, or None if too little could be
-    deleted to be worth a request."""
+    of the earliest version that any worker can open. Returns the offset at which the log begins now, which the caller tells its state, or None
+    if too little could be deleted to be worth a request."""
     assert earliest <= state.steps
     point = state.truncation_point(min(earliest, state.steps - kept))
     if point is None or dict(state.snapshots)[point] - state.snapshots[0][1] < steps_min:

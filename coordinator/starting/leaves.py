@@ -4,9 +4,8 @@ Guarantees: a state is continued only with the sources that it was made of, and 
 is refused before any database is touched, and the fault says which property of which source differs, what is recorded and what the project says.
 
 Left out is what changes no row of a message that can be read. These are the policies for malformed messages and for truncations, which each
-division records, the dead-letter topic,
-`startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of partitions of new topics, and
-the addresses of brokers and registries.
+division records, the dead-letter topic, `startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of
+partitions of new topics, and the addresses of brokers and registries.
 
 A state that was made by a version without this record adopts the sources of its next start. Then only the names of the topics can be compared,
 because all that were read and written are in the log.
@@ -105,9 +104,8 @@ def _format(form: SourceFormat | RecordFormat | TableFormat) -> str:
 
 
 def _encoding(form: SourceFormat) -> dict[str, str]:
-    usual = format_of(
-        form.encoding
-    ).writes.keys_as  # the same for each way to read the format, as existing records have it
+    # The same for each way to read the format, as existing records have it.
+    usual = format_of(form.encoding).writes.keys_as
     of_key = {} if form.key_format == usual else {"key.format": form.key_format}
     of_times = {
         "dateFormat": form.patterns.date,

@@ -234,8 +234,7 @@ def _step_input(circuit: Circuit, record: DivisionRecord, bytes_max: int | None)
 
 
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
-    """The parts of a step's time. The time beyond the parts of the slowest worker is the exchange and the
-    way to the workers and back."""
+    """The parts of a step's time. The time beyond the parts of the slowest worker is the exchange and the way to the workers and back."""
     known = result.read_ms + result.compute_ms + result.state_ms
     return StepTimes(
         divide=round(divide_ms, 2),

@@ -80,13 +80,13 @@ class Identities:
     leaves: Mapping[str, str]
 
 
-def identities(project: Named, previous: Identities | None = None) -> Identities:
+def identify(project: Named, previous: Identities | None = None) -> Identities:
     """The identities of a project's nodes. `previous`: those of the project that it changes. A view is paired with the
     previous one of its name, otherwise with a previous one of equal definition that is gone: it was renamed."""
     return _Identifying(project, previous).all()
 
 
-def kept(previous: Identities, now: Identities) -> dict[int, int]:
+def pair_nodes(previous: Identities, now: Identities) -> dict[int, int]:
     """The nodes that both projects have: from the index now to the previous one. Of nodes with one identity, such as the
     tables of two sources that read one topic, each is paired once, in order."""
     waiting: defaultdict[str, list[int]] = defaultdict(list)
@@ -108,8 +108,8 @@ class _Identifying:
         self._project, self._nodes = project, project.circuit.nodes
         self._previous: Mapping[str, str] = {} if previous is None else previous.views
         self._names = {node.name for node in self._nodes if isinstance(node, View)}
-        self._grows = append_only_inputs(project.circuit)
-        self._lies = plan_stages(project.circuit).input_colocation
+        self._append_only = append_only_inputs(project.circuit)
+        self._colocation = plan_stages(project.circuit).input_colocation
         self._rows: list[_Rows] = []
         self._found: list[str] = []
         self._leaves: dict[str, str] = {}
@@ -157,8 +157,8 @@ class _Identifying:
         return self._project.topics[node.handle] if isinstance(node, Output) else None
 
     def _on_what_state_depends(self, index: int, node: Node) -> Any:
-        grows = self._grows[index]
-        return [grows, self._lies[index]] if operator_of(node).keeps(node, all(grows)) else None
+        grows = self._append_only[index]
+        return [grows, self._colocation[index]] if operator_of(node).keeps(node, all(grows)) else None
 
     def _as_read(self, index: int, node: Node, inputs: Sequence[_Rows]) -> _Rows:
         own = self._found[index]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.analysis.definitions import definition_of, is_end
-from engine.analysis.identity import Identities, Named, identities, kept
+from engine.analysis.definitions import is_end
+from engine.analysis.identity import Identities, Named, identify, pair_nodes
 from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, Node, View
 from engine.operators.table import operator_of
@@ -31,7 +31,7 @@ class Transition:
     kept: Mapping[int, int]
     disturbed: frozenset[int]
 
-    def young(self, index: int) -> bool:
+    def is_young(self, index: int) -> bool:
         return index not in self.kept
 
     def view(self, name: str) -> int:
@@ -43,7 +43,7 @@ class Transition:
         return tuple(
             name
             for name in self._views_now()
-            if self.ids.leaves[name] in self.was.views and self.young(self.view(name))
+            if self.ids.leaves[name] in self.was.views and self.is_young(self.view(name))
         )
 
     @property
@@ -60,32 +60,6 @@ class Transition:
         """The previous name of each view that has another one now."""
         return {name: leaf for name, leaf in self.ids.leaves.items() if name != leaf and leaf in self.was.views}
 
-    def lowest_young(self, name: str) -> tuple[int, ...]:
-        """Where the definition of a view begins to differ: its young nodes that read none of its young nodes."""
-        nodes = self.now.circuit.nodes
-        return tuple(
-            index
-            for index in definition_of(self.now.circuit, self.view(name)).nodes
-            if self.young(index) and all(is_end(nodes[i]) or not self.young(i) for i in nodes[index].inputs)
-        )
-
-    def changed_below(self, name: str) -> tuple[str, ...]:
-        """The changed views that a view reads, directly or by way of others."""
-        found: set[str] = set()
-        waiting = [self.view(name)]
-        while waiting:
-            for below in definition_of(self.now.circuit, waiting.pop()).ends:
-                node = self.now.circuit.nodes[below]
-                if isinstance(node, View):
-                    found |= {node.name} & set(self.changed)
-                    waiting.append(below)
-        return tuple(sorted(found))
-
-    def share_kept(self) -> tuple[int, int]:
-        """How many of the previous project's nodes with state are kept, and how many it has."""
-        with_state = set(nodes_with_state(self.previous.circuit))
-        return len(with_state & set(self.kept.values())), len(with_state)
-
     def _views_now(self) -> Iterator[str]:
         return (node.name for node in self.now.circuit.nodes if isinstance(node, View))
 
@@ -95,7 +69,7 @@ class Transition:
         nodes, grows = self.now.circuit.nodes, append_only_inputs(self.now.circuit)
         for index in self.kept:
             node = nodes[index]
-            assert all(is_end(nodes[i]) or not self.young(i) for i in node.inputs), (
+            assert all(is_end(nodes[i]) or not self.is_young(i) for i in node.inputs), (
                 f"node {index} is kept over a young one"
             )
             assert not relies_on_growth(node, grows[index], self.disturbed), f"node {index} relies on growth"
@@ -104,9 +78,9 @@ class Transition:
 
 def transition(previous: Named, now: Named) -> Transition:
     """What leads from the one project to the other."""
-    was = identities(previous)
-    ids = identities(now, was)
-    pairs = kept(was, ids)
+    was = identify(previous)
+    ids = identify(now, was)
+    pairs = pair_nodes(was, ids)
     disturbed: set[int] = set()
     found: dict[int, int] = {}
     nodes, grows = now.circuit.nodes, append_only_inputs(now.circuit)

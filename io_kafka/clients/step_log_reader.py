@@ -127,7 +127,7 @@ class StepLogReader:
     def read_tail(self, state: StepLogState, *, in_doubt: bool = False) -> tuple[StepLogState, list[Record]]:
         """The state with the records that were committed since, and these records in order.
 
-        `unsettled`: the log may seem to end before a transaction that is in `state` already. The broker acknowledges a commit before it
+        `in_doubt`: the log may seem to end before a transaction that is in `state` already. The broker acknowledges a commit before it
         writes the transaction's marker, and until then the last stable offset lies before the transaction. There is nothing to read then,
         and nothing is missing."""
 

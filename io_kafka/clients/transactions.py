@@ -338,7 +338,7 @@ class FencedLog:
         self._producer = producer
 
     def _read_tail(self, *, in_doubt: bool = False) -> list[Record]:
-        """Folds the tail of the log into the state and returns it. Raises Fenced if it has another run's claim. `unsettled`: the
+        """Folds the tail of the log into the state and returns it. Raises Fenced if it has another run's claim. `in_doubt`: the
         producer was not renewed yet, so the marker of the last transaction may be missing (see StepLogReader.read_tail)."""
         try:
             self._state, tail = self._reader.read_tail(self._state, in_doubt=in_doubt)

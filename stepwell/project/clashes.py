@@ -5,7 +5,7 @@ read a topic at one place. Otherwise an error names both definitions with file a
 another by its tombstones, a pipeline would feed itself for ever, and letters about malformed messages would become rows, or letters of letters.
 
 Several sources may read one topic, and several may share a dead-letter topic. A topic that matches a pattern is looked up when a run starts, so
-what exists only then is compared by coordinator/patterns.py.
+what exists only then is compared by coordinator/starting/patterns.py.
 """
 
 from __future__ import annotations

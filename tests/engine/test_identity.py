@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.analysis import identity
-from engine.analysis.identity import Named, SourceLeaf, identities, kept
+from engine.analysis.identity import Named, SourceLeaf, identify, pair_nodes
 from engine.expressions import functions
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression
@@ -36,16 +36,16 @@ def project(below: Node, *views: str) -> Named:
 
 
 def kept_nodes(before: Named, after: Named) -> list[int]:
-    was = identities(before)
-    return sorted(kept(was, identities(after, was)))
+    was = identify(before)
+    return sorted(pair_nodes(was, identify(after, was)))
 
 
 def test_a_function_with_other_results_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    was = identities(project(upper()))
-    other = identities(project(upper("spark_lower(c0)")))
+    was = identify(project(upper()))
+    other = identify(project(upper("spark_lower(c0)")))
     monkeypatch.setattr(functions, "REVISIONS", {"spark_upper": 1})
-    assert sorted(kept(was, identities(project(upper()), was))) == [0]
-    assert sorted(kept(other, identities(project(upper("spark_lower(c0)")), other))) == [0, 1, 2, 3]
+    assert sorted(pair_nodes(was, identify(project(upper()), was))) == [0]
+    assert sorted(pair_nodes(other, identify(project(upper("spark_lower(c0)")), other))) == [0, 1, 2, 3]
 
 
 def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,14 +55,14 @@ def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.Monke
 
 
 def test_an_operator_with_other_results_is_another_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    was = identities(project(upper()))
+    was = identify(project(upper()))
 
     def corrected(node: Node) -> Operator[Node]:
         found = operator_of(node)
         return replace(found, revision=2) if isinstance(node, Distinct) else found
 
     monkeypatch.setattr(identity, "operator_of", corrected)
-    assert sorted(kept(was, identities(project(upper()), was))) == [0, 1]
+    assert sorted(pair_nodes(was, identify(project(upper()), was))) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,16 @@ def test_views_are_paired_by_name_and_then_by_definition(
     before: tuple[str, ...], after: tuple[str, ...], views: dict[str, str]
 ) -> None:
     """All have one definition, and each has content of its own: no two views now are paired with one."""
-    was = identities(project(upper(), *before))
-    now = identities(project(upper(), *after), was)
+    was = identify(project(upper(), *before))
+    now = identify(project(upper(), *after), was)
     assert now.leaves == views
-    pairs = kept(was, now)
+    pairs = pair_nodes(was, now)
     assert len(set(pairs.values())) == len(pairs) == 3 + len(set(views.values()) & set(before))
 
 
 def test_a_view_of_another_definition_is_not_taken_for_a_renamed_one() -> None:
-    was = identities(project(upper(), "a"))
-    assert identities(project(upper("spark_lower(c0)"), "b"), was).leaves == {"b": "b"}
+    was = identify(project(upper(), "a"))
+    assert identify(project(upper("spark_lower(c0)"), "b"), was).leaves == {"b": "b"}
 
 
 def test_two_sources_of_one_topic_have_one_state_each() -> None:
@@ -115,5 +115,5 @@ def test_two_sources_of_one_topic_have_one_state_each() -> None:
         at = len(nodes)
         nodes += [Source((), TEXTS, handle), Distinct((at,), TEXTS), View((at + 1,), TEXTS, handle, ("n",), kept=True)]
     twice = Named(Circuit(tuple(nodes)), {"x": LEAF, "y": LEAF}, {})
-    was = identities(twice)
-    assert kept(was, identities(twice, was)) == {index: index for index in range(6)}
+    was = identify(twice)
+    assert pair_nodes(was, identify(twice, was)) == {index: index for index in range(6)}

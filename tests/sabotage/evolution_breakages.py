@@ -19,14 +19,14 @@ EVOLUTION = (
         "identity-without-growth",
         "Whether an input only grows is no part of a node's identity, so an accumulator of a maximum is kept where rows are taken back.",
         KEPT_STATE,
-        (Edit(IDENTITY, "return [grows, self._lies[index]]", "return [self._lies[index]]"),),
+        (Edit(IDENTITY, "return [grows, self._colocation[index]]", "return [self._colocation[index]]"),),
         (edit("a view that only grew takes rows back: a maximum over it has to keep all values"),),
     ),
     Breakage(
         "identity-without-placement",
         "By which columns rows lie is no part of a node's identity, so state is kept on workers that do not get its rows any more.",
         KEPT_STATE,
-        (Edit(IDENTITY, "return [grows, self._lies[index]]", "return [grows]"),),
+        (Edit(IDENTITY, "return [grows, self._colocation[index]]", "return [grows]"),),
         (edit("a view whose rows lie elsewhere, and a reader that had no need to exchange them"),),
     ),
     Breakage(

@@ -12,6 +12,20 @@ TEST_CRASH, TEST_COMPACTION = "tests/storage/test_crash.py", "tests/storage/test
 
 STORAGE = (
     Breakage(
+        "verified-in-another-layer",
+        "What was verified of the committed records is remembered with the layer above them, and forgotten at each checkpoint.",
+        "the cost of a checkpoint depends on the changes",
+        (
+            Edit(
+                "storage/database.py",
+                "return (*layers, _committed_layer(self.path, environment, reader, present))",
+                "return (*layers, _committed_layer(self.path, layers[-1].environment, reader, present))",
+            ),
+        ),
+        ("tests/storage/test_faults.py::test_an_immutable_record_is_verified_once",),
+        tells="checksum",
+    ),
+    Breakage(
         "damage-told-without-advice",
         "LMDB's complaints of pages that are full, and of transactions that have failed, are told as they are.",
         "no silence",

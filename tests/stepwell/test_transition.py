@@ -219,4 +219,4 @@ def lost_state(found: Transition) -> list[str]:
 
 def new_outputs(found: Transition) -> set[str]:
     nodes = found.now.circuit.nodes
-    return {node.handle for i, node in enumerate(nodes) if isinstance(node, Output) and found.young(i)}
+    return {node.handle for i, node in enumerate(nodes) if isinstance(node, Output) and found.is_young(i)}

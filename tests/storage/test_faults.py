@@ -163,12 +163,15 @@ def test_a_frozen_record_that_looks_like_a_deletion_is_noticed(tmp_path: Path) -
 
 
 def test_an_immutable_record_is_verified_once(tmp_path: Path) -> None:
+    """Also if the layers above it are others than when it was read first."""
     path = tmp_path / "database"
     database = fresh(path)
     step(database, {"run": MARK})
     commit(database, 1, 1)
     with database.read() as view:
         view.get(key("run"), immutable=True)
+    step(database, {"other": b"x"})
+    commit(database, 2, 2)
     with (path / "committed" / "data.mdb").open("r+b") as file:  # under the open environment
         text = file.read()
         for place in range(len(text)):
