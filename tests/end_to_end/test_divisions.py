@@ -59,7 +59,7 @@ def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -
     requests = Requests()
 
     class StopsAfterStep1(StatusBoard):
-        def stepped(self, step: int, *args: Any, **named: Any) -> None:
+        def note_step(self, step: int, *args: Any, **named: Any) -> None:
             super().note_step(step, *args, **named)
             if step == 1:
                 requests.ask("stop")
@@ -104,7 +104,7 @@ def test_available_now_takes_what_was_there_when_it_began(play: Playground) -> N
     play.send("in", sums.rows(0, 4))
 
     class SendsMore(StatusBoard):
-        def stepped(self, step: int, *args: Any, **named: Any) -> None:
+        def note_step(self, step: int, *args: Any, **named: Any) -> None:
             super().note_step(step, *args, **named)
             if step == 0:
                 play.send("in", sums.rows(4, 6))
