@@ -48,7 +48,7 @@ def test_another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
     own.start(die_with_parent=True)
     script = (
         "import sys; from pathlib import Path; from io_kafka.broker.local import LocalBroker\n"
-        "broker = LocalBroker.running(Path(sys.argv[1])); print(broker.bootstrap_servers); broker.stop()"
+        "broker = LocalBroker.find_running(Path(sys.argv[1])); print(broker.bootstrap_servers); broker.stop()"
     )
     said = subprocess.run([sys.executable, "-c", script, str(own.folder)], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == own.bootstrap_servers

@@ -73,7 +73,7 @@ HAPPENS = {
     "ended by DatabaseMissing": 12,
     "asked: RescaleRequest": 600,
     "asked: TurnRequest": 120,
-    "asked: HoldRequest": 120,
+    "asked: PauseRequest": 120,
     "ended by NoSlots": 20,
     "ended by RecoveryFailed": 60,
 }
