@@ -42,18 +42,18 @@ from stepwell.lowering.rules.aggregate_functions import Call, result_type
 from stepwell.lowering.rules.distinct_order import in_order_of_use, number_column
 from stepwell.lowering.rules.event_time import Closing, closing_of
 from stepwell.lowering.rules.order import needs_order
-from stepwell.lowering.rules.ordered_rows import lower_ordered
+from stepwell.lowering.rules.ordered_rows import keep_order
 from stepwell.lowering.rules.pivot import rewrite_pivot
 from stepwell.lowering.trees import canonical, expression_id, transform, unalias
 
 
-def lower_builtin(context: Lowering, node: TreeNode) -> Relation:
+def build_aggregate(context: Lowering, node: TreeNode) -> Relation:
     """An Aggregate whose functions are all Spark's own."""
     number = number_column(node, context.analysed)
     if number is not None:
         node = in_order_of_use(node, number)
     closing = closing_of(context, node)
-    child, order = lower_ordered(context, node)
+    child, order = keep_order(context, node)
     results = [Output(expression_id(item), rewrite_pivot(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
@@ -61,7 +61,7 @@ def lower_builtin(context: Lowering, node: TreeNode) -> Relation:
         kept = deduplicate.by_key(context, child, keys, order)
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
-        child, grouping = sessions.lower_sessions(context, child, grouping, node["sessionWindow"], closing)
+        child, grouping = sessions.build_sessions(context, child, grouping, node["sessionWindow"], closing)
     type_of = partial(_type_of, context, child)
     calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order)
     if needs_order(node) and not order:
@@ -75,7 +75,7 @@ def lower_builtin(context: Lowering, node: TreeNode) -> Relation:
     return _aggregate(context, _Grouped(child, grouping, calls, results, closing))
 
 
-def lower_groups(
+def build_groups(
     context: Lowering,
     child: Relation,
     grouping: Sequence[TreeNode],

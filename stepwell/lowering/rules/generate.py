@@ -33,7 +33,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     generator = node["generator"]
     made = [(expression_id(column), column["dataType"]) for column in node["generatorOutput"]]
     if generator.kind == replicate.REPLICATE_ROWS:
-        return replicate.lower_replicas(context, node)
+        return replicate.build_replicas(context, node)
     child = context.lower(node.children[0])
     left_out = set(node["unrequiredChildIndex"])
     kept = [output for place, output in enumerate(child.outputs) if place not in left_out]

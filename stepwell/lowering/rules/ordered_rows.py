@@ -20,7 +20,7 @@ from stepwell.lowering.rules.order import needs_order, order_below, sort_orders
 from stepwell.lowering.trees import attribute
 
 
-def lower_ordered(context: Lowering, node: TreeNode) -> tuple[Relation, Sequence[TreeNode]]:
+def keep_order(context: Lowering, node: TreeNode) -> tuple[Relation, Sequence[TreeNode]]:
     """(the rows below the Aggregate `node`, their order as SortOrders over them). The order is empty if no call needs one, or there is none."""
     child = context.lower(node.children[0])
     order = order_below(context, node, child, node["groupingExpressions"]) if needs_order(node) else None

@@ -26,7 +26,7 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import aggregate
 from stepwell.lowering.rules.aggregate_functions import struct
-from stepwell.lowering.rules.ordered_rows import lower_ordered
+from stepwell.lowering.rules.ordered_rows import keep_order
 from stepwell.lowering.rules.python_functions import arguments_of
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal, transform, unalias
 from stepwell.lowering.trees import call as expression
@@ -40,14 +40,14 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     items: list[TreeNode] = node["aggregateExpressions"]
     calls = {canonical(part): part for item in items for part in item.walk() if _is_python(part)}
     if not calls:
-        return aggregate.lower_builtin(context, node)
+        return aggregate.build_aggregate(context, node)
     for part in calls.values():
         _check(node, part)
     grouping: list[TreeNode] = node["groupingExpressions"]
     keys = [Output(context.fresh(), tree) for tree in grouping]
     lists = {name: Output(context.fresh(), _list_of_rows(part.children[0])) for name, part in calls.items()}
-    child, order = lower_ordered(context, node)
-    grouped = aggregate.lower_groups(context, child, grouping, [*keys, *lists.values(), *_count(context, keys)], order)
+    child, order = keep_order(context, node)
+    grouped = aggregate.build_groups(context, child, grouping, [*keys, *lists.values(), *_count(context, keys)], order)
     if not keys:  # of no rows Spark gives no row, and the Aggregate one
         count = attribute(grouped.outputs[-1].id, "", "long")
         grouped = context.filter(grouped, expression("GreaterThan", left=count, right=literal("0", "long")))

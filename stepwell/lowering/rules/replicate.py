@@ -14,7 +14,7 @@ from stepwell.lowering.trees import attribute, expression_id
 REPLICATE_ROWS = "ReplicateRows"
 
 
-def lower_replicas(context: Lowering, node: TreeNode) -> Relation:
+def build_replicas(context: Lowering, node: TreeNode) -> Relation:
     generator = node["generator"]
     child = context.lower(node.children[0])
     times, *values = generator.children

@@ -15,7 +15,7 @@ from stepwell.lowering.rules.event_time import Closing
 from stepwell.lowering.trees import expression_id, substitute
 
 
-def lower_sessions(
+def build_sessions(
     context: Lowering, child: Relation, grouping: Sequence[TreeNode], window: int, closing: Closing | None
 ) -> tuple[Relation, list[TreeNode]]:
     """The child of an Aggregate with sessions in its column `window`, and the grouping expressions over it. The other grouping expressions are

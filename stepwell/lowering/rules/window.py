@@ -170,7 +170,7 @@ def _joined_back(
     """The rows with the aggregates of their partitions. Lists are in this order."""
     keys = [Output(context.fresh(), tree) for tree in partition]
     calls = [Output(function.id, function.tree) for function in functions]
-    totals = aggregate.lower_groups(context, rows, partition, [*keys, *calls], order)
+    totals = aggregate.build_groups(context, rows, partition, [*keys, *calls], order)
     pairs = [Equality(key.tree, attribute(key.id, "", None), True) for key in keys]
     one = Equality(literal("0", "byte"), literal("0", "byte"), False)
     return join.inner(context, rows, totals, Condition(tuple(pairs) or (one,), (), ()))
