@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.definitions import is_end
-from engine.analysis.identity import Identities, Named, identify, pair_nodes
+from engine.analysis.identity import Identities, Named, identify, pair_nodes, selected_columns
 from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, Node, View
+from engine.model.rows import Map
 from engine.operators.table import operator_of
 
 
@@ -69,9 +70,7 @@ class Transition:
         nodes, grows = self.now.circuit.nodes, append_only_inputs(self.now.circuit)
         for index in self.kept:
             node = nodes[index]
-            assert all(is_end(nodes[i]) or not self.is_young(i) for i in node.inputs), (
-                f"node {index} is kept over a young one"
-            )
+            assert all(_is_solid(nodes, i, self.kept) for i in node.inputs), f"node {index} is kept over a young one"
             assert not relies_on_growth(node, grows[index], self.disturbed), f"node {index} relies on growth"
         assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
 
@@ -86,7 +85,7 @@ def transition(previous: Named, now: Named) -> Transition:
     nodes, grows = now.circuit.nodes, append_only_inputs(now.circuit)
     for index, node in enumerate(nodes):
         behind = not disturbed.isdisjoint(node.inputs)
-        below_kept = all(is_end(nodes[i]) or i in found for i in node.inputs)
+        below_kept = all(_is_solid(nodes, i, found) for i in node.inputs)
         if index in pairs and below_kept and not relies_on_growth(node, grows[index], disturbed):
             found[index] = pairs[index]
         is_changed = isinstance(node, View) and index not in found and ids.leaves[node.name] in was.views
@@ -95,6 +94,14 @@ def transition(previous: Named, now: Named) -> Transition:
     made = Transition(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
     made.check()
     return made
+
+
+def _is_solid(nodes: Sequence[Node], index: int, found: Collection[int]) -> bool:
+    """Whether a kept node may read this one: it is an end of definitions, or kept, or it only selects columns of such a node."""
+    node = nodes[index]
+    if isinstance(node, Map) and selected_columns(node) is not None and index not in found:
+        return _is_solid(nodes, node.inputs[0], found)
+    return is_end(node) or index in found
 
 
 def relies_on_growth(node: Node, grows: Sequence[bool], disturbed: Collection[int]) -> bool:
