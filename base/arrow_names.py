@@ -1,11 +1,14 @@
 """Arrow types and schemas as plain data, which JSON can hold, and back.
 
 `of_plain(to_plain(t)) == t` for every type that a circuit can have (stepwell/catalyst/types.py), and for `null`, which is a literal's. Arrow's
-own text of a type cannot be read back, and its binary form differs between versions of Arrow.
+own text of a nested type cannot be read back, and its binary form differs between versions of Arrow.
+
+Names of functions in the SQL of circuits have this form (engine/expressions/generic.py), so it may never change for a type that it has.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +21,7 @@ _ATOMS = (
     *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
 )
 _BY_NAME = {str(atom): atom for atom in _ATOMS}
+_DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
 
 
 class UnknownType(ValueError):
@@ -25,54 +29,40 @@ class UnknownType(ValueError):
 
 
 def to_plain(kind: pa.DataType) -> Plain:
-    """The name of an atom, or an object with one member that is named after the kind of type. Raises UnknownType."""
-    if str(kind) in _BY_NAME:
-        return str(kind)
-    if pa.types.is_decimal128(kind):
-        return {"decimal": [kind.precision, kind.scale]}
+    """Arrow's name of a type without parts, or an object with one member, which is named after the kind of type. Raises UnknownType."""
     if pa.types.is_map(kind):
-        return {"map": [_of_field(kind.key_field), _of_field(kind.item_field)]}
+        return {"map": [to_plain(kind.key_type), to_plain(kind.item_type)]}
     if pa.types.is_list(kind):
-        return {"list": _of_field(kind.value_field)}
+        return {"list": to_plain(kind.value_type)}
     if pa.types.is_struct(kind):
-        return {"struct": [_of_field(field) for field in kind]}
+        return {"struct": [[field.name, to_plain(field.type)] for field in kind]}
+    if str(kind) in _BY_NAME or pa.types.is_decimal128(kind):
+        return str(kind)
     raise UnknownType(f"type {kind} has no plain form")
 
 
-def of_plain(plain: Plain) -> pa.DataType:
+def of_plain(plain: Any) -> pa.DataType:
     """Raises UnknownType."""
     match plain:
         case str(name) if name in _BY_NAME:
             return _BY_NAME[name]
-        case {"decimal": [int(precision), int(scale)]}:
-            return pa.decimal128(precision, scale)
+        case str(name) if decimal := _DECIMAL.fullmatch(name):
+            return pa.decimal128(int(decimal[1]), int(decimal[2]))
         case {"map": [key, item]}:
-            return pa.map_(_field(key), _field(item))
+            return pa.map_(of_plain(key), of_plain(item))
         case {"list": element}:
-            return pa.list_(_field(element))
+            return pa.list_(pa.field("element", of_plain(element)))
         case {"struct": [*fields]}:
-            return pa.struct([_field(field) for field in fields])
+            return pa.struct([pa.field(name, of_plain(kind)) for name, kind in fields])
         case _:
             raise UnknownType(f"{plain!r} is not the plain form of a type")
 
 
 def schema_to_plain(schema: pa.Schema) -> list[Any]:
-    return [_of_field(field) for field in schema]
+    """Name, type, and whether it may be null, of each column. What is within a column may always be null."""
+    return [[field.name, to_plain(field.type), field.nullable] for field in schema]
 
 
 def schema_of_plain(plain: list[Any]) -> pa.Schema:
     """Raises UnknownType."""
-    return pa.schema([_field(field) for field in plain])
-
-
-def _of_field(field: pa.Field) -> list[Any]:
-    """Name, type, and whether it may be null."""
-    return [field.name, to_plain(field.type), field.nullable]
-
-
-def _field(plain: Any) -> pa.Field:
-    match plain:
-        case [str(name), kind, bool(nullable)]:
-            return pa.field(name, of_plain(kind), nullable=nullable)
-        case _:
-            raise UnknownType(f"{plain!r} is not the plain form of a field")
+    return pa.schema([pa.field(name, of_plain(kind), nullable=nullable) for name, kind, nullable in plain])

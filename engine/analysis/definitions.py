@@ -18,14 +18,10 @@ from engine.model.rows import LastByKey, Source
 @dataclass(frozen=True)
 class Definition:
     """`nodes`: their indices in the circuit, in order. `readers`: which nodes of the definition, or its view, read each node;
-    one that reads a node twice is there twice. The keys that are not in `nodes` are the ends that it reads."""
+    one that reads a node twice is there twice."""
 
     nodes: tuple[int, ...]
     readers: Mapping[int, tuple[int, ...]]
-
-    @property
-    def ends(self) -> tuple[int, ...]:
-        return tuple(sorted(self.readers.keys() - set(self.nodes)))
 
 
 def is_end(node: NodeBase) -> bool:

@@ -170,7 +170,7 @@ class _Identifying:
             name = self._leaves[node.name]
             columns = tuple(f"{name} {kind}" for name, kind in zip(node.names, node.types, strict=True))
             return _Rows(_hashed(["View", name]), columns)
-        if isinstance(node, Map) and (selected := selected_columns(node)) is not None:
+        if isinstance(node, Map) and (selected := node.selected) is not None:
             (rows,) = inputs
             return _Rows(rows.identity, tuple(rows.columns[column] for column in selected))
         return _Rows(own, tuple(f"c{place}" for place in range(len(node.types))))
@@ -181,12 +181,6 @@ class _Identifying:
             return view.name
         gone = (name for name in sorted(self._previous) if name not in self._names and name not in self._views)
         return next((name for name in gone if self._previous[name] == definition), view.name)
-
-
-def selected_columns(node: Map) -> tuple[int, ...] | None:
-    """The columns of the input that the output has, if the node does nothing but select them; otherwise None."""
-    columns = tuple(p.column for p in node.projections if p.column is not None)
-    return columns if node.predicate is None and len(columns) == len(node.projections) else None
 
 
 def _read_by_expressions(node: Map | ScalarMap, inputs: Sequence[_Rows]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.definitions import is_end
-from engine.analysis.identity import Identities, Named, identify, pair_nodes, selected_columns
+from engine.analysis.identity import Identities, Named, identify, pair_nodes
 from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, Node, View
 from engine.model.rows import Map
@@ -56,11 +56,6 @@ class Transition:
         known = set(self.ids.leaves.values())
         return tuple(name for name in sorted(self.was.views) if name not in known)
 
-    @property
-    def renamed(self) -> Mapping[str, str]:
-        """The previous name of each view that has another one now."""
-        return {name: leaf for name, leaf in self.ids.leaves.items() if name != leaf and leaf in self.was.views}
-
     def _views_now(self) -> Iterator[str]:
         return (node.name for node in self.now.circuit.nodes if isinstance(node, View))
 
@@ -99,7 +94,7 @@ def transition(previous: Named, now: Named) -> Transition:
 def _is_solid(nodes: Sequence[Node], index: int, found: Collection[int]) -> bool:
     """Whether a kept node may read this one: it is an end of definitions, or kept, or it only selects columns of such a node."""
     node = nodes[index]
-    if isinstance(node, Map) and selected_columns(node) is not None and index not in found:
+    if isinstance(node, Map) and node.selected is not None and index not in found:
         return _is_solid(nodes, node.inputs[0], found)
     return is_end(node) or index in found
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from engine.expressions.types import ATOMIC, quote_name
+from base.arrow_names import of_plain, to_plain
+from engine.expressions.types import quote_name
 
 _PREFIX = "spark:"
 _NAMED = re.compile(r'"spark:((?:[^"]|"")*)"\(')
 _CAPITAL = re.compile(r"[A-Z^]")
 _WRITTEN = re.compile(r"\^(.)", re.DOTALL)
-_DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
 
 
 class Signature(NamedTuple):
@@ -37,7 +37,7 @@ class Signature(NamedTuple):
 
 def function_name(function: str, arguments: Sequence[pa.DataType], result: pa.DataType, constants: Any = None) -> str:
     """The quoted name of `function` for these types, for a call in SQL."""
-    plain = [[_plain(type_) for type_ in arguments], _plain(result), constants]
+    plain = [[to_plain(type_) for type_ in arguments], to_plain(result), constants]
     text = f"{_PREFIX}{function}:{json.dumps(plain, separators=(',', ':'), sort_keys=True, ensure_ascii=False)}"
     return quote_name(_CAPITAL.sub(lambda match: f"^{match[0].lower()}", text))
 
@@ -54,32 +54,9 @@ def _signature(name: str) -> Signature:
     text = _WRITTEN.sub(lambda match: match[1].upper(), name.replace('""', '"'))
     function, _, plain = text.partition(":")
     arguments, result, constants = json.loads(plain)
-    return Signature(function, tuple(_type(argument) for argument in arguments), _type(result), constants)
+    return Signature(function, tuple(map(of_plain, arguments)), of_plain(result), constants)
 
 
 def duck_name(name: str) -> str:
     """The name under which DuckDB knows the function that an SQL text has between quotes."""
     return _PREFIX + name.replace('""', '"')
-
-
-def _plain(type_: pa.DataType) -> Any:
-    if pa.types.is_map(type_):
-        return {"map": [_plain(type_.key_type), _plain(type_.item_type)]}
-    if pa.types.is_list(type_):
-        return {"list": _plain(type_.value_type)}
-    if pa.types.is_struct(type_):
-        return {"struct": [[field.name, _plain(field.type)] for field in type_]}
-    return str(type_)
-
-
-def _type(plain: Any) -> pa.DataType:
-    if isinstance(plain, dict):
-        ((kind, inner),) = plain.items()
-        if kind == "list":
-            return pa.list_(pa.field("element", _type(inner)))
-        if kind == "map":
-            return pa.map_(_type(inner[0]), _type(inner[1]))
-        return pa.struct([pa.field(name, _type(field)) for name, field in inner])
-    if decimal := _DECIMAL.fullmatch(plain):
-        return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    return ATOMIC[plain]

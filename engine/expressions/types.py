@@ -33,8 +33,6 @@ _NAMES: dict[pa.DataType, str] = {
     YEAR: "BIGINT",
     pa.null(): "INTEGER",  # any type will do, because all values are null
 }
-ATOMIC: dict[str, pa.DataType] = {str(type_): type_ for type_ in _NAMES}
-"""The types without details, by their text."""
 
 
 def duck_type(type_: pa.DataType) -> str:

@@ -66,6 +66,12 @@ class Map(NodeBase):
     predicate: Expression | None
     projections: tuple[Expression, ...]
 
+    @property
+    def selected(self) -> tuple[Column, ...] | None:
+        """The columns of the input that the output has, if the node does nothing but select them; otherwise None."""
+        columns = tuple(p.column for p in self.projections if p.column is not None)
+        return columns if self.predicate is None and len(columns) == len(self.projections) else None
+
     def places_of(self, columns: Iterable[Column]) -> tuple[Column, ...] | None:
         """The positions in the output of these columns of the input; None if one of them is not in the output."""
         return places_of(self.projections, columns)

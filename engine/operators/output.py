@@ -217,7 +217,7 @@ def _arrange(node: Output, inputs: Sequence[Key | None]) -> Arrangement:
 
 
 def arrange_withheld(node: Output, colocation: Key | None, *, has_state: bool) -> Arrangement:
-    """The arrangement of an output that is held or released. `placement`: of its input. `has_state`: whether the input is made in a stage with
+    """The arrangement of an output that is held or released. `colocation`: of its input. `has_state`: whether the input is made in a stage with
     state. Equal rows must meet, also of an append topic, because what is kept is one Z-set wherever it is kept."""
     together = _together(node)
     if has_state and colocation is not None and set(colocation) <= set(together):

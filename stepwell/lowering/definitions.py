@@ -25,7 +25,7 @@ Rewrite = Callable[[Definition, int, CircuitBuilder, Placed], int | None]
 """Adds what stands for a node, given by its index, to the builder. None: the node stays as it is."""
 
 
-def rewritten(circuit: Circuit, rewrite: Rewrite) -> Circuit:
+def rewrite_definitions(circuit: Circuit, rewrite: Rewrite) -> Circuit:
     """The circuit, in which `rewrite` has been asked about each node of each definition. The new nodes are in the order of those for which they
     stand."""
     builder = CircuitBuilder()

@@ -28,7 +28,7 @@ from engine.model.node import Column
 from engine.model.rows import Map
 from engine.operators.aggregate_plan import aggregate_plan_of
 from stepwell.lowering.builder import CircuitBuilder
-from stepwell.lowering.definitions import Placed, rewritten
+from stepwell.lowering.definitions import Placed, rewrite_definitions
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def aggregate_early(circuit: Circuit) -> Circuit:
         node = circuit.nodes[index]
         return _early(circuit, node, definition, builder, placed) if isinstance(node, Aggregate) else None
 
-    return rewritten(circuit, early)
+    return rewrite_definitions(circuit, early)
 
 
 def _early(
@@ -73,10 +73,9 @@ def _join_below(circuit: Circuit, node: Aggregate, definition: Definition) -> _C
     at = node.inputs[0]
     below, columns = circuit.nodes[at], tuple(range(len(circuit.nodes[at].types)))
     if isinstance(below, Map) and len(definition.readers[at]) == 1:
-        plain = tuple(p.column for p in below.projections if p.column is not None)
-        if below.predicate is not None or len(plain) < len(below.projections):
+        if below.selected is None:
             return None
-        at, columns = below.inputs[0], plain
+        at, columns = below.inputs[0], below.selected
         below = circuit.nodes[at]
     if not isinstance(below, Join) or below.residual is not None or len(definition.readers[at]) != 1:
         return None

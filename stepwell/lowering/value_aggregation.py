@@ -16,7 +16,7 @@ from engine.model.aggregates import Aggregate, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit
 from engine.model.rows import Map, ScalarValue
 from stepwell.lowering.builder import CircuitBuilder
-from stepwell.lowering.definitions import Placed, rewritten
+from stepwell.lowering.definitions import Placed, rewrite_definitions
 from stepwell.lowering.eager_aggregation import is_linear, sums_of
 
 
@@ -31,7 +31,7 @@ def sum_values_early(circuit: Circuit) -> Circuit:
         is_for_values = _is_linear(circuit, node) and _only_values_read(circuit, definition, index)
         return _split(circuit, node, placed[node.inputs[0]], builder) if is_for_values else None
 
-    return rewritten(circuit, split)
+    return rewrite_definitions(circuit, split)
 
 
 def _is_linear(circuit: Circuit, node: Aggregate) -> bool:

@@ -73,7 +73,7 @@ EVOLUTION = (
         "selections-are-not-seen-through",
         "A Map that only selects columns counts, so a join over a source is another one as soon as the source has a column that nobody reads.",
         "a nullable column keeps all state",
-        (Edit(IDENTITY, "(selected := selected_columns(node)) is not None", "(selected := None) is not None"),),
+        (Edit(IDENTITY, "(selected := node.selected) is not None", "(selected := None) is not None"),),
         (edit("a column of a keyed source: its table is rebuilt, and its readers stay"),),
     ),
     Breakage(

@@ -124,7 +124,7 @@ OTHERS = [
     ("", "", "SELECT exp(sum(ln(b))) AS x FROM t WHERE b > 0"),
     ("", "", "SELECT t.a, n FROM t JOIN (SELECT a, count(*) AS n FROM u GROUP BY a) g ON t.a = g.a UNION ALL SELECT a, 0 FROM t LEFT ANTI JOIN u ON t.a = u.a"),
     ("", "", "SELECT a FROM t CROSS JOIN (SELECT max(c) AS value FROM u) WHERE b > value"),
-    ("", "", "SELECT a FROM (SELECT a, b, lag(b) OVER (PARTITION BY a ORDER BY ts) AS p, lead(b) OVER (PARTITION BY a ORDER BY ts) AS n FROM t) WHERE p > b AND n > b"),
+    ("", "", "SELECT a FROM (SELECT a, b, lag(b) OVER w AS p, lead(b) OVER w AS n FROM t WINDOW w AS (PARTITION BY a ORDER BY ts)) WHERE p > b AND n > b"),
 ]  # fmt: skip
 """What documents and errors advise that belongs to no query of ADVICE."""
 
