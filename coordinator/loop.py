@@ -27,12 +27,16 @@ from coordinator.rescale.machine import Rescale
 from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
+from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables
+from coordinator.starting.binding_rules import rules_of
 from coordinator.starting.errors import RecoveryFailed, StateLost
+from coordinator.starting.in_force import next_revision, revision_in_force
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.refresh import rebuild
+from coordinator.starting.same_project import numbers_if_continued
 from coordinator.starting.start import (
     bind_workers,
     first_needed_step,
@@ -40,7 +44,6 @@ from coordinator.starting.start import (
     prepare,
     record_completion,
     remove_left,
-    rules_of,
     write_owner,
 )
 from coordinator.status import StatusBoard
@@ -49,6 +52,7 @@ from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import EngineError
+from engine.model.numbers import NumberedCircuit
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
@@ -95,6 +99,8 @@ class Pipeline:
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
         self._layout_written = -1  # the number of the layout that circuit.json has
         self._only_layout = False
+        self._settles = False  # whether the run ends when all recorded steps are in a checkpoint
+        self._attempts = 0
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -124,18 +130,24 @@ class Pipeline:
         )
         claimed(epoch)
         self._board.update(epoch=epoch, phase="recovering")
+        spec = self._spec
         try:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
-            spec = load_tables(self._spec, self._writer, self._topics, self._table_rows)
-            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
-            setup, identities = prepare(spec, self._writer, self._topics, log_facts.topic_id)
-            inputs = Inputs(
-                spec, self._topics, self._board, identities, self._writer.state, available_now=available_now
-            )
-            self._recover_and_loop(setup, inputs, log_facts.topic_id)
+            revision = revision_in_force(spec.kafka, self._topics, spec.plan_topic, self._writer.state)
+            numbers = numbers_if_continued(spec, self._writer.state, revision)
+            if numbers is not None:
+                assert revision is not None
+                self._settle(revision, log_facts.topic_id)
+                if self._request_in_force == "stop":
+                    return
+                self._spec = spec
+                revision = next_revision(spec, numbers, self._writer, self._topics)
+                _log.info("the project has changed, and continues its state", revision=revision.number)
+            spec = load_tables(spec, self._writer, self._topics, self._table_rows)
+            plan = self._run_revision(spec, revision, log_facts.topic_id, available_now=available_now)
             if available_now:
-                check_answers(self._spec.circuit, self._writer.state, self._spec.column_names)
+                check_answers(plan, self._writer.state, self._spec.column_names)
         except StaleEpoch as fault:
             raise self._fenced() from fault
         except EngineError as fault:
@@ -151,11 +163,38 @@ class Pipeline:
             self._requests.end()
             self._board.update(phase="stopped")
 
+    def _settle(self, revision: Revision, log_id: str) -> None:
+        """Runs the steps that the log has of the revision in force, and takes a checkpoint that has all of them."""
+        self._spec = revision.document.specified(self._spec)
+        self._settles = True
+        try:
+            self._run_revision(self._spec, revision, log_id, available_now=True)
+        finally:
+            self._settles = False
+
+    def _run_revision(
+        self, spec: PipelineSpec, revision: Revision | None, log_id: str, *, available_now: bool
+    ) -> NumberedCircuit:
+        """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
+        spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+        setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
+        inputs = Inputs(
+            spec,
+            self._topics,
+            self._board,
+            identities,
+            self._writer.state,
+            plan=setup.numbered,
+            available_now=available_now,
+        )
+        self._recover_and_loop(setup, inputs, log_id)
+        return setup.numbered
+
     def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs, log_id: str) -> None:
-        recoveries, attempt = Recoveries(), 0
+        recoveries = Recoveries()
         while True:
             try:
-                with closing(self._crew(setup, attempt, log_id)) as crew:
+                with closing(self._crew(setup, log_id)) as crew:
                     core = self._recover(crew, inputs, log_id)
                     self._outside.freeze_memory()
                     self._loop(core, crew, inputs)
@@ -163,17 +202,17 @@ class Pipeline:
             except DividedAgain as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])
-                attempt += 1
             except RECOVERABLE as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
                 self._count_loss(recoveries, fault)
-                attempt += 1
             finally:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _crew(self, setup: TaskSetup, attempt: int, log_id: str) -> Crew:
-        term, spec = Term(self._writer.epoch, attempt), self._spec
+    def _crew(self, setup: TaskSetup, log_id: str) -> Crew:
+        """Of the next attempt of the epoch."""
+        term, spec = Term(self._writer.epoch, self._attempts), self._spec
+        self._attempts += 1
         limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
         tasks = rules_of(spec, self._writer.state, log_id).tasks
         transport = self._cluster.make_transport()
@@ -207,10 +246,17 @@ class Pipeline:
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
             checkpoint_step=version.step,
-            in_error=error_texts(self._spec.circuit, self._writer.state.errors, self._spec.column_names),
+            in_error=error_texts(crew.setup.numbered, self._writer.state.errors, self._spec.column_names),
         )
         rescale = Rescale.resume(owned, self._writer.state)
-        core = Core(version, self._outside.new_id, rescale, inputs.ends_now, self._only_layout)
+        core = Core(
+            version,
+            self._outside.new_id,
+            rescale,
+            inputs.ends_now,
+            self._only_layout and not self._settles,
+            exhausted=self._settles,
+        )
         self._rescaling.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
@@ -254,7 +300,7 @@ class Pipeline:
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
                 checkpoint_at = monotonic()
             self._rescaling.look(core, crew)
-            self._write_owner()
+            self._write_owner(crew.setup.numbered)
             action = core.next(self._writer.state)
             self._board.update(phase=self._phase(core))
             match action:
@@ -288,11 +334,11 @@ class Pipeline:
             self._checkpoints.notice_fold(core, crew)
             self._requests.questions.serve(crew)
 
-    def _write_owner(self) -> None:
+    def _write_owner(self, plan: NumberedCircuit) -> None:
         """Keeps circuit.json as the step log has it. It is written before workers leave."""
         layout = self._writer.state.layout
         if layout is not None and layout.number != self._layout_written:
-            write_owner(self._spec, self._writer.state)
+            write_owner(self._spec, plan, self._writer.state)
             self._layout_written = layout.number
 
     def _phase(self, core: Core) -> str:

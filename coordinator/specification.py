@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from base.options import OnError, Truncate
@@ -12,7 +13,8 @@ from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import TableFormat
+from io_kafka.formats import SourceFormat, TableFormat
+from io_kafka.formats.encodings import WithRegistry
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import Limits
 from storage.host_folder import StateLocation
@@ -21,6 +23,11 @@ from storage.host_folder import StateLocation
 def log_topic_of(pipeline: str) -> str:
     """The step log's topic. It follows from the pipeline's name alone, so every command can find it."""
     return f"stepwell.{pipeline}.steps"
+
+
+def plan_topic_of(pipeline: str) -> str:
+    """The topic of the plan documents that the step log names."""
+    return f"stepwell.{pipeline}.plans"
 
 
 def table_topic_of(pipeline: str, digest: str) -> str:
@@ -40,6 +47,14 @@ class InputTopic:
     dead_letter_topic: str | None
     truncate: Truncate = "fail"
 
+    def with_auth(self, auth: str | None) -> InputTopic:
+        """The same with the password for its registry, which is a setting."""
+        form = self.table.format
+        if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
+            return self
+        encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
+        return replace(self, table=replace(self.table, format=replace(form, encoding=encoding)))
+
     @property
     def is_table(self) -> bool:
         """Whether it is a batch table, whose topic this pipeline writes itself."""
@@ -56,6 +71,10 @@ class OutputTopic:
     partitions: int
     compacted: bool
     registry: RegistryAddress | None = None
+
+    def with_auth(self, auth: str | None) -> OutputTopic:
+        """As of InputTopic."""
+        return self if self.registry is None else replace(self, registry=replace(self.registry, auth=auth))
 
 
 GROWTH_SECONDS = 10.0
@@ -78,7 +97,8 @@ class PipelineSpec:
     `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one. Both
     concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
     the replication factor of topics that are created; -1 is the broker's default. `register_s`: how long all workers may take to register.
-    `silence_s` and `progress_s`: see engine/resident/liveness.py. Users cannot set `pace`; tests make it faster."""
+    `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
+    PlanDocument; they are for people. Users cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -103,10 +123,17 @@ class PipelineSpec:
     pace: Pace = Pace()
     local_dir: Path | None = None
     on_cluster: bool = False
+    registry_auth: str | None = field(default=None, repr=False)
+    places: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def log_topic(self) -> str:
         return log_topic_of(self.name)
+
+    @property
+    def plan_topic(self) -> str:
+        return plan_topic_of(self.name)
 
     @property
     def transactional_id(self) -> str:

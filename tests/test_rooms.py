@@ -50,7 +50,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "broker": {"clients"},
     },
     "coordinator": {
-        "starting": set(),
+        "revisions": set(),
+        "starting": {"revisions"},
         "stepping": {"starting"},
         "checkpoints": {"starting", "stepping"},
         "rescale": {"starting"},
@@ -75,7 +76,7 @@ LOOSE = {
     "coordinator/core.py": {"rescale"},
     "coordinator/specification.py": {"starting", "checkpoints"},
     "coordinator/requests.py": {"checkpoints", "rescale"},
-    "coordinator/loop.py": {"starting", "stepping", "checkpoints", "rescale"},
+    "coordinator/loop.py": {"revisions", "starting", "stepping", "checkpoints", "rescale"},
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.

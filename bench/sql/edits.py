@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from bench.sql.lowering import resolved
 from bench.sql.suites import Suite
+from coordinator.revisions.leaves import leaves_of, named
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.leaves import leaves_of, named
 from engine.analysis.identity import Named
 from engine.analysis.transition import nodes_with_state, transition
 from io_kafka.clients.settings import KafkaSettings
@@ -81,7 +81,7 @@ def _named(project: ResolvedProject) -> Named:
         kafka=KafkaSettings({}),
         limits=Limits(1, 1),
     )
-    return named(lowered.circuit, leaves_of(spec, 0))
+    return named(lowered.circuit, leaves_of(lowered.circuit, spec.inputs, spec.outputs))
 
 
 def table(found: Sequence[Kept]) -> str:

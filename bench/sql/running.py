@@ -45,7 +45,9 @@ class Running:
         self.circuit = circuit
         self.plan = plan_stages(circuit)
         self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
-        self.facts = RunFacts(append_only_inputs(circuit), partitions={}, schema_ids={})
+        self.facts = RunFacts(
+            tuple(range(len(circuit.nodes))), append_only_inputs(circuit), partitions={}, schema_ids={}
+        )
         self.folder = folder
         self.databases = [self._database(worker) for worker in range(workers)]
         self.steps = 0

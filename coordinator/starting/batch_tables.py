@@ -22,7 +22,6 @@ import structlog
 
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.start import check_project
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.errors import UnknownTopic
@@ -52,11 +51,10 @@ def load_tables(
 ) -> PipelineSpec:
     """Reads the tables that the step log does not have yet. Returns the specification, whose tables begin where they were written.
 
-    It runs after the claim, and touches no database. Nothing is read for a project that the state does not belong to."""
+    It runs after the claim and after the project was compared with that of the state, and touches no database."""
     tables = [source for source in spec.inputs if source.is_table]
     if not tables:
         return spec
-    check_project(spec, writer.state)
     for source in tables:
         known = writer.state.tables.get(source.table.handle)
         if known is None or not known.is_whole:

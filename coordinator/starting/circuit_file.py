@@ -20,12 +20,13 @@ CIRCUIT_FILE = "circuit.json"
 
 @dataclass(frozen=True)
 class StateOwner:
-    """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `databases`: the names of the
-    folders of the workers' databases."""
+    """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `numbers`: of its nodes
+    (engine/model/numbers.py). `databases`: the names of the folders of the workers' databases."""
 
     pipeline: str
     fingerprint: str
     circuit: str
+    numbers: tuple[int, ...]
     databases: tuple[str, ...]
 
     def write(self, folder: Path, pid: int) -> None:
@@ -40,10 +41,13 @@ def read_owner(folder: Path) -> StateOwner | None:
     """The content of the folder's file. None if there is no such file, or if it cannot be parsed."""
     try:
         found = json.loads((folder / CIRCUIT_FILE).read_text())
+        circuit = str(found["circuit"])
         return StateOwner(
             str(found["pipeline"]),
             str(found["fingerprint"]),
-            str(found["circuit"]),
+            circuit,
+            # A file of a version that knew no numbers: the index was the number.
+            tuple(map(int, found["numbers"] if "numbers" in found else range(len(json.loads(circuit))))),
             tuple(str(name) for name in found["databases"]),
         )
     except (OSError, ValueError, KeyError, TypeError):

@@ -25,7 +25,7 @@ def with_matching_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str,
         return spec
     names = topics.names()
     own = {output.topic for output in spec.outputs} | set(spec.dead_letter_topics.values())
-    not_read = {spec.log_topic, *spec.table_topics}
+    not_read = {spec.log_topic, spec.plan_topic, *spec.table_topics}
     read = known.keys() - not_read
     inputs = tuple(_with_topics(source, names - not_read, own, read) for source in spec.inputs)
     _refuse_other_starts(inputs)

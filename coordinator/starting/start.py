@@ -1,88 +1,71 @@
 """The start of a run: everything between its claim and its first step.
 
-    claim of the next epoch -> circuit and layout as recorded -> topics as recorded -> tasks register with what their hosts hold
+    claim of the next epoch -> project as recorded            -> topics as recorded -> tasks register with what their hosts hold
                             -> numbers given by that (binding.py) -> databases created the first time
                             -> databases fenced -> versions of all workers, intersected -> the latest one opened everywhere
                             -> their slots compared with the log's -> databases that no version needs removed -> workers connected
 
 The coordinator looks at no database itself, because the hosts of the workers have them.
 
-Guarantees: no database is touched before the claim is committed. State is used only with the circuit, the layout, the topics and the step
+Guarantees: no database is touched before the claim is committed. State is used only with the project, the layout, the topics and the step
 log that it was made with. The version that is opened holds no step whose output is not committed. In it, each slot has one owner, the one that
 the step log says.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
-import xxhash
 
 from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.core import NoCommonVersion, common_version
+from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import (
     Bound,
     Missing,
     Offer,
     Rules,
-    Standing,
     bind,
-    judge,
     leftover_databases,
     replaced_databases,
 )
+from coordinator.starting.binding_rules import refuse_other_log, rules_of
 from coordinator.starting.circuit_file import StateOwner
-from coordinator.starting.errors import (
-    CircuitChanged,
-    DatabaseMissing,
-    StateLost,
-    TopicChanged,
-)
-from coordinator.starting.layouts import completion_records, first_layout, owners_by_version
-from coordinator.starting.leaves import check_leaves, leaves_of
-from coordinator.starting.leaves import difference_text as changed_property
-from coordinator.starting.refresh import refuse_foreign_messages
+from coordinator.starting.errors import DatabaseMissing, StateLost
+from coordinator.starting.in_force import first_revision
+from coordinator.starting.layouts import completion_records
+from coordinator.starting.same_topics import settled_topics
 from coordinator.starting.schemas import register_schemas
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.errors import TaskLost
-from engine.model.circuit import Circuit
+from engine.model.numbers import NumberedCircuit
 from engine.operators.facts import RunFacts
 from engine.resident.crew import Crew
 from engine.resident.messages import NewDatabase
 from engine.run.tasks import TaskSetup
 from faults.points import reached
-from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.formats.table import options_of_outputs
-from io_kafka.step_log.records import CircuitRecord, TopicIdentity
+from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.state import StepLogState
 from storage.host_folder import database_folder
-from storage.identity import FoundDatabase
 
 _log = structlog.get_logger("coordinator.starting.start")
 
 
 def prepare(
-    spec: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str
+    spec: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str, revision: Revision | None
 ) -> tuple[TaskSetup, tuple[TopicIdentity, ...]]:
-    """Checks circuit, layout and topics, and records or creates what is missing. It runs after the claim and touches no database. `log_id` is
-    the topic id of the step log, which is part of the identity of the databases."""
-    check_project(spec, writer.state)
-    leaves = leaves_of(spec, writer.epoch)
-    if writer.state.layout is None:
-        circuit = CircuitRecord.of(writer.epoch, spec.circuit.fingerprint, spec.circuit.to_json())
-        writer.append([circuit, leaves, first_layout(spec.wanted, writer.epoch)])
-    elif writer.state.leaves is None:
-        writer.append([leaves])
-    write_owner(spec, writer.state)
-    facts = _topics(spec, topics, writer, log_id)
+    """Checks the topics, and records or creates what is missing. It runs after the claim, and touches no database. `log_id`: the topic id of
+    the step log, which is part of the identity of the databases. `revision`: the one in force, which is that of the project."""
+    revision = revision or first_revision(spec, writer, topics)
+    write_owner(spec, revision.document.numbered, writer.state)
+    facts = settled_topics(spec, topics, writer, log_id)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
     )
@@ -92,6 +75,7 @@ def prepare(
         tables={source.table.handle: source.table for source in spec.inputs},
         state_location=spec.state_location,
         facts=RunFacts(
+            numbers=revision.document.numbers,
             append_only=append_only_inputs(spec.circuit),
             partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
             schema_ids=register_schemas(spec),
@@ -100,10 +84,10 @@ def prepare(
     return setup, identities
 
 
-def write_owner(spec: PipelineSpec, state: StepLogState) -> None:
+def write_owner(spec: PipelineSpec, plan: NumberedCircuit, state: StepLogState) -> None:
     """Writes `circuit.json`, when the log has the layout."""
     folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())
-    owner = StateOwner(spec.name, spec.circuit.fingerprint, spec.circuit.to_json(), folders)
+    owner = StateOwner(spec.name, plan.circuit.fingerprint, plan.circuit.to_json(), plan.numbers, folders)
     owner.write(spec.storage, spec.kafka.outside.pid())
 
 
@@ -146,20 +130,6 @@ def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: st
     return Found(rules, offers, outcome)
 
 
-def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
-    """What the step log says of the databases."""
-    return Rules(
-        pipeline=spec.name,
-        log_id=log_id,
-        generation=state.generation,
-        owners=owners_by_version(state),
-        is_fresh=not state.checkpoints and state.intent is None and state.first == 0,
-        complete=max(state.checkpoints, default=None),
-        pending=state.intent,
-        accepts_older=not spec.state_location.on_cluster,
-    )
-
-
 def _offers(crew: Crew) -> list[Offer]:
     """Tasks of one host have the same name of its folder, and the same path."""
     return [
@@ -189,20 +159,6 @@ def remove_left(crew: Crew, found: Found, epoch: int) -> None:
     databases = leftover_databases(found.offers, found.rules, found.bound.births, epoch)
     first = _first_of_host(found.offers, found.bound)
     crew.remove({first[host]: databases[host] for host in databases if host in first})
-
-
-def refuse_other_log(
-    spec: PipelineSpec, rules: Rules, host: str, folder: str, databases: Iterable[FoundDatabase]
-) -> None:
-    """Raises StateLost if a database of this pipeline was created under another step log, and this log has no checkpoints. Then the old log was
-    lost."""
-    for found in databases:
-        if found.worker in rules.numbers and judge(found, rules) is Standing.OTHER_LOG:
-            raise StateLost(
-                f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
-                "which was deleted and created again.",
-                "Restore that topic, or retract all output and rebuild it with `stepwell run --full-refresh`.",
-            )
 
 
 def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
@@ -259,6 +215,12 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
             f"the databases are at step {version.step}, and the step log begins at step {state.first}.",
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
+    if state.revision is not None and version.step < state.revision.step:
+        raise StateLost(
+            f"the databases are at step {version.step}, and revision {state.revision.number} of the project began with step "
+            f"{state.revision.step}.",
+            "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
+        )
     reached("recovery.chosen")
     owned = crew.open(version, fenced)
     reached("recovery.opened")
@@ -310,126 +272,3 @@ def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId]) -> i
     """The first step that a later attempt of this run can replay, after `version` was opened. `checkpoints`: the complete ones. On another host
     the next attempt may find a copy of a database that is not further than the last of them."""
     return min(version.step, max(checkpoints, default=EMPTY).step)
-
-
-def check_project(spec: PipelineSpec, state: StepLogState) -> None:
-    """Raises StateLost or CircuitChanged unless the state, if there is one, belongs to this project: its leaves and its circuit. The leaves are
-    compared first, because a changed type of a column also changes the views above it."""
-    refuse_former(state)
-    if state.circuit is not None:
-        check_leaves(spec, state)
-        check_same_circuit(spec.circuit, state.circuit.fingerprint, state.circuit.text)
-
-
-def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
-    """Raises CircuitChanged, which names what differs, unless `circuit` has this fingerprint. `recorded` is the recorded circuit's JSON."""
-    if fingerprint == circuit.fingerprint:
-        return
-    changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
-    raise CircuitChanged(
-        f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
-        "Restore the previous definitions, or rebuild the state with `stepwell run --full-refresh`.",
-    )
-
-
-def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    """The views, tables and outputs that differ in their own node or in any node below it. Of outputs also what the properties say."""
-
-    def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
-        digests: list[str] = []
-        result: dict[str, str] = {}
-        for node in nodes:
-            text = json.dumps({**node, "inputs": [digests[i] for i in node["inputs"]]}, sort_keys=True)
-            digests.append(xxhash.xxh3_128_hexdigest(text.encode()))
-            if node["kind"] in ("View", "Output", "Source"):
-                word = {"View": "view", "Output": "output", "Source": "source"}[node["kind"]]
-                result[f"{word} {node.get('name') or node.get('handle')}"] = digests[-1]
-        return result
-
-    old, new = named(before), named(after)
-    written, now = _written(before), _written(after)
-    changed = [
-        f"{name} ({'; '.join(_output_differences(written.get(name, {}), now.get(name, {}))) or 'changed'})"
-        for name in new
-        if name in old and old[name] != new[name]
-    ]
-    changed += [f"{name} (new)" for name in new if name not in old]
-    changed += [f"{name} (gone)" for name in old if name not in new]
-    return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
-
-
-def _written(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """How each output is written, by the names of its properties. The JSON form leaves out what has its default."""
-    found: dict[str, dict[str, str]] = {}
-    for node in nodes:
-        if node["kind"] == "Output":
-            found[f"output {node['handle']}"] = {
-                "mode": node["mode"],
-                "key": ", ".join(node["names"][column] for column in node["key"]),
-                "format": node.get("format", "json"),
-                "key.format": node.get("key_format") or "",
-                **{option.name: node.get(option.recorded, option.usual) for option in options_of_outputs()},
-                "columns": ", ".join(node["names"]),
-            }
-    return found
-
-
-def _output_differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [changed_property(name, before[name], now[name]) for name in before if before[name] != now[name]]
-
-
-def refuse_former(state: StepLogState) -> None:
-    """Raises StateLost if the state was made by a version of Stepwell with another format of the step log."""
-    if state.is_former:
-        raise StateLost(
-            f"the step log {state.topic} has the records of a former version of Stepwell, whose state this version cannot open.",
-            "Run that version, or rebuild the state with `stepwell run --full-refresh`.",
-        )
-
-
-def _topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str) -> dict[str, TopicFacts]:
-    """The facts of all input, output and dead-letter topics. Missing output topics are created. Raises TopicChanged unless each topic is the
-    one that was recorded.
-
-    An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
-    output of a lost step log, which would be written a second time. If a database on this host shows that the log was lost, StateLost says
-    so."""
-    facts = topics.describe(spec.input_topics)
-    try:
-        refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
-    except TopicChanged:
-        writer.confirm()
-        own = spec.state_location.on_host(None)
-        if own is not None:
-            rules = rules_of(spec, writer.state, log_id)
-            refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())
-        raise
-    for output in spec.outputs:
-        config = {"cleanup.policy": "compact"} if output.compacted else {}
-        facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
-    for name in spec.dead_letter_topics.values():
-        facts[name] = topics.ensure(name, 1, replication=spec.replication)
-    check_topics(spec, facts, writer.state.topics)
-    return facts
-
-
-def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:
-    """Raises TopicChanged if a topic is not the one that is `known` under its name. Topics that are not known pass."""
-    outputs = {output.topic for output in spec.outputs}
-    for name, fact in facts.items():
-        _check_topic(name, fact, known.get(name), is_output=name in outputs)
-
-
-def _check_topic(name: str, fact: TopicFacts, known: TopicIdentity | None, *, is_output: bool) -> None:
-    if known is None:
-        return
-    if known.id != fact.topic_id:
-        raise TopicChanged(
-            f"topic {name} was deleted and created again (id {known.id} before, {fact.topic_id} now).",
-            "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
-        )
-    if is_output and known.partitions != fact.partitions:
-        raise TopicChanged(
-            f"output topic {name} had {known.partitions} partitions and has {fact.partitions} now; keys would change their partition.",
-            "Name another topic for the view and rebuild with `stepwell run --full-refresh`.",
-        )

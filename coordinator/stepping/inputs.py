@@ -16,9 +16,10 @@ import structlog
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
-from coordinator.starting.start import check_topics
+from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import is_release_due, next_counted
+from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -93,9 +94,10 @@ class Inputs:
         identities: tuple[TopicIdentity, ...],
         log: StepLogState,
         *,
+        plan: NumberedCircuit,
         available_now: bool,
     ) -> None:
-        self._spec, self._topics, self._board = spec, topics, board
+        self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
         self._monotonic = spec.kafka.outside.monotonic
         self._identities = identities
         self._announced = False  # whether a division of this run names the topics as they are now
@@ -182,7 +184,7 @@ class Inputs:
             "dead_letters": self._spec.dead_letter_topics,
             "truncate": self._spec.truncate,
         }
-        counted, released = next_counted(self._spec.circuit, log, is_drained=is_drained)
+        counted, released = next_counted(self._plan, log, is_drained=is_drained)
         return record.model_copy(update={**policy, "counted": counted, "released": released})
 
     def note_record(self) -> None:

@@ -24,7 +24,7 @@ from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.views_in_error import can_count, count_all, error_texts, errors_before, of_division, totals
 from engine.errors import DataError, EngineError
-from engine.model.circuit import Circuit
+from engine.model.numbers import NumberedCircuit
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.step_input import StepInput
 from faults.points import reached
@@ -88,7 +88,7 @@ class Stepping:
             record = self._with_policy_in_force(record)
         reached("step.begun")
         self._run = _Run(record, self._monotonic(), None if action.replay else self._spec.limits.bytes_max)
-        crew.steps.give(_step_input(self._spec.circuit, record, self._run.bytes_max))
+        crew.steps.give(_step_input(crew.setup.numbered, record, self._run.bytes_max))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -98,7 +98,7 @@ class Stepping:
         try:
             outputs = self._outputs(run, crew)
         except DataError as fault:
-            self._count_error_rows(run.record, fault)
+            self._count_error_rows(crew.setup.numbered, run.record, fault)
             self._move_the_end(run.record, fault)
             raise
         self._ran = (run, outputs, self._monotonic())
@@ -112,19 +112,19 @@ class Stepping:
         (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
         setup, record = crew.setup, run.record
-        plan = setup.plan_with(of_division(self._spec.circuit, record))
+        withholding = of_division(setup.numbered, record)
         expected = Expected(
             step=step,
-            plan=plan,
+            plan=setup.plan_with(withholding),
             partitions=setup.facts.partitions,
             ranges=record.division.ranges,
             dead_letters=record.dead_letters,
-            counted=frozenset(record.counted),
+            counted=withholding.nodes,
         )
         result = gather(self._spec, expected, outputs)
         reached("step.gathered")
         before = errors_before(log, step)
-        errors = totals(step, before or (), result.errors)
+        errors = totals(setup.numbered, step, before or (), result.errors)
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])
             if before is not None:
@@ -144,7 +144,7 @@ class Stepping:
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
         self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
         self._board.of_event_time(result.late, result.watermarks_us)
-        self._tell_views_in_error()
+        self._tell_views_in_error(setup.numbered)
         if result.late:
             _log.info("late rows were left out", step=step, rows=result.late)
         core.settled(step, self._writer.state)
@@ -159,18 +159,17 @@ class Stepping:
         except StepTooLarge:
             return self._run_again(run, crew)
 
-    def _count_error_rows(self, record: DivisionRecord, fault: DataError) -> None:
+    def _count_error_rows(self, plan: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises DividedAgain then, and
         returns if the error is not one of rows."""
-        circuit = self._spec.circuit
-        if not can_count(circuit, self._writer.state, record, fault):
+        if not can_count(plan, self._writer.state, record, fault):
             return
-        self._writer.append([count_all(circuit, self._writer.epoch, record)])
+        self._writer.append([count_all(plan, self._writer.epoch, record)])
         raise DividedAgain(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
-    def _tell_views_in_error(self) -> None:
+    def _tell_views_in_error(self, plan: NumberedCircuit) -> None:
         """Shows what is in error, and logs what is new or in error no more."""
-        now = error_texts(self._spec.circuit, self._writer.state.errors, self._spec.column_names)
+        now = error_texts(plan, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
         for view in sorted(now.keys() - before.keys()):
             _log.warning("rows are in error, so what depends on them is withheld", view=view, error=now[view])
@@ -207,7 +206,7 @@ class Stepping:
         finally:
             reader.close()
         run.record = record
-        crew.steps.give(_step_input(self._spec.circuit, record, None))
+        crew.steps.give(_step_input(crew.setup.numbered, record, None))
         return crew.steps.collect(record.step)
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
@@ -221,14 +220,14 @@ class Stepping:
         return again
 
 
-def _step_input(circuit: Circuit, record: DivisionRecord, bytes_max: int | None) -> StepInput:
+def _step_input(plan: NumberedCircuit, record: DivisionRecord, bytes_max: int | None) -> StepInput:
     return StepInput(
         step=record.step,
         ranges=record.division.ranges,
         on_error=dict(record.on_error),
         grown=frozenset(record.grown),
         bytes_max=bytes_max,
-        withholding=of_division(circuit, record),
+        withholding=of_division(plan, record),
         truncate=dict(record.truncate),
     )
 

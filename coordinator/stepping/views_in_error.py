@@ -9,17 +9,19 @@
 
 An output is a node too: its format may have no message for a row, although the view has an answer. Then this output alone is held.
 
-All of this is decided from the step log, without I/O. Why a view in error does not stop the others: docs/decisions/0085.
+The step log names nodes by their numbers (engine/model/numbers.py), and a circuit by their indices. All of this is decided from
+the step log, without I/O. Why a view in error does not stop the others: docs/decisions/0085.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.analysis.column_names import input_names, with_names
 from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
 from engine.errors import DataError
-from engine.model.circuit import Circuit, Output, View
+from engine.model.circuit import Output, View
+from engine.model.numbers import NumberedCircuit
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.run.stage import name_of
@@ -31,27 +33,29 @@ class ViewsInError(DataError):
     """A run that reads what is there has ended, and some views have no answer over it. The others are up to date."""
 
 
-def can_count(circuit: Circuit, log: StepLogState, record: DivisionRecord, fault: DataError) -> bool:
+def can_count(plan: NumberedCircuit, log: StepLogState, record: DivisionRecord, fault: DataError) -> bool:
     """Whether the step can count the rows that gave this error, instead of ending. A step that is replayed counts what it counted before."""
     if not fault.is_of_rows or fault.place is not None or fault.node is None or record.step < log.steps:
         return False
-    return fault.node not in record.counted and fault.node in countable(circuit)
+    return plan.numbers[fault.node] not in record.counted and fault.node in countable(plan.circuit)
 
 
-def count_all(circuit: Circuit, epoch: int, record: DivisionRecord) -> DivisionRecord:
+def count_all(plan: NumberedCircuit, epoch: int, record: DivisionRecord) -> DivisionRecord:
     """The division of a step, recorded again so that no error of a row ends it. It counts the error rows of all nodes that can, because rows of
     other views may give errors too, and each would cost a recovery of its own."""
-    counted = countable(circuit) | set(record.counted)
-    return record.with_counted(epoch, tuple(sorted(counted)), outputs_behind(circuit, counted))
+    counted = plan.numbers_of(countable(plan.circuit)) | set(record.counted)
+    return record.with_counted(epoch, tuple(sorted(counted)), _outputs_behind(plan, counted))
 
 
-def next_counted(circuit: Circuit, log: StepLogState, *, is_drained: bool) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def next_counted(
+    plan: NumberedCircuit, log: StepLogState, *, is_drained: bool
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """(the nodes whose error rows the next division counts, the outputs that it releases). If steps before it are not written yet
     (`is_drained` is False), these are the nodes of the division before it, because such a step may find error rows."""
     if not is_drained:
         return log.counted, ()
     still = tuple(node for node in log.counted if node in log.nodes_in_error)
-    released = outputs_behind(circuit, log.counted) - outputs_behind(circuit, still)
+    released = _outputs_behind(plan, log.counted) - _outputs_behind(plan, still)
     return still, tuple(sorted(released))
 
 
@@ -61,15 +65,26 @@ def is_release_due(counted: Sequence[int], errors: Sequence[NodeErrors]) -> bool
     return not set(counted) <= {each.node for each in errors}
 
 
-def of_division(circuit: Circuit, record: DivisionRecord) -> Withholding:
-    return withholding_of(circuit, record.counted, record.released)
+def of_division(plan: NumberedCircuit, record: DivisionRecord) -> Withholding:
+    return withholding_of(plan.circuit, plan.indices(record.counted), record.released)
 
 
-def totals(step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorRows]) -> tuple[NodeErrors, ...]:
-    """The error rows after `step`, of the nodes that have some. `before`: after the step before it. `changes`: of the step, by node."""
+def _outputs_behind(plan: NumberedCircuit, numbers: Iterable[int]) -> frozenset[str]:
+    return outputs_behind(plan.circuit, plan.indices(numbers))
+
+
+def _views_behind(plan: NumberedCircuit, numbers: Iterable[int]) -> frozenset[str]:
+    return views_behind(plan.circuit, plan.indices(numbers))
+
+
+def totals(
+    plan: NumberedCircuit, step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorRows]
+) -> tuple[NodeErrors, ...]:
+    """The error rows after `step`, of the nodes that have some. `before`: after the step before it. `changes`: of the step, by the
+    index of the node."""
     since = {each.node: each.since for each in before}
     sums = {each.node: ErrorRows(each.rows, int(each.checksum, 16), each.example) for each in before}
-    add_all(sums, changes)
+    add_all(sums, {plan.numbers[index]: change for index, change in changes.items()})
     return tuple(
         NodeErrors(
             node=node,
@@ -94,53 +109,59 @@ def errors_before(log: StepLogState, step: int) -> tuple[NodeErrors, ...] | None
     return None if record is None else record.errors
 
 
-def views_before(circuit: Circuit, log: StepLogState, step: int) -> frozenset[str] | None:
+def views_before(plan: NumberedCircuit, log: StepLogState, step: int) -> frozenset[str] | None:
     """The views that have no answer in the state before this step; None if the databases know better."""
     errors = errors_before(log, step)
-    return None if errors is None else views_behind(circuit, (each.node for each in errors))
+    return None if errors is None else _views_behind(plan, (each.node for each in errors))
 
 
 Sources = Mapping[str, Sequence[str]]
 """The names of the columns of the sources, by handle."""
 
 
-def error_texts(circuit: Circuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
+def error_texts(plan: NumberedCircuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
     """The views that have no answer, and the outputs with rows that have no message, with the error of one row, for people."""
     found: dict[str, str] = {}
     for each in errors:
-        name = name_of(circuit, each.node)
-        for behind in [name] if _is_output(circuit, each) else views_behind(circuit, [each.node]):
-            found.setdefault(behind, f"{name}, step {each.since}: {_example(circuit, each, sources)}")
+        name = _name(plan, each)
+        for behind in [name] if _is_output(plan, each) else _views_behind(plan, [each.node]):
+            found.setdefault(behind, f"{name}, step {each.since}: {_example(plan, each, sources)}")
     return dict(sorted(found.items()))
 
 
-def _is_output(circuit: Circuit, errors: NodeErrors) -> bool:
-    return isinstance(circuit.nodes[errors.node], Output)
+def _is_output(plan: NumberedCircuit, errors: NodeErrors) -> bool:
+    index = plan.index(errors.node)
+    return index is not None and isinstance(plan.circuit.nodes[index], Output)
 
 
-def _example(circuit: Circuit, errors: NodeErrors, sources: Sources) -> str:
-    example = with_names(errors.example, input_names(circuit, sources, errors.node))
+def _name(plan: NumberedCircuit, errors: NodeErrors) -> str:
+    index = plan.index(errors.node)
+    return f"node {errors.node}" if index is None else name_of(plan.circuit, index)
+
+
+def _example(plan: NumberedCircuit, errors: NodeErrors, sources: Sources) -> str:
+    index = plan.index(errors.node)
+    example = errors.example if index is None else with_names(errors.example, input_names(plan.circuit, sources, index))
     return example if errors.rows <= 1 else f"{example} ({errors.rows} rows have an error.)"
 
 
-def check_answers(circuit: Circuit, log: StepLogState, sources: Sources) -> None:
+def check_answers(plan: NumberedCircuit, log: StepLogState, sources: Sources) -> None:
     """Raises ViewsInError if a view has no answer, or an output no message for a row, after the last step. It is located at the first."""
     if not log.errors:
         return
-    outputs = outputs_behind(circuit, log.nodes_in_error)
+    outputs = _outputs_behind(plan, log.nodes_in_error)
     first, *later = log.errors
-    texts = [_example(circuit, first, sources)]
-    texts += [
-        f"Also {name_of(circuit, each.node)}, step {each.since}: {_example(circuit, each, sources)}" for each in later
-    ]
+    texts = [_example(plan, first, sources)]
+    texts += [f"Also {_name(plan, each)}, step {each.since}: {_example(plan, each, sources)}" for each in later]
     # A view of which two rows have one key has an answer in Spark.
-    here_alone = {node for node in log.nodes_in_error if isinstance(circuit.nodes[node], View)}
-    in_spark_too = views_behind(circuit, log.nodes_in_error - here_alone)
-    others = views_behind(circuit, here_alone) - in_spark_too
+    nodes = plan.indices(log.nodes_in_error)
+    here_alone = {index for index in nodes if isinstance(plan.circuit.nodes[index], View)}
+    in_spark_too = views_behind(plan.circuit, nodes - here_alone)
+    others = views_behind(plan.circuit, here_alone) - in_spark_too
     texts += [f"Without an answer, in Spark too: {', '.join(sorted(in_spark_too))}."] if in_spark_too else []
     texts += [f"Without an answer here: {', '.join(sorted(others))}."] if others else []
     raise ViewsInError(
         " ".join(texts),
         "All other views are up to date. Correct or delete these rows and run again, or guard against them in the view (CASE, nullif, "
         f"try_cast). Until then what changes in {', '.join(sorted(outputs))} is kept in the state.",
-    ).locate(owner=name_of(circuit, first.node), step=first.since)
+    ).locate(owner=_name(plan, first), step=first.since)

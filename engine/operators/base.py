@@ -14,18 +14,15 @@ import pyarrow as pa
 
 from engine.expressions.evaluate import evaluate, try_evaluate
 from engine.model.node import Expression, NodeBase
+from engine.model.numbers import TRACES_MAX, table_of
 from engine.operators.arrangement import Key
 from engine.operators.error_rows import ErrorRows, leave_out
 from engine.operators.facts import PartFacts, RunFacts, StepFacts
 from engine.operators.keys import ColocatedKey
 from engine.state.store import Store
 from engine.state.trace import Combine, Trace, TraceLayout
-from storage.keys import TABLE_FIRST
 
 N = TypeVar("N", bound=NodeBase)
-
-TRACES_MAX = 8
-"""The number of traces that a node may have. Node n owns TRACES_MAX tables, from TABLE_FIRST + n * TRACES_MAX on."""
 
 
 @dataclass
@@ -119,7 +116,7 @@ class StepContext:
         """The node's trace number `slot`."""
         number = slot if self.part is None else self.part.first_slot + slot
         assert 0 <= number < TRACES_MAX
-        table = TABLE_FIRST + self.node * TRACES_MAX + number
+        table = table_of(self.run.numbers[self.node]) + number
         layout = TraceLayout(
             table,
             tuple(types),

@@ -16,10 +16,11 @@ from io_kafka.formats.encodings import SchemaIds
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is true in every step of a run. `append_only[node][i]`: no change of the node's input i can ever have a negative weight.
-    `partitions`: the number of partitions of every output topic, by handle. `schema_ids`: the ids of the schemas of the outputs that are written
-    as Avro or Protobuf, by handle."""
+    """What is true in every step of a run. `numbers`: of each node (engine/model/numbers.py). `append_only[node][i]`: no change of the node's
+    input i can ever have a negative weight. `partitions`: the number of partitions of every output topic, by handle. `schema_ids`: the ids of
+    the schemas of the outputs that are written as Avro or Protobuf, by handle."""
 
+    numbers: tuple[int, ...]
     append_only: Mapping[int, tuple[bool, ...]]
     partitions: Mapping[str, int]
     schema_ids: Mapping[str, SchemaIds]

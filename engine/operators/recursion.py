@@ -31,8 +31,9 @@ from base.arrays import Int64s
 from engine.errors import DataError
 from engine.model.circuit import Recursion
 from engine.model.node import NodeBase
+from engine.model.numbers import TRACES_MAX
 from engine.operators.arrangement import Everyone, Key, on_one_worker
-from engine.operators.base import TRACES_MAX, StepContext
+from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts

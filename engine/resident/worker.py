@@ -396,7 +396,7 @@ class Worker:
     @carries_out
     def _read(self, order: Read) -> Job[Contents]:
         def read() -> tuple[Contents, tuple[Buffer, ...]]:
-            found = read_views(self._folder, self._setup.plan, order.views)
+            found = read_views(self._folder, self._setup.plan, self._setup.facts.numbers, order.views)
             return Contents(version=found.version, owned=found.owned), tuple(map(to_buffer, found.tables))
 
         return read

@@ -37,13 +37,13 @@ class WorkerContents:
     tables: Sequence[pa.Table]
 
 
-def read_views(database: Path, plan: StagePlan, names: Sequence[str]) -> WorkerContents:
-    """The contents of the named views. The tables are copies. Raises DataError for a view that has no answer, KeyError for a name
-    that is no view, and StorageError."""
+def read_views(database: Path, plan: StagePlan, numbers: tuple[int, ...], names: Sequence[str]) -> WorkerContents:
+    """The contents of the named views. `numbers`: of the nodes of the circuit. The tables are copies. Raises
+    DataError for a view that has no answer, KeyError for a name that is no view, and StorageError."""
     circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
-    run = RunFacts(append_only_inputs(circuit), partitions={}, schema_ids={})  # nothing is written
+    run = RunFacts(numbers, append_only_inputs(circuit), partitions={}, schema_ids={})  # nothing is written
     with Database.read_committed(database) as (version, transaction):
         owned, in_error = transaction.get_owned(), transaction.get_in_error()
         for name in names:

@@ -35,7 +35,7 @@ class InProcess:
         self.plan = plan_stages(circuit)
         self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
         self.stores = [DictStore() for _ in range(workers)]
-        self.facts = RunFacts(append_only_inputs(circuit), dict(partitions or {}), {})
+        self.facts = RunFacts(tuple(range(len(circuit.nodes))), append_only_inputs(circuit), dict(partitions or {}), {})
         self.steps = 0
         self.errors: dict[int, ErrorRows] = {}
         """The error rows of nodes since the beginning, as far as steps have counted them."""

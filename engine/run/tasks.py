@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from engine.analysis.stages import Channel, StagePlan, plan_stages
 from engine.errors import StaleTask
+from engine.model.numbers import NumberedCircuit, number_of
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
-from engine.operators.base import TRACES_MAX, Findings
+from engine.operators.base import Findings
 from engine.operators.facts import RunFacts
 from engine.run.exchange import ExchangeMessage
 from engine.run.refused import leave_out
@@ -32,7 +33,6 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StateLocation
-from storage.keys import TABLE_FIRST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,10 @@ class TaskSetup:
     state_location: StateLocation
     facts: RunFacts
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def numbered(self) -> NumberedCircuit:
+        return NumberedCircuit(self.plan.circuit, self.facts.numbers)
 
     def plan_with(self, withholding: Withholding) -> StagePlan:
         """The plan of a step with this withholding. That of the last one is kept, because the next step seldom has another."""
@@ -73,8 +77,11 @@ class TaskSetup:
 
     def owner_of_table(self, table: int) -> str:
         """The name for users of the view, source or output whose state a table holds."""
-        node = (table - TABLE_FIRST) // TRACES_MAX
-        return name_of(self.plan.circuit, node) if node >= 0 else "the engine"
+        number = number_of(table)
+        if number is None:
+            return "the engine"
+        index = self.numbered.index(number)
+        return f"node {number} of a former revision" if index is None else name_of(self.plan.circuit, index)
 
 
 class Reader(Protocol):

@@ -18,10 +18,19 @@ import pyarrow as pa
 from faults.points import is_armed, reached
 from io_kafka.clients import native
 from io_kafka.clients.open_transaction import OpenTransaction
-from io_kafka.clients.transactions import OUTPUT_POINTS, Fenced, FencedLog, OutcomeUnknown, WriteRefused, WriterLimits
+from io_kafka.clients.transactions import (
+    LOG_POINTS,
+    OUTPUT_POINTS,
+    Fenced,
+    FencedLog,
+    OutcomeUnknown,
+    WriteRefused,
+    WriterLimits,
+)
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.digest import digests, partition_bounds
 from io_kafka.step_log.output_progress import Decision, decide
+from io_kafka.step_log.plans import messages_of
 from io_kafka.step_log.records import (
     DivisionRecord,
     InputChecksum,
@@ -112,6 +121,18 @@ class PipelineWriter:
     def append(self, records: Sequence[Record]) -> None:
         """See FencedLog.append."""
         self._log.append(records)
+
+    def append_with_plan(self, records: Sequence[Record], topic: str, text: str) -> None:
+        """Commits these records, in order, and before them the plan document that they name, in one transaction. `topic`: that of plan
+        documents."""
+
+        def send(transaction: OpenTransaction) -> list[Record]:
+            messages = messages_of(text)
+            transaction.produce(TopicPartition(topic, 0), iter(messages), len(messages), {})
+            transaction.flush()
+            return list(records)
+
+        self._log.transact(LOG_POINTS, "a plan document: " + ", ".join(record.kind for record in records), send)
 
     def confirm(self) -> None:
         """See FencedLog.confirm."""

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT_VERSION: Literal[2] = 2
-"""It grows when a record changes its meaning. A reader refuses records of a newer format. Of the format before it reads what a full refresh
-needs (former_records.py)."""
+FORMAT_VERSION: Literal[3] = 3
+"""It grows when a record changes its meaning. A reader refuses records of a newer format. It reads all records of the format before, and of
+the one before that what a full refresh needs (former_records.py)."""
 
 Natural = Annotated[int, Field(ge=0)]
 
@@ -22,5 +22,5 @@ class Part(BaseModel):
 class RecordBase(Part):
     """The fields of every record. `epoch` is that of the run that wrote it."""
 
-    format: Literal[2] = FORMAT_VERSION
+    format: Literal[3] = FORMAT_VERSION
     epoch: Natural

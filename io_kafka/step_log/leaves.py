@@ -10,9 +10,7 @@ written before says the same as one that is written now.
 
 from __future__ import annotations
 
-from typing import Literal
-
-from io_kafka.step_log.form import Part, RecordBase
+from io_kafka.step_log.form import Part
 
 
 class SourceLeaf(Part):
@@ -39,9 +37,8 @@ class OutputLeaf(Part):
     topic: str
 
 
-class LeavesRecord(RecordBase):
-    """It comes once in a generation: with the circuit, or at the first start of a version that knows this record. No secret is in it."""
+class Leaves(Part):
+    """No secret is in it."""
 
-    kind: Literal["leaves"] = "leaves"
     sources: tuple[SourceLeaf, ...]
     outputs: tuple[OutputLeaf, ...]

@@ -13,8 +13,8 @@ a newer version wrote it, would show as lost or doubled output much later.
     checkpoint_intent    databases may begin to hold this version
     checkpoint_complete  every database holds this version
     layout, layout_*     which worker owns which slots (layout_records.py)
-    circuit              the circuit that the state belongs to
-    leaves               the sources and the outputs' topics that the state belongs to (leaves.py)
+    revision             the project that the state belongs to, by the name of its plan document
+    circuit, leaves      the same in format 2 (former_records.py)
     table                rows of a batch table were written to a topic of Stepwell's own, up to these ends
     refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
     taken_back           tombstones were written to upsert topics, up to these ends
@@ -24,8 +24,6 @@ a newer version wrote it, would show as lost or doubled output much later.
 
 from __future__ import annotations
 
-import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -37,9 +35,8 @@ from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
-from io_kafka.step_log.former_records import Former, as_present
+from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership
-from io_kafka.step_log.leaves import LeavesRecord
 
 
 class BadLogRecord(KafkaFault):
@@ -273,34 +270,14 @@ class CheckpointComplete(RecordBase):
     version: VersionId
 
 
-CIRCUIT_TEXT_MAX = 100_000
-"""The letters of a circuit that the log has as they are. A circuit of a hundred views has a million, which is more than a topic takes in
-one message unless it is set up for that; compressed it has a tenth of them."""
+class RevisionRecord(RecordBase):
+    """The project that the state belongs to from `step` on. `plan`: the name of its plan document (plans.py), which is written in the same
+    transaction. `number`: one more than that of the revision before it, and 1 for the first one."""
 
-COMPRESSED = "zlib:"
-"""What a compressed circuit begins with: the rest is base64 of what zlib made of it. JSON never begins so."""
-
-
-class CircuitRecord(RecordBase):
-    """`circuit` is the circuit's own JSON, as text, so that its fingerprint can be computed from it again. A long one is compressed."""
-
-    kind: Literal["circuit"] = "circuit"
-    fingerprint: str
-    circuit: str
-
-    @classmethod
-    def of(cls, epoch: int, fingerprint: str, text: str) -> CircuitRecord:
-        """The record of the circuit with this JSON."""
-        if len(text) > CIRCUIT_TEXT_MAX:
-            text = COMPRESSED + b64encode(zlib.compress(text.encode())).decode()
-        return cls(epoch=epoch, fingerprint=fingerprint, circuit=text)
-
-    @property
-    def text(self) -> str:
-        """The circuit's JSON."""
-        if not self.circuit.startswith(COMPRESSED):
-            return self.circuit
-        return zlib.decompress(b64decode(self.circuit.removeprefix(COMPRESSED))).decode()
+    kind: Literal["revision"] = "revision"
+    number: Annotated[int, Field(ge=1)]
+    plan: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    step: Natural
 
 
 class TableRecord(RecordBase):
@@ -353,7 +330,7 @@ class VersionOwnership(Part):
 
 class Snapshot(RecordBase):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps."""
+    and not with the number of steps. `firsts` is None in a snapshot of format 2."""
 
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
@@ -367,7 +344,9 @@ class Snapshot(RecordBase):
     layout: LayoutRecord | None
     change: LayoutIntent | None
     turns: tuple[LayoutTurn, ...]
-    circuit: CircuitRecord | None
+    revision: RevisionRecord | None = None
+    firsts: tuple[PartitionOffset, ...] | None = None
+    circuit: CircuitRecord | None = None
     generation: Natural = 0
     refresh: Refresh | None = None
     grown: tuple[str, ...] = ()
@@ -388,6 +367,7 @@ Record = (
     | LayoutRecord
     | LayoutIntent
     | LayoutTurn
+    | RevisionRecord
     | CircuitRecord
     | LeavesRecord
     | TableRecord

@@ -16,14 +16,14 @@ them. So a log that was read to its end without an error is one that correct run
     division(s) ----> division(s) that counts the error rows of more nodes: rows of s gave an error. Of a node that has no error rows after the
     last step, the next division counts none.
 
-    circuit: once in a generation, before division(0)
-    leaves: once in a generation, at any time: a state that was made without them adopts those of a later start
+    revision(n): before division(0); or at a drained boundary whose checkpoint is complete, if the state can be continued as it is; in a log of
+    format 2, which has `circuit` and perhaps `leaves` in its place, also once at any time. The last one is in force
     table(t): any number, the last of them whole, before division(0)
 
     layout(0) ----> layout_intent(1) ----> [layout_turn(1)] ----> checkpoint with the target's owners ----> layout(1) ----> ...
                     ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
 
-    refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: circuit, layout, division(0), ...
+    refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: revision, layout, division(0), ...
 
 Between refresh and reset only taken_back and a claim can follow, because the next run finishes a refresh that was begun.
 
@@ -47,15 +47,13 @@ from typing import Any, assert_never
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.former_records import Former
+from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
 from io_kafka.step_log.layout_rules import LayoutGround, why_not_layout, why_not_placed
-from io_kafka.step_log.leaves import LeavesRecord
 from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
-    CircuitRecord,
     Claim,
     DivisionRecord,
     NodeErrors,
@@ -64,6 +62,7 @@ from io_kafka.step_log.records import (
     Record,
     Refresh,
     Reset,
+    RevisionRecord,
     Snapshot,
     StepRecord,
     TableRecord,
@@ -110,6 +109,8 @@ class StepLogState:
     divisions: Numbered[DivisionRecord] = field(default_factory=Numbered)
     step_records: Numbered[StepRecord] = field(default_factory=Numbered)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next division starts
+    firsts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the first division of each input began. Those of a log of format 2 whose first divisions were truncated are not known."""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)  # of outputs
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
     intent: VersionId | None = None
@@ -119,8 +120,9 @@ class StepLogState:
     rescale: LayoutIntent | None = None  # the rescale that is under way
     turns: tuple[LayoutTurn, ...] = ()  # of that rescale
     is_former: bool = False  # whether the state was made by a version with another format of this log
-    circuit: CircuitRecord | None = None
-    leaves: LeavesRecord | None = None  # None also for a state of a version without them
+    revision: RevisionRecord | None = None  # the one in force; None in a log of format 2
+    circuit: CircuitRecord | None = None  # in a log of format 2, and None as soon as it has a revision
+    leaves: LeavesRecord | None = None  # likewise
     tables: Mapping[str, TableRecord] = field(default_factory=dict)  # the last record of each batch table, by handle
     generation: int = 0  # the number of full refreshes; it is part of the databases' identity
     refresh: Refresh | None = None  # the refresh that is under way
@@ -250,10 +252,10 @@ class StepLogState:
             return self._why_not_intent(record.version) or why_not_placed(record.placed, self.ground)
         if isinstance(record, CheckpointComplete):
             return self._why_not_complete(record.version)
-        if isinstance(record, CircuitRecord):
-            return self._why_not_circuit(record)
-        if isinstance(record, LeavesRecord):
-            return None if self.leaves is None else self._why_not_twice(record)
+        if isinstance(record, RevisionRecord):
+            return self._why_not_revision(record)
+        if isinstance(record, CircuitRecord | LeavesRecord):
+            return self._why_not_former_project(record)
         if isinstance(record, TableRecord):
             return self._why_not_table(record)
         if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
@@ -262,12 +264,29 @@ class StepLogState:
             return None
         assert_never(record)
 
-    def _why_not_circuit(self, record: CircuitRecord) -> str | None:
-        """The circuit comes once in a generation, before its first division, because the state of all its steps depends on it."""
-        return self._why_not_first(record.kind) if self.circuit is None else self._why_not_twice(record)
+    def _why_not_revision(self, record: RevisionRecord) -> str | None:
+        """No step of another revision may be left to be replayed: its last checkpoint has all steps. A log of format 2 says in another way which
+        project made all of its steps."""
+        number = 1 if self.revision is None else self.revision.number + 1
+        if record.number != number:
+            return f"revision {record.number}, where {number} is the next one"
+        step = 0 if self.circuit is not None else self.division_next
+        if record.step != step:
+            return f"revision {record.number} begins with step {record.step}, where step {step} is the next one"
+        if step == 0:
+            return None
+        if self.pending or self.intent is not None or not self.checkpoints or self.checkpoints[-1].step != step:
+            return (
+                f"revision {record.number} begins with step {step}, and no complete checkpoint has all steps before it"
+            )
+        return None
 
-    def _why_not_twice(self, record: CircuitRecord | LeavesRecord) -> str:
-        return f"{record.kind}: generation {self.generation} has that record already, and it cannot change"
+    def _why_not_former_project(self, record: CircuitRecord | LeavesRecord) -> str | None:
+        """Each comes once in a generation, the circuit before its first division."""
+        known = self.circuit if isinstance(record, CircuitRecord) else self.leaves
+        if known is not None or self.revision is not None:
+            return f"{record.kind}: generation {self.generation} has that record already, and it cannot change"
+        return self._why_not_first(record.kind) if isinstance(record, CircuitRecord) else None
 
     def _why_not_table(self, record: TableRecord) -> str | None:
         """A table is loaded once in a generation, before the first division, which begins where it begins."""
@@ -307,7 +326,10 @@ class StepLogState:
     def _why_not_snapshot(self, record: Snapshot) -> str | None:
         if self.claim is None:
             return None
-        return None if record == self.snapshot() else "it contradicts the records before it"
+        known = self.snapshot()
+        if record.firsts is None:  # of format 2
+            known = known.model_copy(update={"firsts": None})
+        return None if record == known else "it contradicts the records before it"
 
     def _why_not_division(self, record: DivisionRecord) -> str | None:
         if self.steps <= record.step < self.division_next:
@@ -396,6 +418,7 @@ class StepLogState:
                     self,
                     divisions=self.divisions.with_next(record),
                     counted=record.counted,
+                    firsts=self._firsts_with(record),
                     positions={**self.positions, **{r.where: r.end for r in record.ranges}},
                     topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
                     grown=frozenset(record.grown),
@@ -417,6 +440,8 @@ class StepLogState:
                 return replace(self, turns=(*self.turns, record))
             case Former():
                 return replace(self, is_former=True)
+            case RevisionRecord():
+                return replace(self, revision=record, circuit=None, leaves=None)
             case CircuitRecord():
                 return replace(self, circuit=record)
             case LeavesRecord():
@@ -435,6 +460,10 @@ class StepLogState:
                 return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
             case _:
                 assert_never(record)
+
+    def _firsts_with(self, record: DivisionRecord) -> Mapping[TopicPartition, int]:
+        new = {r.where: r.start for r in record.ranges if r.where not in self.positions}
+        return {**self.firsts, **new} if new else self.firsts
 
     def _with_placed(self, version: VersionId, placed: Ownership) -> StepLogState:
         """Also of this version. Those of versions that no recovery opens are forgotten."""
@@ -456,11 +485,17 @@ class StepLogState:
         return replace(self, divisions=divisions, positions=positions, counted=again.counted)
 
     def _reset(self, record: Reset) -> StepLogState:
-        """The state of a new log, but for the claim, and the ids and the ends of the topics that were emptied."""
+        """The state of a new log, but for the claim, the number of the last revision, and the ids and ends of the topics that were emptied."""
         kept = {topic.topic: topic for topic in record.topics}
         ends = {where: end for where, end in self.ends.items() if where.topic in kept}
         return StepLogState(
-            self.topic, self.offset_next, claim=self.claim, topics=kept, ends=ends, generation=record.generation
+            self.topic,
+            self.offset_next,
+            claim=self.claim,
+            revision=self.revision,
+            topics=kept,
+            ends=ends,
+            generation=record.generation,
         )
 
     def _adopted(self, record: Snapshot) -> StepLogState:
@@ -478,6 +513,8 @@ class StepLogState:
                 assert at.setdefault(topic_partition, r.start) == r.start <= r.end
                 at[topic_partition] = r.end
         assert at.items() <= self.positions.items()
+        assert all(first <= self.positions[where] for where, first in self.firsts.items())
+        assert self.revision is None or (self.circuit is None and self.leaves is None)
         ends: dict[TopicPartition, int] = {}
         for step in sorted(self.step_records):
             for topic_partition, end in self.step_records[step].ends.items():
@@ -524,7 +561,7 @@ NOT_IN_SNAPSHOTS = {
 """The fields of the state that a snapshot does not have, with the reason."""
 
 _AS_THEY_ARE = {each.name for each in fields(StepLogState)} & Snapshot.model_fields.keys() - {
-    *("positions", "ends", "topics", "intent", "checkpoints", "tables", "grown"),
+    *("positions", "firsts", "ends", "topics", "intent", "checkpoints", "tables", "grown"),
 }
 
 IN_SNAPSHOTS: Mapping[str, Callable[[StepLogState], Any]] = {
@@ -532,6 +569,7 @@ IN_SNAPSHOTS: Mapping[str, Callable[[StepLogState], Any]] = {
     "steps": lambda state: state.steps,
     "pending": lambda state: state.pending,
     "positions": lambda state: _as_parts(state.positions),
+    "firsts": lambda state: _as_parts(state.firsts),
     "ends": lambda state: _as_parts(state.ends),
     "topics": lambda state: tuple(state.topics[name] for name in sorted(state.topics)),
     "change": lambda state: state.rescale,
@@ -547,6 +585,7 @@ FROM_SNAPSHOTS: Mapping[str, Callable[[Snapshot], Any]] = {
     "divisions": lambda record: Numbered(record.steps, record.pending),
     "step_records": lambda record: Numbered(record.steps),
     "positions": lambda record: _as_offsets(record.positions),
+    "firsts": lambda record: _as_offsets(record.firsts or ()),
     "ends": lambda record: _as_offsets(record.ends),
     "topics": lambda record: {topic.topic: topic for topic in record.topics},
     "rescale": lambda record: record.change,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ from base.fault import ExitCode
 from base.slots import why_no_partition
 from base.version import VersionId
 from coordinator.starting.circuit_file import read_owner
-from coordinator.starting.start import check_same_circuit
-from engine.analysis.stages import StagePlan, plan_stages
+from coordinator.starting.same_project import check_same_circuit
+from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views
 from stepwell.errors import StepwellError, did_you_mean
@@ -90,7 +91,7 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
     check_same_circuit(circuit, owner.fingerprint, owner.circuit)
 
     def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-        return read_contents(folder, resolved.project.databases, circuit, names)
+        return read_contents(folder, resolved.project.databases, circuit, owner.numbers, names)
 
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from or read_here)
@@ -112,15 +113,16 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
 
 
 def read_contents(
-    folder: Path, databases: HostFolder, circuit: Circuit, names: Sequence[str]
+    folder: Path, databases: HostFolder, circuit: Circuit, numbers: tuple[int, ...], names: Sequence[str]
 ) -> tuple[VersionId, list[pa.Table]]:
-    """The views' content from all workers. `folder`: the project's, which names them. Raises NoDatabase if one of them is gone and the others do
-    not own all slots, and NoState if the workers do not reach the same version in time."""
+    """The views' content from all workers. `folder`: the project's, which names them. `numbers`: of the circuit's nodes. Raises NoDatabase if
+    one of them is gone and the others do not own all slots, and NoState if the workers do not reach the same version in time."""
     planned = plan_stages(circuit)
+    read = partial(read_views, plan=planned, numbers=numbers, names=names)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     before: set[VersionId] | None = None
     while True:
-        found, gone = _readable(folder, databases, planned, names)
+        found, gone = _readable(folder, databases, read)
         for version in sorted({part.version for part in found.values()}, reverse=True):
             parts = [part for part in found.values() if part.version == version]
             if why_no_partition({i: part.owned for i, part in enumerate(parts)}) is None:
@@ -139,14 +141,14 @@ def read_contents(
 
 
 def _readable(
-    folder: Path, databases: HostFolder, planned: StagePlan, names: Sequence[str]
+    folder: Path, databases: HostFolder, read: Callable[[Path], WorkerContents]
 ) -> tuple[dict[str, WorkerContents], NoDatabase | None]:
     """What each worker's database holds, and the fault of one that `circuit.json` names and that is not there."""
     found: dict[str, WorkerContents] = {}
     gone: NoDatabase | None = None
     for name in sorted({*databases.names(), *_members(folder)}):
         try:
-            found[name] = read_views(databases.databases / name, planned, names)
+            found[name] = read(databases.databases / name)
         except NoDatabase as fault:
             if name in _members(folder):  # it has not left meanwhile
                 gone = fault

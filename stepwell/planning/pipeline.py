@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import platform
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +18,6 @@ from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
-from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.records import extras_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
@@ -35,11 +36,13 @@ WORKERS_DEFAULT_MAX = 8
 
 @dataclass(frozen=True)
 class PlannedProject:
-    """What planning adds to a project's settings. It contains no object of Spark's."""
+    """What planning adds to a project's settings. It contains no object of Spark's. `places`, `versions`: see PlanDocument."""
 
     circuit: Circuit
     inputs: tuple[InputTopic, ...]
     outputs: tuple[OutputTopic, ...]
+    places: Mapping[str, str]
+    versions: Mapping[str, str]
 
     def is_same(self, other: PlannedProject) -> bool:
         same_topics = (self.inputs, self.outputs) == (other.inputs, other.outputs)
@@ -52,6 +55,8 @@ def plan_project(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:
         circuit=circuit,
         inputs=tuple(_input(source) for source in resolved.sources),
         outputs=tuple(_output(view.output, partitions) for view in resolved.views if view.output is not None),
+        places={view.name: str(view.location) for view in resolved.views},
+        versions={"stepwell": version("stepwell"), "spark": version("pyspark"), "python": platform.python_version()},
     )
 
 
@@ -64,8 +69,8 @@ def pipeline_spec(
         name=project.name,
         storage=project.state_folder,
         circuit=plan.circuit,
-        inputs=tuple(_authorised(source, settings.registry_auth) for source in plan.inputs),
-        outputs=tuple(_with_auth(output, settings.registry_auth) for output in plan.outputs),
+        inputs=tuple(source.with_auth(settings.registry_auth) for source in plan.inputs),
+        outputs=tuple(output.with_auth(settings.registry_auth) for output in plan.outputs),
         kafka=replace(KafkaSettings.parse(project.settings.kafka), extras=_extras(plan.inputs)),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
@@ -83,20 +88,10 @@ def pipeline_spec(
         progress_s=settings.worker_progress,
         local_dir=settings.local_dir,
         on_cluster=project.on_cluster,
+        registry_auth=settings.registry_auth,
+        places=plan.places,
+        versions=plan.versions,
     )
-
-
-def _authorised(source: InputTopic, auth: str | None) -> InputTopic:
-    """The same with the password for its registry, which no kept plan has."""
-    form = source.table.format
-    if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
-        return source
-    encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
-    return replace(source, table=replace(source.table, format=replace(form, encoding=encoding)))
-
-
-def _with_auth(output: OutputTopic, auth: str | None) -> OutputTopic:
-    return output if output.registry is None else replace(output, registry=replace(output.registry, auth=auth))
 
 
 def _extras(inputs: Iterable[InputTopic]) -> Extras:

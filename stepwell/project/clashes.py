@@ -18,7 +18,7 @@ from stepwell.errors import Location, ProjectError
 from stepwell.project.kafka_options import disagreements
 from stepwell.project.tables import OutputSpec, SourceSpec
 
-_ANY_OWN = re.compile(r"stepwell\..+\.(steps|table\..+)")
+_ANY_OWN = re.compile(r"stepwell\..+\.(steps|plans|table\..+)")
 """Names of the topics that some pipeline has for itself: coordinator/specification.py makes them."""
 
 

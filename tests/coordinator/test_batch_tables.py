@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -13,11 +13,10 @@ import pytest
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting import batch_tables
 from coordinator.starting.batch_tables import TABLE_PARTITIONS, limits_of_tables, load_tables
-from coordinator.starting.errors import CircuitChanged, StateLost, TopicChanged
+from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
-from engine.model.circuit import Circuit
-from engine.model.rows import Constant
+from engine.model.numbers import NumberedCircuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
@@ -25,8 +24,7 @@ from io_kafka.errors import UnknownTopic
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, TableFormat, rows_in
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Limits
-from io_kafka.step_log.former_records import Former
-from io_kafka.step_log.records import CircuitRecord, InputRange, Record, TableRecord, TopicIdentity
+from io_kafka.step_log.records import InputRange, TableRecord, TopicIdentity
 from tests.coordinator.test_inputs import IN0, Clock, Cluster, Log, identity, spec
 from tests.io_kafka.formats.test_batches import records
 
@@ -96,13 +94,12 @@ class Broker:
         self.log.append(record)
         return self.log.tables[handle]
 
-    def load(self, batches: Iterable[list[int]], circuit: Circuit | None = None) -> PipelineSpec:
+    def load(self, batches: Iterable[list[int]]) -> PipelineSpec:
         def rows(handle: str) -> Iterator[pa.RecordBatch]:
             assert handle == "t"
             return (pa.record_batch({"n": pa.array(numbers, pa.int32())}) for numbers in batches)
 
         given = with_table(spec(Clock(), 4))
-        given = given if circuit is None else replace(given, circuit=circuit)
         return load_tables(given, cast(PipelineWriter, self), cast(Topics, self), rows)
 
     def rows(self) -> list[int]:
@@ -163,19 +160,6 @@ def test_a_topic_that_is_another_one_is_noticed() -> None:
         broker.load(BATCHES)
 
 
-def test_nothing_is_read_for_a_state_of_another_project_or_version() -> None:
-    other: list[tuple[Record, Any]] = [
-        (CircuitRecord(epoch=0, fingerprint="f", circuit="[]"), CircuitChanged),
-        (Former(epoch=0), StateLost),
-    ]
-    for record, fault in other:
-        broker = Broker()
-        broker.log.append(record)
-        with pytest.raises(fault):
-            broker.load(BATCHES, Circuit((Constant((), (pa.int64(),), b""),)))
-        assert not broker.ends and not broker.messages
-
-
 def test_tables_are_divided_before_everything_else() -> None:
     """Only then do topics have the dimensions that they are joined with. The rows of a message count."""
     broker = Broker()
@@ -186,7 +170,10 @@ def test_tables_are_divided_before_everything_else() -> None:
     found = (identity("in", 1), identity(TOPIC, TABLE_PARTITIONS))
     for available_now in (False, True):
         log = replace_steps(broker.log)
-        inputs = Inputs(given, cast(Topics, cluster), StatusBoard("p"), found, log, available_now=available_now)
+        plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
+        inputs = Inputs(
+            given, cast(Topics, cluster), StatusBoard("p"), found, log, plan=plan, available_now=available_now
+        )
         step, divided = 0, []
         while (division := inputs.choose(log, step)) is not None:
             log.append(inputs.record(log, 0, division, is_drained=True))

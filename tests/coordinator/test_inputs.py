@@ -23,6 +23,7 @@ from coordinator.stepping.inputs import (
     with_partitions,
 )
 from engine.model.circuit import Circuit
+from engine.model.numbers import NumberedCircuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -137,7 +138,8 @@ class Run:
     def begun(self) -> Inputs:
         found = (identity("in", len(self.ends)),)
         given, topics = spec(self.clock, self.rows, self.starting), cast(Topics, self.cluster)
-        return Inputs(given, topics, self.board, found, self.log, available_now=self.available_now)
+        plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
+        return Inputs(given, topics, self.board, found, self.log, plan=plan, available_now=self.available_now)
 
     def divide(self, division: Division | None) -> Division:
         assert division is not None

@@ -21,7 +21,8 @@ from coordinator.starting.layouts import (
     target_of,
     workers_to_have,
 )
-from coordinator.starting.start import check_owned, refuse_former
+from coordinator.starting.same_project import refuse_former
+from coordinator.starting.start import check_owned
 from engine.model.layout import Dynamic, Fixed, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.former_records import Former

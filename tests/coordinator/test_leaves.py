@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from base.text.patterns import Patterns
+from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
-from coordinator.starting.leaves import check_leaves, differences, leaves_of
+from coordinator.starting.same_project import check_leaves
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from engine.run.sources import SourceTable
@@ -35,8 +36,9 @@ from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import Limits
-from io_kafka.step_log.leaves import LeavesRecord
-from io_kafka.step_log.records import CircuitRecord, Claim, DivisionRecord, TopicIdentity, encode
+from io_kafka.step_log.former_records import CircuitRecord
+from io_kafka.step_log.leaves import Leaves
+from io_kafka.step_log.records import Claim, DivisionRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
 SECRET = "user:s3cret"
@@ -71,8 +73,12 @@ def spec(*inputs: InputTopic, outputs: Mapping[str, str] = {"sums": "out"}) -> P
     )
 
 
-def leaves(*inputs: InputTopic, **more: Any) -> LeavesRecord:
-    return leaves_of(spec(*inputs, **more), 0)
+def leaves(*inputs: InputTopic, **more: Any) -> Leaves:
+    return of(spec(*inputs, **more))
+
+
+def of(given: PipelineSpec) -> Leaves:
+    return leaves_of(given.circuit, given.inputs, given.outputs)
 
 
 def told(before: InputTopic, now: InputTopic) -> list[str]:
@@ -132,7 +138,7 @@ LEFT_OUT: dict[str, list[Any]] = {
 
 
 def test_every_field_of_a_source_is_compared_or_left_out_for_a_reason() -> None:
-    """A new property of sources must say which it is: add it to the record in coordinator/starting/leaves.py, or to LEFT_OUT with the reason."""
+    """A new property of sources must say which it is: add it in coordinator/revisions/leaves.py, or to LEFT_OUT with the reason."""
     named = {field.name for kind in (InputTopic, SourceTable, SourceFormat) for field in fields(kind)}
     assert named == CHANGES.keys() | LEFT_OUT.keys() and not CHANGES.keys() & LEFT_OUT.keys()
 
@@ -219,16 +225,14 @@ def test_the_length_of_a_varchar_changes_no_stored_row() -> None:
 
 def test_no_secret_is_recorded() -> None:
     for encoding in (Avro(REGISTRY, SCHEMA), Protobuf(REGISTRY)):
-        text = encode(leaves(source(encoding=encoding)))
-        assert b"s3cret" not in text and b"registry" not in text
+        text = leaves(source(encoding=encoding)).model_dump_json()
+        assert "s3cret" not in text and "registry" not in text
 
 
-def state(record: LeavesRecord | None, *topics: str) -> StepLogState:
+def state(*topics: str) -> StepLogState:
     log = StepLogState("log")
     log = log.apply(Claim(epoch=0, pipeline="p", run_id="r", host="h", pid=1), 0)
     log = log.apply(CircuitRecord(epoch=0, fingerprint="f", circuit="[]"), 1)
-    if record is not None:
-        log = log.apply(record, 2)
     if topics:
         names = tuple(TopicIdentity(topic=name, id="i", partitions=1) for name in topics)
         log = log.apply(DivisionRecord(epoch=0, step=0, ranges=(), topics=names), 3)
@@ -236,10 +240,10 @@ def state(record: LeavesRecord | None, *topics: str) -> StepLogState:
 
 
 def test_a_start_with_other_leaves_is_refused_and_says_what_to_do() -> None:
-    log = state(leaves(source()), "in", "out")
-    check_leaves(spec(source()), log)
+    log, recorded = state("in", "out"), leaves(source())
+    check_leaves(leaves(source()), recorded, log)
     with pytest.raises(CircuitChanged) as e:
-        check_leaves(spec(source(topics=("b",), key=("v",)), outputs={"sums": "other"}), log)
+        check_leaves(leaves(source(topics=("b",), key=("v",)), outputs={"sums": "other"}), recorded, log)
     assert str(e.value) == (
         "the project is not the one that the state belongs to; what differs: source orders: subscribe was in, and is b now; source orders: "
         "key was k, and is v now; output sums: topic was out, and is other now. Change it back, or take all output back and rebuild the "
@@ -267,12 +271,12 @@ def test_where_a_batch_table_was_written_is_no_part_of_it(placed: frozenset[Topi
 
 
 def test_a_state_without_the_record_belongs_to_the_topics_that_its_log_names() -> None:
-    former = state(None, "in", "out")
-    check_leaves(spec(source()), former)
+    former = state("in", "out")
+    check_leaves(leaves(source()), None, former)
     for changed, text in [
-        (spec(source(topics=("b",))), r"source orders: subscribe is b, which is none of the topics .* \(in, out\)"),
-        (spec(source(), outputs={"sums": "o"}), r"output sums: topic is o, which is none of the topics"),
+        (leaves(source(topics=("b",))), r"source orders: subscribe is b, which is none of the topics .* \(in, out\)"),
+        (leaves(source(), outputs={"sums": "o"}), r"output sums: topic is o, which is none of the topics"),
     ]:
         with pytest.raises(CircuitChanged, match=text):
-            check_leaves(changed, former)
-    check_leaves(spec(source(topics=("b",))), state(None))  # nothing was read yet
+            check_leaves(changed, None, former)
+    check_leaves(leaves(source(topics=("b",))), None, state())  # nothing was read yet

@@ -13,7 +13,8 @@ from base.version import EMPTY, VersionId
 from coordinator.core import NoCommonVersion
 from coordinator.starting.binding import Bound, Rules
 from coordinator.starting.errors import CircuitChanged, StateLost
-from coordinator.starting.start import Found, check_same_circuit, open_latest
+from coordinator.starting.same_project import check_same_circuit
+from coordinator.starting.start import Found, open_latest
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression

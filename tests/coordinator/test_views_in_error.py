@@ -21,6 +21,7 @@ from coordinator.stepping.views_in_error import (
 from engine.errors import DataError
 from engine.expressions.evaluate import ExpressionError
 from engine.model.circuit import Circuit, Output
+from engine.model.numbers import NumberedCircuit
 from engine.operators.error_rows import ErrorRows
 from io_kafka.formats.written import Written
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
@@ -30,6 +31,15 @@ from tests.io_kafka.test_step_log import STORY, division, folded, step
 
 COUNTS = 4
 """The aggregate over the view of MAP."""
+
+
+def numbered(circuit: Circuit) -> NumberedCircuit:
+    """The number of a node is not its index."""
+    return NumberedCircuit(circuit, tuple(index + 10 for index in range(len(circuit.nodes))))
+
+
+PLAN = numbered(CIRCUIT)
+OF_MAP, OF_COUNTS = PLAN.numbers[MAP], PLAN.numbers[COUNTS]
 
 
 def errors(node: int, rows: int = 1, since: int = 1) -> NodeErrors:
@@ -50,70 +60,77 @@ def fault(node: int | None = MAP, place: str | None = None) -> DataError:
 
 def test_which_errors_a_step_can_count() -> None:
     log, record = folded(*STORY), division(1, 10, 12)
-    assert can_count(CIRCUIT, log, record, fault())
-    assert not can_count(CIRCUIT, log, record, fault(place="topic t, partition 0, offset 3")), "a malformed message"
-    assert not can_count(CIRCUIT, log, record, fault(node=None))
-    assert not can_count(CIRCUIT, log, record, fault(node=3)), "an output in JSON has a message for every row"
-    assert not can_count(CIRCUIT, log, record.with_counted(0, (MAP,), frozenset()), fault()), "it was to be counted"
-    assert not can_count(CIRCUIT, log, division(0, 0, 10), fault()), "a step that is written is as it was"
+    assert can_count(PLAN, log, record, fault())
+    assert not can_count(PLAN, log, record, fault(place="topic t, partition 0, offset 3")), "a malformed message"
+    assert not can_count(PLAN, log, record, fault(node=None))
+    assert not can_count(PLAN, log, record, fault(node=3)), "an output in JSON has a message for every row"
+    assert not can_count(PLAN, log, record.with_counted(0, (OF_MAP,), frozenset()), fault()), "it was to be counted"
+    assert not can_count(PLAN, log, division(0, 0, 10), fault()), "a step that is written is as it was"
     other = DataError("two rows have one key.")
     other.node = MAP
-    assert not can_count(CIRCUIT, log, record, other)
+    assert not can_count(PLAN, log, record, other)
 
 
 def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() -> None:
     record = division(1, 10, 12).model_copy(update={"released": ("tens", "all")})
-    again = count_all(CIRCUIT, 3, record)
-    assert (again.epoch, again.counted, again.released, again.ranges) == (3, (MAP, COUNTS), ("all",), record.ranges)
+    again = count_all(PLAN, 3, record)
+    assert (again.epoch, again.counted, again.released, again.ranges) == (
+        3,
+        (OF_MAP, OF_COUNTS),
+        ("all",),
+        record.ranges,
+    )
     assert again.counts_more_than(record)
-    assert of_division(CIRCUIT, again).held == {"tens", "counts"}
-    assert of_division(CIRCUIT, again).outputs == {"tens", "counts", "all"}
+    assert of_division(PLAN, again).held == {"tens", "counts"}
+    assert of_division(PLAN, again).outputs == {"tens", "counts", "all"}
 
 
 def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are_released() -> None:
-    log = log_of((MAP, COUNTS), errors(COUNTS))
-    assert next_counted(CIRCUIT, log, is_drained=True) == ((COUNTS,), ("tens",)), (
+    log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS))
+    assert next_counted(PLAN, log, is_drained=True) == ((OF_COUNTS,), ("tens",)), (
         "counts is still behind the other node"
     )
-    assert next_counted(CIRCUIT, log_of((MAP, COUNTS)), is_drained=True) == ((), ("counts", "tens"))
-    assert next_counted(CIRCUIT, log_of((MAP,), errors(MAP)), is_drained=True) == ((MAP,), ())
-    assert is_release_due(log.counted, log.errors) and not is_release_due((COUNTS,), log.errors)
+    assert next_counted(PLAN, log_of((OF_MAP, OF_COUNTS)), is_drained=True) == ((), ("counts", "tens"))
+    assert next_counted(PLAN, log_of((OF_MAP,), errors(OF_MAP)), is_drained=True) == ((OF_MAP,), ())
+    assert is_release_due(log.counted, log.errors) and not is_release_due((OF_COUNTS,), log.errors)
 
 
 def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
     """A step before it is not written, and may find error rows of nodes that had none."""
-    log = log_of((MAP, COUNTS), errors(COUNTS), written=False)
-    assert next_counted(CIRCUIT, log, is_drained=False) == ((MAP, COUNTS), ())
+    log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS), written=False)
+    assert next_counted(PLAN, log, is_drained=False) == ((OF_MAP, OF_COUNTS), ())
 
 
 def test_the_error_rows_of_the_steps_are_added() -> None:
-    one = totals(3, (), {MAP: ErrorRows(2, 0xF, "first"), COUNTS: ErrorRows(0, 0, "")})
-    assert one == (NodeErrors(node=MAP, since=3, rows=2, checksum=f"{0xF:016x}", example="first"),)
-    two = totals(4, one, {MAP: ErrorRows(-1, (1 << 64) - 1, ""), COUNTS: ErrorRows(1, 5, "second")})
+    one = totals(PLAN, 3, (), {MAP: ErrorRows(2, 0xF, "first"), COUNTS: ErrorRows(0, 0, "")})
+    assert one == (NodeErrors(node=OF_MAP, since=3, rows=2, checksum=f"{0xF:016x}", example="first"),)
+    two = totals(PLAN, 4, one, {MAP: ErrorRows(-1, (1 << 64) - 1, ""), COUNTS: ErrorRows(1, 5, "second")})
     assert [(e.node, e.since, e.rows, e.checksum[-1], e.example) for e in two] == [
-        (MAP, 3, 1, "e", "first"),
-        (COUNTS, 4, 1, "5", "second"),
+        (OF_MAP, 3, 1, "e", "first"),
+        (OF_COUNTS, 4, 1, "5", "second"),
     ]
-    assert totals(5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")}) == ()
+    assert (
+        totals(PLAN, 5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")}) == ()
+    )
 
 
 def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
-    log = log_of((MAP,), errors(MAP))
-    assert errors_before(log, 2) == (errors(MAP),) and errors_before(log, 1) == errors_before(log, 0) == ()
-    assert views_before(CIRCUIT, log, 2) == {"counts", "tens"} and views_before(CIRCUIT, log, 1) == frozenset()
+    log = log_of((OF_MAP,), errors(OF_MAP))
+    assert errors_before(log, 2) == (errors(OF_MAP),) and errors_before(log, 1) == errors_before(log, 0) == ()
+    assert views_before(PLAN, log, 2) == {"counts", "tens"} and views_before(PLAN, log, 1) == frozenset()
     log = log.forget_below(1)
-    assert errors_before(log, 1) is None and views_before(CIRCUIT, log, 1) is None, "the databases know it"
-    assert errors_before(log, 2) == (errors(MAP),)
+    assert errors_before(log, 1) is None and views_before(PLAN, log, 1) is None, "the databases know it"
+    assert errors_before(log, 2) == (errors(OF_MAP),)
 
 
 def test_people_see_each_view_and_where_the_error_is() -> None:
-    assert error_texts(CIRCUIT, (), {}) == {}
-    both = (errors(MAP, rows=3), errors(COUNTS, since=2))
-    texts = error_texts(CIRCUIT, both, {})
+    assert error_texts(PLAN, (), {}) == {}
+    both = (errors(OF_MAP, rows=3), errors(OF_COUNTS, since=2))
+    texts = error_texts(PLAN, both, {})
     assert texts == dict.fromkeys(("counts", "tens"), "view tens, step 1: It raises. (3 rows have an error.)")
-    check_answers(CIRCUIT, folded(*STORY), {})
+    check_answers(PLAN, folded(*STORY), {})
     with pytest.raises(ViewsInError) as raised:
-        check_answers(CIRCUIT, log_of((MAP, COUNTS), *both), {})
+        check_answers(PLAN, log_of((OF_MAP, OF_COUNTS), *both), {})
     text = str(raised.value)
     assert text.startswith("view tens, step 1: It raises. (3 rows have an error.) Also view counts, step 2: It raises.")
     assert "Without an answer, in Spark too: counts, tens." in text and "what changes in counts, tens is kept" in text
@@ -121,14 +138,14 @@ def test_people_see_each_view_and_where_the_error_is() -> None:
 
 def test_people_see_an_output_that_has_no_message_for_a_row_and_its_view_has_an_answer() -> None:
     node = Output((2,), (), "tens", "upsert", ("word", "ten"), (0,), Written("text", None, (), NO_PATTERNS))
-    circuit = Circuit((*CIRCUIT.nodes[:3], node))
-    log = log_of((3,), errors(3))
-    assert error_texts(circuit, log.errors, {}) == {"output tens": "output tens, step 1: It raises."}
-    assert views_before(circuit, log, 2) == frozenset(), "it can be queried"
-    assert can_count(circuit, folded(*STORY), division(1, 10, 12), fault(node=3))
-    assert next_counted(circuit, log_of((MAP, 3)), is_drained=True) == ((), ("tens",))
+    plan = numbered(Circuit((*CIRCUIT.nodes[:3], node)))
+    log = log_of((13,), errors(13))
+    assert error_texts(plan, log.errors, {}) == {"output tens": "output tens, step 1: It raises."}
+    assert views_before(plan, log, 2) == frozenset(), "it can be queried"
+    assert can_count(plan, folded(*STORY), division(1, 10, 12), fault(node=3))
+    assert next_counted(plan, log_of((OF_MAP, 13)), is_drained=True) == ((), ("tens",))
     with pytest.raises(ViewsInError) as raised:
-        check_answers(circuit, log, {})
+        check_answers(plan, log, {})
     assert str(raised.value).startswith(
         "output tens, step 1: It raises. All other views are up to date. Correct or delete"
     )
@@ -139,12 +156,19 @@ def test_a_view_of_which_two_rows_have_one_key_has_an_answer_in_spark() -> None:
     with pytest.raises(
         ViewsInError, match=r"It raises\. Without an answer here: tens, counts\.|here: counts, tens\."
     ) as raised:
-        check_answers(CIRCUIT, log_of((2,), errors(2)), {})
+        check_answers(PLAN, log_of((12,), errors(12)), {})
     assert "in Spark too" not in str(raised.value)
 
 
 def test_a_record_of_a_division_says_what_is_counted() -> None:
     record = DivisionRecord.model_validate_json(
-        division(1, 10, 12).with_counted(0, (MAP,), frozenset()).model_dump_json()
+        division(1, 10, 12).with_counted(0, (OF_MAP,), frozenset()).model_dump_json()
     )
-    assert of_division(CIRCUIT, record).nodes == {MAP}
+    assert of_division(PLAN, record).nodes == {MAP}
+
+
+def test_error_rows_of_a_node_that_the_circuit_lacks_withhold_nothing() -> None:
+    """They are those of a former revision."""
+    log = log_of((OF_MAP, 999), errors(999))
+    assert next_counted(PLAN, log, is_drained=True) == ((999,), ("counts", "tens"))
+    assert views_before(PLAN, log, 2) == frozenset() and error_texts(PLAN, log.errors, {}) == {}

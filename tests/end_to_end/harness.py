@@ -41,7 +41,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import STEP_HEADER
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
-from io_kafka.step_log.records import StepRecord
+from io_kafka.step_log.records import StepRecord, decode
 from io_kafka.step_log.state import StepLogState
 from protocols.planners import PLANNERS
 from stepwell.lowering.driver import lower
@@ -412,7 +412,8 @@ def step_records(play: Playground, resolved: Resolved) -> dict[int, StepRecord]:
     for message in play.read(resolved.spec.log_topic, prefixed=False):
         assert message.value is not None
         if json.loads(message.value)["kind"] == "step":
-            record = StepRecord.model_validate_json(message.value)
+            record = decode(message.value, resolved.spec.log_topic, message.offset)
+            assert isinstance(record, StepRecord)
             assert record.step not in found, f"step {record.step} was recorded twice"
             found[record.step] = record
     assert sorted(found) == list(range(len(found)))

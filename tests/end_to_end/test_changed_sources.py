@@ -9,8 +9,6 @@ import pytest
 
 from base.fault import ExitCode, exit_code_of
 from coordinator.starting.errors import CircuitChanged
-from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.leaves import LeavesRecord
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
 
@@ -94,26 +92,3 @@ def test_what_gives_other_rows_is_refused_by_name_and_what_does_not_passes(play:
     assert play.check(other) == {"sums": 1}
     with pytest.raises(CircuitChanged, match=f"subscribe was {play.prefix}other, and is {play.prefix}in now"):
         play.run(resolved, threads())
-
-
-def test_a_state_of_a_version_without_the_record_adopts_the_sources_and_keeps_them(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append = PipelineWriter.append
-    with monkeypatch.context() as former:
-        former.setattr(
-            PipelineWriter,
-            "append",
-            lambda writer, records: append(writer, [r for r in records if not isinstance(r, LeavesRecord)]),
-        )
-        resolved = first_run(play)
-    assert play.log(resolved).leaves is None
-    for changes, text in [({"topic": "other"}, "subscribe is @other"), ({"out": "other"}, "topic is @other")]:
-        with pytest.raises(CircuitChanged, match=text.replace("@", play.prefix)):
-            play.run(project(play, **changes), threads())
-    assert play.log(resolved).leaves is None
-    send(play, {"k": "a", "v": 5, "w": 0})
-    play.run(resolved, threads())
-    assert play.check(resolved) == {"sums": 2} and play.log(resolved).leaves is not None
-    with pytest.raises(CircuitChanged, match="column v was INT"):
-        play.run(project(play, columns="k STRING, u INT, w INT", of="u"), threads())

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
+from coordinator.starting.circuit_file import read_owner
 from engine.analysis.stages import plan_stages
-from engine.operators.base import TABLE_FIRST, TRACES_MAX
+from engine.model.numbers import number_of
 from engine.run.stage import name_of
 from engine.state.trace import HASH
 from storage.database import Database
@@ -22,16 +23,21 @@ def trace_rows(resolved: Resolved) -> dict[str, int]:
     """The number of rows of every trace in the last checkpoint, over all workers; a row whose sums are all 0 is none."""
     planned = plan_stages(resolved.spec.circuit)
     found: Counter[str] = Counter()
+    owner = read_owner(resolved.spec.storage)
+    assert owner is not None
     for worker in range(resolved.spec.workers):
         with Database.read_committed(resolved.spec.state_location.here.of_worker(worker)) as (_, transaction):
             sums: dict[tuple[int, str], list[int]] = {}
             for key, value in transaction.scan(b""):
                 table = int.from_bytes(key[: len(table_prefix(0))])
-                if table >= TABLE_FIRST:
+                if number_of(table) is not None:
                     for row in pa.ipc.open_stream(pa.py_buffer(bytes(value))).read_all().to_pylist():
                         add(sums, table, row)
         for (table, _), totals in sums.items():
-            found[f"{name_of(planned.circuit, (table - TABLE_FIRST) // TRACES_MAX)}, table {table}"] += any(totals)
+            number = number_of(table)
+            assert number is not None
+            index = owner.numbers.index(number)
+            found[f"{name_of(planned.circuit, index)}, table {table}"] += any(totals)
     return {name: rows for name, rows in found.items() if rows}
 
 

@@ -16,6 +16,7 @@ import pytest
 from base.version import VersionId
 from coordinator.requests import Requests
 from coordinator.rescale.requests import PauseRequest, RescaleRequest, TurnRequest
+from coordinator.starting.circuit_file import read_owner
 from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
@@ -45,7 +46,11 @@ def rows_of(resolved: Resolved) -> int:
     """As `stepwell query` counts them."""
     loaded = resolved.project.project
     (view,) = [node.name for node in resolved.spec.circuit.nodes if isinstance(node, View) and node.kept]
-    _, (rows,) = query.read_contents(loaded.state_folder, loaded.databases, resolved.spec.circuit, [view])
+    owner = read_owner(loaded.state_folder)
+    assert owner is not None
+    _, (rows,) = query.read_contents(
+        loaded.state_folder, loaded.databases, resolved.spec.circuit, owner.numbers, [view]
+    )
     return int(rows.num_rows)
 
 

@@ -37,7 +37,7 @@ def context_of(
     `report` and `refused`."""
     exchanges = operator_of(node).arrange(node, [None] * len(node.inputs)).exchanges
     places = tuple(None if isinstance(exchange, Everyone) else exchange for exchange in exchanges)
-    run = RunFacts({0: (append_only,) * len(node.inputs)}, partitions or {}, {})
+    run = RunFacts((0,), {0: (append_only,) * len(node.inputs)}, partitions or {}, {})
     found = Findings(TimeReport() if report is None else report, {}, [] if refused is None else refused)
     return StepContext(run, StepFacts(step, (places,), owns_keyless, grown), store, 0, found, errors)
 
@@ -46,7 +46,7 @@ def contexts_of(
     circuit: Circuit, store: Store, step: int, *, owns_keyless: bool = True, partitions: Mapping[str, int] | None = None
 ) -> Callable[[int], StepContext]:
     """For the operators of a whole circuit, by node."""
-    run = RunFacts(append_only_inputs(circuit), partitions or {}, {})
+    run = RunFacts(tuple(range(len(circuit.nodes))), append_only_inputs(circuit), partitions or {}, {})
     return partial(StepContext, run, StepFacts(step, plan_stages(circuit).input_colocation, owns_keyless), store)
 
 
@@ -54,7 +54,7 @@ def worker_step(
     planned: StagePlan, step: int, worker: int = 0, *, placement: Placement, partitions: Mapping[str, int] | None = None
 ) -> WorkerStep:
     """A step that withholds nothing."""
-    run = RunFacts(append_only_inputs(planned.circuit), partitions or {}, {})
+    run = RunFacts(tuple(range(len(planned.circuit.nodes))), append_only_inputs(planned.circuit), partitions or {}, {})
     return WorkerStep.of(run, planned, placement, worker, number=step)
 
 

@@ -337,7 +337,7 @@ def test_all_state_of_a_group_is_in_its_slot() -> None:
 
     node = node_of((STRINGS, LONG), CALLS)
     rows = [((f"k{i}", 0.0, i, 0.5 * i, Decimal(i), f"t{i}", True, Decimal(i)), 1) for i in range(50)]
-    run, step = RunFacts({0: (False,)}, {}, {}), StepFacts(0, (((LONG,),),), owns_keyless=True)
+    run, step = RunFacts((0,), {0: (False,)}, {}, {}), StepFacts(0, (((LONG,),),), owns_keyless=True)
     step_aggregate(node, [zset_of(rows, TYPES)], Watched(run, step, DictStore(), 0))
     assert {trace.layout.table % 8 for trace in opened} == {0, 1, 2, 3, 4, 5}
     for trace in opened:

@@ -258,7 +258,10 @@ def test_a_query_does_not_see_copies(workers: Workers) -> None:
 def contents(workers: Workers) -> list[list[str]]:
     """The rows of the kept views, of all workers together."""
     names = [node.name for node in CIRCUIT.nodes if isinstance(node, View) and node.kept]
-    parts = [read_views(workers.folder / str(worker), PLAN, names).tables for worker in range(WORKERS)]
+    parts = [
+        read_views(workers.folder / str(worker), PLAN, tuple(range(len(CIRCUIT.nodes))), names).tables
+        for worker in range(WORKERS)
+    ]
     return [sorted(str(row) for table in tables for row in table.to_pylist()) for tables in zip(*parts, strict=True)]
 
 

@@ -21,8 +21,9 @@ from engine.analysis.uniqueness import unique_keys
 from engine.errors import EngineError
 from engine.model.circuit import Node, Output, View
 from engine.model.event_time import LatestTime, Watermark
+from engine.model.numbers import TRACES_MAX
 from engine.model.rows import Distinct, ScalarValue, Source
-from engine.operators.base import TRACES_MAX, StepContext
+from engine.operators.base import StepContext
 from engine.operators.distinct import DISTINCT
 from engine.operators.facts import RunFacts, StepFacts
 from engine.operators.keys import hash_keys
@@ -131,7 +132,10 @@ def after_taking_all_back(index: int, seed: int, *, only_grew: bool) -> Any:
     node, ran = CIRCUIT.nodes[index], nodes_after(seed)
     step, store = operator_of(node).step, DictStore()
     assert step is not None
-    facts = [RunFacts({index: (grows,) * len(node.inputs)}, PARTITIONS, {}) for grows in (only_grew, False)]
+    facts = [
+        RunFacts(tuple(range(index + 1)), {index: (grows,) * len(node.inputs)}, PARTITIONS, {})
+        for grows in (only_grew, False)
+    ]
     given_ = [[made[i] for i in node.inputs] for made in ran.tables]
     back = [zset.negate(zset.add([tables[place] for tables in given_])) for place in range(len(node.inputs))]
     out = None

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.slots import SLOTS, SlotSet
+from engine.model.numbers import number_of
 from engine.model.placement import Placement
-from engine.operators.base import TRACES_MAX
 from engine.operators.keys import ColocatedKey
 from engine.rows.hashing import first_hash_of, slot_of
 from engine.run.in_process import InProcess
@@ -23,7 +23,7 @@ from engine.state.moves import Piece, adopt, drop, export
 from engine.state.store import DictStore, Store
 from engine.state.trace import Trace, TraceLayout, parse_run_key
 from io_kafka.step_log.digest import canonical
-from storage.keys import TABLE_FIRST, key_table, table_prefix
+from storage.keys import key_table, table_prefix
 from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.examples import examples
 
@@ -216,7 +216,7 @@ def test_all_state_of_a_worker_lies_in_its_slots(workers: int) -> None:
             for slot_ in slots_of_state(store):
                 assert slot_ in owned
             met |= tables_of(store)
-    assert len({(table - TABLE_FIRST) // TRACES_MAX for table in met}) > 20, "nodes with state"
+    assert len({number_of(table) for table in met}) > 20, "nodes with state"
 
 
 @pytest.mark.parametrize("bucket_rows", [3, 1000])

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.version import VersionId
-from io_kafka.offsets import TopicPartition
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.division import Division
+from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import Ownership
-from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf
+from io_kafka.step_log.leaves import OutputLeaf
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
-    CircuitRecord,
     Claim,
     DivisionRecord,
     InputRange,
@@ -28,6 +29,7 @@ from io_kafka.step_log.records import (
     Record,
     Refresh,
     Reset,
+    RevisionRecord,
     Snapshot,
     StepRecord,
     TableRecord,
@@ -72,6 +74,10 @@ def complete(v: VersionId) -> CheckpointComplete:
 
 def circuit_record(epoch: int = 0) -> CircuitRecord:
     return CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
+
+
+def revision(number: int = 1, epoch: int = 0, step: int = 0) -> RevisionRecord:
+    return RevisionRecord(epoch=epoch, number=number, plan=f"{number:064x}", step=step)
 
 
 def leaves_record(epoch: int = 0, topic: str = "out") -> LeavesRecord:
@@ -220,7 +226,7 @@ def test_a_division_goes_on_counting_the_nodes_that_have_error_rows() -> None:
 
 
 def test_a_full_refresh_forgets_the_error_rows() -> None:
-    again = (refresh(1), Reset(epoch=0, generation=1), circuit_record(), division(0, 0, 10))
+    again = (refresh(1), Reset(epoch=0, generation=1), revision(), division(0, 0, 10))
     assert folded(*COUNTING, *again).counted == ()
 
 
@@ -296,6 +302,11 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (STORY[:2], layout(), "step 0 is divided already, and the first layout must precede step 0"),
         (STORY, layout(), "step 1 is divided already"),
         ((claim(0), circuit_record()), circuit_record(), "circuit: generation 0 has that record already"),
+        ((claim(0), revision()), circuit_record(), "circuit: generation 0 has that record already"),
+        ((claim(0), revision()), revision(), "revision 1, where 2 is the next one"),
+        ((claim(0),), revision(2), "revision 2, where 1 is the next one"),
+        (STORY, revision(), "revision 1 begins with step 0, where step 2 is the next one"),
+        (STORY, revision(step=2), "revision 1 begins with step 2, and no complete checkpoint has all steps before it"),
         ((claim(0), leaves_record()), leaves_record(), "leaves: generation 0 has that record already"),
         (STORY, circuit_record(), "step 1 is divided already, and the first circuit must precede step 0"),
         (STORY, table(0, 5), "step 1 is divided already, and the first table must precede step 0"),
@@ -383,6 +394,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "intent",
         "complete",
         "layout",
+        "revision",
         "circuit",
         "leaves",
         "snapshot",
@@ -444,9 +456,14 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 if (last.ranges, tuple(last.births)) != (state.target.ranges, state.target.members):
                     continue
                 record = layout(state.rescale.change, epoch).model_copy(update={"placed": last})
-            case "circuit" if state.circuit is None and state.division_next == 0:
+            case "revision":
+                step_ = 0 if state.circuit is not None else state.division_next
+                record = revision(1 if state.revision is None else state.revision.number + 1, epoch, step_)
+                if state._why_not(record) is not None:
+                    continue
+            case "circuit" if state.circuit is state.revision is None and state.division_next == 0:
                 record = circuit_record(epoch)
-            case "leaves" if state.leaves is None:
+            case "leaves" if state.leaves is state.revision is None:
                 record = leaves_record(epoch)
             case "refresh":
                 record = refresh(state.generation + 1).model_copy(update={"epoch": epoch})
@@ -498,8 +515,7 @@ def reset(generation: int = 1, topics: tuple[str, ...] = ("out",)) -> Reset:
 
 BUSY: tuple[Record, ...] = (
     claim(0),
-    circuit_record(),
-    leaves_record(),
+    revision(),
     layout(),
     *STORY[1:],
     intent(version(1, 1)),
@@ -510,7 +526,7 @@ BUSY: tuple[Record, ...] = (
 def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
     state = folded(*BUSY, refresh(), taken_back(7), taken_back(9), reset())
     new = folded(claim(0))
-    kept = {"ends", "topics", "generation", "offset_next"}
+    kept = {"ends", "topics", "generation", "revision", "offset_next"}
     assert {k: v for k, v in state.__dict__.items() if k not in kept} == {
         k: v for k, v in new.__dict__.items() if k not in kept
     }
@@ -532,9 +548,10 @@ def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_doe
     assert again.tables == {"t": table(12, 15)}
 
 
-def test_every_generation_has_a_circuit_leaves_and_a_layout_of_its_own() -> None:
-    state = folded(*BUSY, refresh(), reset(), claim(1), circuit_record(1), leaves_record(1, "other"), layout(epoch=1))
-    assert (state.layout, state.leaves) == (layout(epoch=1), leaves_record(1, "other"))
+def test_every_generation_has_a_revision_and_a_layout_of_its_own() -> None:
+    """Numbers of revisions go on."""
+    state = folded(*BUSY, refresh(), reset(), claim(1), revision(2, 1), layout(epoch=1))
+    assert (state.layout, state.revision) == (layout(epoch=1), revision(2, 1))
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
         state = state.apply(layout(epoch=1), 99)
 
@@ -550,12 +567,25 @@ def test_a_snapshot_carries_the_layout_which_cannot_follow_again() -> None:
         bare = bare.apply(layout(), 41)
 
 
-def test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them() -> None:
-    state = folded(*STORY, leaves_record())
+def test_a_state_of_the_former_format_takes_a_revision_at_any_time_and_a_snapshot_carries_it() -> None:
+    former = folded(claim(0), circuit_record(), leaves_record(), *STORY[1:])
+    state = former.apply(revision(), 20)
+    state.check()
     cut = StepLogState("log", offset_next=40).apply(state.snapshot(), 40)
-    assert cut.leaves == state.leaves == leaves_record()
-    with pytest.raises(BrokenStepLog, match="has that record already"):
-        cut.apply(leaves_record(topic="other"), 41)
+    assert cut.revision == state.revision == revision() and cut.circuit is cut.leaves is None
+    for late in (revision(2, step=2), circuit_record(), leaves_record()):
+        with pytest.raises(BrokenStepLog, match=r"no complete checkpoint|has that record already"):
+            cut.apply(late, 41)
+
+
+def test_where_each_input_began_is_kept_for_ever() -> None:
+    """A partition that comes later begins later, and truncation forgets none."""
+    wider = DivisionRecord.of(0, Division(1, (OffsetRange("in", 0, 10, 12), OffsetRange("in", 1, 4, 7))))
+    state = folded(claim(0), division(0, 3, 10), step(0, 5), wider)
+    expected = {TopicPartition("in", 0): 3, TopicPartition("in", 1): 4}
+    cut = StepLogState("log", offset_next=40).apply(state.snapshot(), 40)
+    assert state.firsts == cut.firsts == expected
+    assert folded(*BUSY, refresh(), reset()).firsts == {}
 
 
 def test_a_reset_forgets_outputs_that_are_not_the_same_topic_any_more() -> None:
@@ -673,7 +703,7 @@ def full_state() -> StepLogState:
     records = [decode(line, "log", 0) for line in sample()]
     state = folded(*records[: next(n for n, record in enumerate(records) if isinstance(record, Refresh))])
     begun = CheckpointIntent(epoch=1, version=version(3, 2), placed=placed(0, 1))
-    return replace(state.apply(begun, state.offset_next), generation=7, leaves=leaves_record())
+    return replace(state.apply(begun, state.offset_next), generation=7, leaves=leaves_record(), revision=revision())
 
 
 def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snapshot() -> None:
@@ -686,13 +716,15 @@ def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snap
         for offset, record in enumerate(records[begin:], start=begin):
             cut = cut.apply(record, 2 * offset)
             cut.check()
-        assert cut.snapshot() == whole.snapshot()
+        known = {"firsts": cut.snapshot().firsts}
+        assert cut.snapshot() == whole.snapshot().model_copy(update=known)
+        assert cut.firsts.items() <= whole.firsts.items(), "the snapshots do not say where the inputs began"
 
 
 def test_what_a_former_version_has_written_is_written_alike() -> None:
     """Fields may have come since; what was said before is said as it was."""
     for line in sample():
-        assert is_part_of(json.loads(line), json.loads(encode(decode(line, "log", 0))))
+        assert is_part_of(json.loads(as_present(line)), json.loads(encode(decode(line, "log", 0))))
 
 
 def is_part_of(before: Any, now: Any) -> bool:

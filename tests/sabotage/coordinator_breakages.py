@@ -14,7 +14,8 @@ INPUTS, STEPPING, RECOVERIES = (
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
 POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordinator/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
-LEAVES, TEST_LEAVES = "coordinator/starting/leaves.py", "tests/coordinator/test_leaves.py"
+SAME_PROJECT, SAME_TOPICS = "coordinator/starting/same_project.py", "coordinator/starting/same_topics.py"
+LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
 LOG_STATE, TEST_LOG_STATE = "io_kafka/step_log/state.py", "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
@@ -228,8 +229,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(_step_input(self._spec.circuit, record, self._run.bytes_max))\n",
-                "        given = _step_input(self._spec.circuit, record, self._run.bytes_max)\n"
+                "        crew.steps.give(_step_input(crew.setup.numbered, record, self._run.bytes_max))\n",
+                "        given = _step_input(crew.setup.numbered, record, self._run.bytes_max)\n"
                 '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n',
             ),
         ),
@@ -261,7 +262,7 @@ COORDINATOR = (
         "recreated-topic-accepted",
         "A topic that was deleted and created again passes for the one that was read.",
         "no silence",
-        (Edit(START, "    if known.id != fact.topic_id:\n", "    if False:\n"),),
+        (Edit(SAME_TOPICS, "    if known.id != fact.topic_id:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_bad_input.py::test_a_topic_that_was_made_anew_is_told_apart",),
         tells="OffsetGone|BrokenStepLog|DigestMismatch",
     ),
@@ -269,7 +270,7 @@ COORDINATOR = (
         "changed-circuit-accepted",
         "A changed project runs on the state of the former one.",
         "no silence",
-        (Edit(START, "    if fingerprint == circuit.fingerprint:\n", "    if fingerprint:\n"),),
+        (Edit(SAME_PROJECT, "    if fingerprint == circuit.fingerprint:\n", "    if fingerprint:\n"),),
         (f"{END_TO_END}/test_fences.py::test_a_changed_project_is_told_by_its_view",),
     ),
     Breakage(
@@ -420,7 +421,13 @@ COORDINATOR = (
         "database-made-after-the-first-intent",
         "A database that is away is made again although the others may have opened the first checkpoint.",
         "6 two versions",
-        (Edit(START, "not state.checkpoints and state.intent is None and", "not state.checkpoints and"),),
+        (
+            Edit(
+                "coordinator/starting/binding_rules.py",
+                "not state.checkpoints and state.intent is None and",
+                "not state.checkpoints and",
+            ),
+        ),
         (
             "tests/simulator/test_scenarios.py::"
             "test_a_database_that_is_away_after_the_first_intent_is_not_created_again",
@@ -505,14 +512,14 @@ COORDINATOR = (
         "grown-output-accepted",
         "An output topic that has grown is written on, with keys in other partitions than before.",
         "no silence",
-        (Edit(START, "    if is_output and known.partitions != fact.partitions:\n", "    if False:\n"),),
+        (Edit(SAME_TOPICS, "    if is_output and known.partitions != fact.partitions:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_output_topics.py::test_an_output_topic_that_has_grown_is_told",),
     ),
     Breakage(
         "upsert-topic-not-compacted",
         "An upsert topic is made without compaction.",
         "what a consumer must do",
-        (Edit(START, '{"cleanup.policy": "compact"} if output.compacted else {}', "dict[str, str]()"),),
+        (Edit(SAME_TOPICS, '{"cleanup.policy": "compact"} if output.compacted else {}', "dict[str, str]()"),),
         (f"{END_TO_END}/test_output_topics.py::test_topics_are_made_as_their_mode_needs_them",),
     ),
     Breakage(
@@ -609,7 +616,13 @@ COORDINATOR = (
         "leaves-are-not-compared",
         "A start compares the circuit alone, which names no topic and no column.",
         "no silence",
-        (Edit(START, "        check_leaves(spec, state)\n", "        leaves_of(spec, state.epoch)\n"),),
+        (
+            Edit(
+                SAME_PROJECT,
+                "        check_leaves(now, leaves_of(recorded.circuit, recorded.inputs, recorded.outputs), state)\n",
+                "        leaves_of(recorded.circuit, recorded.inputs, recorded.outputs)\n",
+            ),
+        ),
         (f"{CHANGED_SOURCES}::test_what_gives_other_rows_is_refused_by_name_and_what_does_not_passes",),
     ),
     Breakage(
@@ -620,24 +633,19 @@ COORDINATOR = (
         (f"{TEST_LEAVES}::test_two_outputs_that_change_places_are_noticed",),
     ),
     Breakage(
-        "leaves-are-never-adopted",
-        "A state of a version without the record of its leaves never gets one.",
-        "no silence",
-        (Edit(START, "    elif writer.state.leaves is None:\n", "    elif leaves.epoch < 0:\n"),),
-        (f"{CHANGED_SOURCES}::test_a_state_of_a_version_without_the_record_adopts_the_sources_and_keeps_them",),
-    ),
-    Breakage(
         "anything-is-adopted",
         "A state of a version without the record of its leaves adopts sources whose topics it has never read.",
         "no silence",
-        (Edit(LEAVES, "list(unknown_topics(now, state) if recorded", "list(() if recorded"),),
+        (Edit(SAME_PROJECT, "list(unknown_topics(now, state) if recorded", "list(() if recorded"),),
         (f"{TEST_LEAVES}::test_a_state_without_the_record_belongs_to_the_topics_that_its_log_names",),
     ),
     Breakage(
-        "a-snapshot-without-leaves",
-        "When the log is truncated, it loses the record of the leaves.",
+        "a-snapshot-without-a-revision",
+        "When the log is truncated, it loses the record of the revision.",
         "no silence",
-        (Edit(LOG_STATE, '("positions", "ends", ', '("leaves", "positions", "ends", '),),
-        (f"{TEST_LOG_STATE}::test_a_state_without_leaves_takes_them_at_any_time_and_a_snapshot_carries_them",),
+        (Edit(LOG_STATE, '("positions", "firsts", "ends", ', '("revision", "positions", "firsts", "ends", '),),
+        (
+            f"{TEST_LOG_STATE}::test_a_state_of_the_former_format_takes_a_revision_at_any_time_and_a_snapshot_carries_it",
+        ),
     ),
 )

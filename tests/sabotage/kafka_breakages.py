@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 LOG, WRITER, READER = "io_kafka/step_log/state.py", "io_kafka/clients/writer.py", "io_kafka/clients/reader.py"
+PLANS, TEST_PLANS = "io_kafka/step_log/plans.py", "tests/io_kafka/test_plans.py"
 TRANSACTIONS, PROGRESS = "io_kafka/clients/transactions.py", "io_kafka/step_log/output_progress.py"
 TEST_LOG, TEST_WRITER, TEST_READER = (f"tests/io_kafka/test_{name}.py" for name in ("step_log", "writer", "reader"))
 
@@ -545,11 +546,28 @@ KAFKA = (
         ("tests/io_kafka/formats/test_usual.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",),
     ),
     Breakage(
-        "large-circuits-as-they-are",
-        "The step log has a circuit of any size as plain text, which a topic refuses that takes 1 MiB in a message.",
+        "a-plan-in-one-message",
+        "A plan document of any size is one message, which a topic refuses that takes 1 MiB in a message.",
         "9 bounded",
-        (Edit("io_kafka/step_log/records.py", "        if len(text) > CIRCUIT_TEXT_MAX:\n", "        if not text:\n"),),
-        ("tests/io_kafka/test_log_records.py::test_a_large_circuit_is_compressed_and_a_small_one_is_readable",),
+        (
+            Edit(PLANS, "range(0, len(packed), PART_BYTES_MAX)", "range(0, len(packed), len(packed))"),
+            Edit(PLANS, "packed[at : at + PART_BYTES_MAX]", "packed[at:]"),
+        ),
+        (f"{TEST_PLANS}::test_a_document_is_found_among_others_and_in_any_order",),
+    ),
+    Breakage(
+        "any-plan-of-the-name",
+        "What has the key of a plan document is taken for it, whatever its content is.",
+        "no silence",
+        (Edit(PLANS, "return text if digest_of(text) == digest else None", "return text"),),
+        (f"{TEST_PLANS}::test_what_is_not_the_document_is_none[another name]",),
+    ),
+    Breakage(
+        "inputs-begin-anew",
+        "Truncation forgets at which offset each input began, so nobody knows whether its messages are all there.",
+        "no silence",
+        (Edit("io_kafka/step_log/state.py", "_as_offsets(record.firsts or ())", "_as_offsets(())"),),
+        ("tests/io_kafka/test_step_log.py::test_where_each_input_began_is_kept_for_ever",),
     ),
     Breakage(
         "the-clients-limit-decides",

@@ -81,7 +81,11 @@ LAYOUT = (
         "former-state-opened",
         "The state of a version with another format of the step log is used.",
         SILENCE,
-        (Edit(START, "    if state.is_former:\n", "    if state.is_former is None:\n"),),
+        (
+            Edit(
+                "coordinator/starting/same_project.py", "    if state.is_former:\n", "    if state.is_former is None:\n"
+            ),
+        ),
         (f"{TEST_LAYOUTS}::test_the_state_of_a_former_version_is_refused",),
     ),
     Breakage(

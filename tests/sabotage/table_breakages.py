@@ -49,9 +49,8 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 "io_kafka/step_log/state.py",
-                "            self.topic, self.offset_next, claim=self.claim, topics=kept, ends=ends, generation=record.generation\n",
-                "            self.topic, self.offset_next, tables=self.tables, "
-                "claim=self.claim, topics=kept, ends=ends, generation=record.generation\n",
+                "            revision=self.revision,\n            topics=kept,\n",
+                "            revision=self.revision,\n            tables=self.tables,\n            topics=kept,\n",
             ),
         ),
         (

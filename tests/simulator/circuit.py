@@ -28,8 +28,9 @@ from engine.analysis.stages import StagePlan
 from engine.expressions.evaluate import ExpressionError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
+from engine.model.numbers import table_of
 from engine.model.rows import Source
-from engine.operators.base import TABLE_FIRST, TRACES_MAX, Findings
+from engine.operators.base import Findings
 from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, sort_messages
@@ -40,7 +41,7 @@ from engine.state.moves import Piece
 from engine.state.store import Store
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats.spec import SourceFormat
-from storage.keys import key_slot, key_table, parse_key, record_key, table_prefix
+from storage.keys import TABLE_FIRST, key_slot, key_table, parse_key, record_key, table_prefix
 
 INPUT, ROWS, SUMS = "in", "rows", "sums"
 PARTITIONS = {ROWS: 2, SUMS: 2}
@@ -65,7 +66,7 @@ CIRCUIT = Circuit(
     )
 )
 _ROWS_NODE, AGGREGATE_NODE, _SUMS_NODE = 1, 2, 4
-HELD_TABLE = TABLE_FIRST + _SUMS_NODE * TRACES_MAX
+HELD_TABLE = table_of(_SUMS_NODE)
 
 Row = tuple[str, int, int]
 Message = tuple[int, bytes | None, bytes | None]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from io_kafka.step_log.plans import text_in
 from storage.keys import key_slot
 from tests.simulator.broker import Broker, Entry, Transaction, Where
 from tests.simulator.circuit import (
@@ -38,7 +39,7 @@ from tests.simulator.circuit import (
 from tests.simulator.disk import Disk, Environment, Records
 from tests.simulator.scheduler import Process
 
-LOG = "stepwell.p.steps"
+LOG, PLANS = "stepwell.p.steps", "stepwell.p.plans"
 COMMITTED = "committed"
 _DESCRIPTION, _RECORDS, _UNDO, _STATE = b"m", b"r", b"u", STATE_TABLE.to_bytes(2)
 _OWNED, _STAGED = b"\xff\xffowned", b"\xff\xffstaged"
@@ -136,6 +137,7 @@ class Oracle:
         """A transaction of the pipeline is committed."""
         output: dict[Where, list[tuple[int, Entry]]] = defaultdict(list)
         records: list[dict[str, Any]] = []
+        plans: list[tuple[bytes | None, bytes | None]] = []
         for where in sorted(transaction.first):
             entries = self._broker.topics[where[0]].partitions[where[1]].entries
             for offset in range(transaction.first[where], len(entries)):
@@ -145,11 +147,16 @@ class Oracle:
                 if where[0] == LOG:
                     assert entry.value is not None
                     records.append(json.loads(entry.value))
+                elif where[0] == PLANS:
+                    plans.append((entry.key, entry.value))
                 else:
                     output[where].append((offset, entry))
         assert records, "a transaction without a record of the log"
         steps = [record for record in records if record["kind"] == "step"]
         assert len(steps) <= 1, "two steps in one transaction"
+        named = [record["plan"] for record in records if record["kind"] == "revision"]
+        assert bool(named) == bool(plans), "a plan document without its record, or the record alone"
+        assert all(text_in(plans, digest) is not None for digest in named), "another plan document"
         assert steps or not output, "output without its step's record"
         for record in records:
             self._record(record, transaction.writer, output, disk)

@@ -335,7 +335,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.steps.collect(action.step)
-        workers.steps.give(stepping._step_input(self._spec.circuit, self._run.record, None))
+        workers.steps.give(stepping._step_input(workers.setup.numbered, self._run.record, None))
         real(self, action, at, workers)
 
     def begin_step(self: states.Life, step: int) -> None:

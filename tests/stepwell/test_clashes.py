@@ -86,6 +86,7 @@ CLASHES: list[tuple[list[SourceSpec], list[OutputSpec], list[str]]] = [
     ([source("s", "stepwell.p.table.ab")], [], [r"topic stepwell\.p\.table\.ab is one of Stepwell's own"]),
     ([], [output("v", "stepwell.p.steps")], [r"the output v would be written to topic stepwell\.p\.steps"]),
     ([], [output("v", "stepwell.other.steps")], [r"the output v would be written to topic stepwell\.other\.steps"]),
+    ([], [output("v", "stepwell.q.plans")], [r"the output v would be written to topic stepwell\.q\.plans"]),
     ([], [output("v", "stepwell.q.table.a1")], [r"the output v would be written to topic stepwell\.q\.table\.a1"]),
     (
         [letters("s", "t", "stepwell.p.steps")],

@@ -152,19 +152,19 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     checkpointed(opened[0], later)
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
     with pytest.raises(NoState, match="different checkpoints"):
-        queries.read_contents(folder, folder_of_databases, auction.circuit, ["best"])
+        queries.read_contents(folder, folder_of_databases, auction.circuit, owner.numbers, ["best"])
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 60.0)
     looked = threading.Event()
     read_views = queries.read_views
 
-    def watched(*arguments: object) -> object:
+    def watched(*arguments: object, **named: object) -> object:
         looked.set()
-        return read_views(*arguments)  # type: ignore[arg-type]
+        return read_views(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(queries, "read_views", watched)
     folding = threading.Thread(target=lambda: (looked.wait(), checkpointed(opened[1], later)))
     folding.start()
-    version, (best,) = queries.read_contents(folder, folder_of_databases, auction.circuit, ["best"])
+    version, (best,) = queries.read_contents(folder, folder_of_databases, auction.circuit, owner.numbers, ["best"])
     folding.join()
     assert version == later and best.num_rows == 2
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from coordinator.revisions.continuing import continuing_numbers
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.leaves import leaves_of, named
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
-from coordinator.starting.leaves import leaves_of, named
 from engine.analysis.identity import Named
+from engine.analysis.numbering import numbers_of
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output
+from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.formats import TableFormat
 from io_kafka.step_log.division import Limits
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import source_table
@@ -51,13 +57,16 @@ class Project:
         return replace(self, views=self.views | queries)
 
     def planned(self, spark: SparkSession) -> Named:
+        return named_of(self.specified(spark))
+
+    def specified(self, spark: SparkSession) -> PipelineSpec:
         bench = Workbench(spark).source("flights", self.flights).source("planes", self.planes, "upsert", ("plane",))
         for name, query in self.views.items():
             self._add(bench, name, query)
         circuit = lower(bench.project())
         tables = [source_table(source) for source in bench.sources]
         tables = [replace(t, topics=(self.topic_of_flights,)) if t.handle == "flights" else t for t in tables]
-        spec = PipelineSpec(
+        return PipelineSpec(
             name="p",
             storage=Path(),
             circuit=circuit,
@@ -66,7 +75,6 @@ class Project:
             kafka=KafkaSettings({}),
             limits=Limits(1000, 1 << 20),
         )
-        return named(circuit, leaves_of(spec, 0))
 
     def _add(self, bench: Workbench, name: str, query: str) -> None:
         """Spark plans a query once for the same tables and views before it."""
@@ -77,6 +85,10 @@ class Project:
         else:
             bench.view(name, query, output=output(name, "changelog"))
             PLANNED[key] = bench.views[-1]
+
+
+def named_of(spec: PipelineSpec) -> Named:
+    return named(spec.circuit, leaves_of(spec.circuit, spec.inputs, spec.outputs))
 
 
 PLANNED: dict[object, ResolvedView] = {}
@@ -193,14 +205,24 @@ EDITS = {
 
 
 @pytest.fixture(scope="module")
-def before(spark: SparkSession) -> Named:
-    return BEFORE.planned(spark)
+def before(spark: SparkSession) -> PipelineSpec:
+    return BEFORE.specified(spark)
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_what_an_edit_keeps(spark: SparkSession, before: Named, name: str) -> None:
-    edit = EDITS[name]
-    found = transition(before, edit.after.planned(spark))
+def test_what_an_edit_keeps(spark: SparkSession, before: PipelineSpec, name: str) -> None:
+    """A project that loses nothing, changes nothing and has nothing new continues the state as it is, and no other does."""
+    edit, after = EDITS[name], EDITS[name].after.specified(spark)
+    recorded = document(before)
+    numbers = continuing_numbers(recorded, after)
+    assert (numbers is not None) == (edit == Edit(edit.after)), numbers
+    found = transition(named_of(before), named_of(after))
+    if numbers is not None:
+        for index, number in enumerate(numbers):
+            if index in found.kept:
+                assert number == recorded.numbers[found.kept[index]], "a node that is kept has another number"
+            else:
+                assert number not in recorded.numbers, "a new node has the number of another one"
     lost = sorted(lost_state(found))
     assert (lost, set(found.changed), set(found.new), set(found.dropped), new_outputs(found)) == (
         sorted(edit.lost),
@@ -209,6 +231,26 @@ def test_what_an_edit_keeps(spark: SparkSession, before: Named, name: str) -> No
         set(edit.dropped),
         set(edit.outputs),
     )
+
+
+def document(spec: PipelineSpec) -> PlanDocument:
+    return PlanDocument(
+        circuit=spec.circuit, numbers=numbers_of(spec.circuit), inputs=spec.inputs, outputs=spec.outputs
+    )
+
+
+def test_a_batch_table_of_another_name_is_loaded_anew(spark: SparkSession, before: PipelineSpec) -> None:
+    """The step log knows by its name what was loaded."""
+    schema = pa.schema([("n", pa.int64())])
+    first, second = (
+        replace(
+            before,
+            inputs=(*before.inputs, InputTopic(SourceTable(name, ("t",), TableFormat(name, schema)), "", "fail", None)),
+        )
+        for name in ("one", "two")
+    )
+    assert continuing_numbers(document(first), first) is not None
+    assert continuing_numbers(document(first), second) is None
 
 
 def lost_state(found: Transition) -> list[str]:

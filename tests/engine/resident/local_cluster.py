@@ -143,7 +143,7 @@ def setup_of(folder: Path, workers: int) -> TaskSetup:
         kafka=KafkaSettings.parse({"bootstrap.servers": "nowhere:1"}),
         tables={"words": SourceTable("words", ("words",), SourceFormat("words", schema, "append", ()))},
         state_location=StateLocation("p", folder, None, False),
-        facts=RunFacts(append_only_inputs(CIRCUIT), {"seen": 2, "counts": 2}, {}),
+        facts=RunFacts(tuple(range(len(CIRCUIT.nodes))), append_only_inputs(CIRCUIT), {"seen": 2, "counts": 2}, {}),
     )
     for worker in range(workers):
         if not folder_of(setup, worker).exists():

@@ -13,12 +13,11 @@ because all that were read and written are in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from base.options import UNAVAILABLE_VALUE
 from base.text.type_names import sql_type
-from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.errors import CircuitChanged
+from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis import identity
 from engine.analysis.identity import Named
 from engine.model.circuit import Circuit
@@ -26,37 +25,25 @@ from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import FORMATS, format_of, reading_of
-from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf, SourceLeaf
+from io_kafka.step_log.former_records import LeavesRecord
+from io_kafka.step_log.leaves import Leaves, OutputLeaf, SourceLeaf
 from io_kafka.step_log.state import StepLogState
 
 NOT_NULL = " NOT NULL"
-WHAT_TO_DO = "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`."
 
 
-def leaves_of(spec: PipelineSpec, epoch: int) -> LeavesRecord:
-    """The record of the sources that the circuit reads, and of the outputs."""
-    read = {node.handle for node in spec.circuit.nodes if isinstance(node, Source)}
-    sources = sorted((s for s in spec.inputs if s.table.handle in read), key=lambda source: source.table.handle)
-    outputs = sorted((output.handle, output.topic) for output in spec.outputs)
-    return LeavesRecord(
-        epoch=epoch,
+def leaves_of(circuit: Circuit, inputs: Sequence[InputTopic], outputs: Sequence[OutputTopic]) -> Leaves:
+    """The sources that the circuit reads, and the outputs."""
+    read = {node.handle for node in circuit.nodes if isinstance(node, Source)}
+    sources = sorted((s for s in inputs if s.table.handle in read), key=lambda source: source.table.handle)
+    topics = sorted((output.handle, output.topic) for output in outputs)
+    return Leaves(
         sources=tuple(map(_source, sources)),
-        outputs=tuple(OutputLeaf(handle=handle, topic=topic) for handle, topic in outputs),
+        outputs=tuple(OutputLeaf(handle=handle, topic=topic) for handle, topic in topics),
     )
 
 
-def check_leaves(spec: PipelineSpec, state: StepLogState) -> None:
-    """Raises CircuitChanged, which names what differs, unless the project has the sources and the topics of the state."""
-    now = leaves_of(spec, state.epoch)
-    recorded = state.leaves
-    differs = list(unknown_topics(now, state) if recorded is None else differences(recorded, now))
-    if differs:
-        raise CircuitChanged(
-            f"the project is not the one that the state belongs to; what differs: {'; '.join(differs)}.", WHAT_TO_DO
-        )
-
-
-def differences(recorded: LeavesRecord, now: LeavesRecord) -> Iterator[str]:
+def differences(recorded: Leaves | LeavesRecord, now: Leaves) -> Iterator[str]:
     """What differs in the sources and outputs that are in both. The circuit says which are new and which are gone."""
     sources = {leaf.handle: leaf for leaf in recorded.sources}
     for source in now.sources:
@@ -69,7 +56,7 @@ def differences(recorded: LeavesRecord, now: LeavesRecord) -> Iterator[str]:
             yield f"output {output.handle}: {difference_text('topic', before, output.topic)}"
 
 
-def unknown_topics(now: LeavesRecord, state: StepLogState) -> Iterator[str]:
+def unknown_topics(now: Leaves, state: StepLogState) -> Iterator[str]:
     """What a log without a record of the leaves shows. Its divisions name all topics that a run has read or written."""
     if not state.topics or state.division_next == 0:
         return
@@ -130,7 +117,7 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 # Who is who in a project that changes (engine/analysis/identity.py)
 
 
-def named(circuit: Circuit, leaves: LeavesRecord) -> Named:
+def named(circuit: Circuit, leaves: Leaves) -> Named:
     """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded."""
     sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
     return Named(circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs})

@@ -1,0 +1,41 @@
+"""Which changed project continues a state as it is: nothing has to be filled, and nothing is written or lost.
+
+Such changes are another name of a view without a topic, another order of definitions, a nullable column that a source without a key gets, and
+another plan of the same circuit by another release of Stepwell or Spark. Each node with state, each view and each output of one project is then
+a node of the other one (engine/analysis/identity.py), so its tables keep their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.leaves import leaves_of, named
+from coordinator.specification import InputTopic, PipelineSpec
+from engine.analysis.numbering import numbers_of
+from engine.analysis.transition import nodes_with_state, transition
+from engine.model.circuit import Circuit, Output, View
+
+
+def continuing_numbers(before: PlanDocument, spec: PipelineSpec) -> tuple[int, ...] | None:
+    """The numbers of the project's nodes, if it continues the state of `before`; otherwise None."""
+    if _tables(before.inputs) != _tables(spec.inputs):
+        return None  # the step log has what was loaded by the name of the table
+    now = transition(
+        named(before.circuit, leaves_of(before.circuit, before.inputs, before.outputs)),
+        named(spec.circuit, leaves_of(spec.circuit, spec.inputs, spec.outputs)),
+    )
+    if not _that_last(spec.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:
+        return None
+    kept = {index: before.numbers[was] for index, was in now.kept.items()}
+    return numbers_of(spec.circuit, kept, taken=before.numbers)
+
+
+def _tables(inputs: Iterable[InputTopic]) -> set[str]:
+    return {source.table.handle for source in inputs if source.is_table}
+
+
+def _that_last(circuit: Circuit) -> set[int]:
+    """The nodes that outlive a step: they have state, or others know them by name."""
+    named_nodes = (index for index, node in enumerate(circuit.nodes) if isinstance(node, View | Output))
+    return {*nodes_with_state(circuit), *named_nodes}

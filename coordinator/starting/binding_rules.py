@@ -1,0 +1,40 @@
+"""What the step log says of the databases, for the binding of workers (binding.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.specification import PipelineSpec
+from coordinator.starting.binding import Rules, Standing, judge
+from coordinator.starting.errors import StateLost
+from coordinator.starting.layouts import owners_by_version
+from io_kafka.step_log.state import StepLogState
+from storage.identity import FoundDatabase
+
+
+def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
+    """What the step log says of the databases."""
+    return Rules(
+        pipeline=spec.name,
+        log_id=log_id,
+        generation=state.generation,
+        owners=owners_by_version(state),
+        is_fresh=not state.checkpoints and state.intent is None and state.first == 0,
+        complete=max(state.checkpoints, default=None),
+        pending=state.intent,
+        accepts_older=not spec.state_location.on_cluster,
+    )
+
+
+def refuse_other_log(
+    spec: PipelineSpec, rules: Rules, host: str, folder: str, databases: Iterable[FoundDatabase]
+) -> None:
+    """Raises StateLost if a database of this pipeline was created under another step log, and this log has no checkpoints. Then the old log was
+    lost."""
+    for found in databases:
+        if found.worker in rules.numbers and judge(found, rules) is Standing.OTHER_LOG:
+            raise StateLost(
+                f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
+                "which was deleted and created again.",
+                "Restore that topic, or retract all output and rebuild it with `stepwell run --full-refresh`.",
+            )

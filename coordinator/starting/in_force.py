@@ -1,0 +1,76 @@
+"""The revision in force: the project that the state belongs to, as the step log and the topic of plan documents have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.revisions.document import PlanDocument, Revision, document_of
+from coordinator.specification import PipelineSpec
+from coordinator.starting.errors import StateLost
+from coordinator.starting.layouts import first_layout
+from engine.analysis.numbering import numbers_of
+from engine.run.plan_document import BadDocument
+from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, read_plan
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.plans import digest_of
+from io_kafka.step_log.records import Record, RevisionRecord
+from io_kafka.step_log.state import StepLogState
+
+
+def revision_in_force(kafka: KafkaSettings, topics: Topics, plan_topic: str, state: StepLogState) -> Revision | None:
+    """None if no step can have run, and if the log is of format 2, which has no plan documents. Raises PlanMissing
+    and StateLost."""
+    record = state.revision
+    if record is None or state.layout is None:  # after a full refresh the log has the number of the last revision
+        return None
+    text = read_plan(kafka, topics, plan_topic, record.plan)
+    try:
+        return Revision(record.number, document_of(text))
+    except BadDocument as error:
+        raise StateLost(
+            f"topic {plan_topic!r}: the plan document {record.plan} of revision {record.number} cannot be read: {error}.",
+            "If a newer Stepwell has written it, run that one. Otherwise rebuild the state with `stepwell run --full-refresh`.",
+        ) from error
+
+
+def first_revision(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Revision:
+    """Records the project as the revision of a new state, together with the first layout; or as that of a state whose log is of format 2. In
+    such a state the number of each node is its index."""
+    if writer.state.layout is None:
+        layout = first_layout(spec.wanted, writer.epoch)
+        return _record(spec, numbers_of(spec.circuit), writer, topics, step=0, more=[layout])
+    return _record(spec, tuple(range(len(spec.circuit.nodes))), writer, topics, step=0)
+
+
+def next_revision(spec: PipelineSpec, numbers: tuple[int, ...], writer: PipelineWriter, topics: Topics) -> Revision:
+    """Records the project as the revision that continues the state from the next step on. The last checkpoint has all steps."""
+    return _record(spec, numbers, writer, topics, step=writer.state.steps)
+
+
+def _record(
+    spec: PipelineSpec,
+    numbers: tuple[int, ...],
+    writer: PipelineWriter,
+    topics: Topics,
+    *,
+    step: int,
+    more: Sequence[Record] = (),
+) -> Revision:
+    """`more`: records of the same transaction."""
+    document = PlanDocument(
+        circuit=spec.circuit,
+        numbers=numbers,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        places=spec.places,
+        versions=spec.versions,
+    )
+    document.check()
+    text, before = document.text, writer.state.revision
+    number = 1 if before is None else before.number + 1
+    record = RevisionRecord(epoch=writer.epoch, number=number, plan=digest_of(text), step=step)
+    topics.ensure(spec.plan_topic, 1, PLAN_TOPIC_CONFIG, replication=spec.replication)
+    writer.append_with_plan([record, *more], spec.plan_topic, text)
+    return Revision(number, document)

@@ -1,0 +1,125 @@
+"""Whether the project is the one that the state belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import xxhash
+
+from coordinator.revisions.continuing import continuing_numbers
+from coordinator.revisions.document import Revision
+from coordinator.revisions.leaves import difference_text as changed_property
+from coordinator.revisions.leaves import differences, leaves_of, unknown_topics
+from coordinator.specification import PipelineSpec
+from coordinator.starting.errors import CircuitChanged, StateLost
+from engine.model.circuit import Circuit
+from io_kafka.formats.table import options_of_outputs
+from io_kafka.step_log.former_records import LeavesRecord
+from io_kafka.step_log.leaves import Leaves
+from io_kafka.step_log.state import StepLogState
+
+
+def numbers_if_continued(spec: PipelineSpec, state: StepLogState, revision: Revision | None) -> tuple[int, ...] | None:
+    """The numbers of the project's nodes, if it is not that of the state and continues the state as it is. None if it is that of the state, or
+    if there is no state. Raises StateLost or CircuitChanged if the state belongs to another project. `revision`: the one in force."""
+    refuse_former(state)
+    try:
+        _check_project(spec, state, revision)
+    except CircuitChanged:
+        numbers = None if revision is None else continuing_numbers(revision.document, spec)
+        if numbers is None:
+            raise
+        return numbers
+    return None
+
+
+def _check_project(spec: PipelineSpec, state: StepLogState, revision: Revision | None) -> None:
+    """Raises CircuitChanged unless the state, if there is one, has the leaves and the circuit of the project. The leaves are compared first,
+    because a changed type of a column also changes the views above it."""
+    now = leaves_of(spec.circuit, spec.inputs, spec.outputs)
+    if revision is not None:
+        recorded = revision.document
+        check_leaves(now, leaves_of(recorded.circuit, recorded.inputs, recorded.outputs), state)
+        check_same_circuit(spec.circuit, recorded.circuit.fingerprint, recorded.circuit.to_json())
+    elif state.circuit is not None:  # a log of format 2
+        check_leaves(now, state.leaves, state)
+        check_same_circuit(spec.circuit, state.circuit.fingerprint, state.circuit.text)
+
+
+def check_leaves(now: Leaves, recorded: Leaves | LeavesRecord | None, state: StepLogState) -> None:
+    """Raises CircuitChanged, which names what differs, unless the project has the sources and the topics of the state. `recorded`: None if the
+    state was made by a version that did not record them."""
+    differs = list(unknown_topics(now, state) if recorded is None else differences(recorded, now))
+    if differs:
+        raise CircuitChanged(
+            f"the project is not the one that the state belongs to; what differs: {'; '.join(differs)}.",
+            "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`.",
+        )
+
+
+def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
+    """Raises CircuitChanged, which names what differs, unless `circuit` has this fingerprint. `recorded` is the recorded circuit's JSON."""
+    if fingerprint == circuit.fingerprint:
+        return
+    changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
+    raise CircuitChanged(
+        f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
+        "Restore the previous definitions, or rebuild the state with `stepwell run --full-refresh`.",
+    )
+
+
+def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+    """The views, tables and outputs that differ in their own node or in any node below it. Of outputs also what the properties say."""
+
+    def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
+        digests: list[str] = []
+        result: dict[str, str] = {}
+        for node in nodes:
+            text = json.dumps({**node, "inputs": [digests[i] for i in node["inputs"]]}, sort_keys=True)
+            digests.append(xxhash.xxh3_128_hexdigest(text.encode()))
+            if node["kind"] in ("View", "Output", "Source"):
+                word = {"View": "view", "Output": "output", "Source": "source"}[node["kind"]]
+                result[f"{word} {node.get('name') or node.get('handle')}"] = digests[-1]
+        return result
+
+    old, new = named(before), named(after)
+    written, now = _written(before), _written(after)
+    changed = [
+        f"{name} ({'; '.join(_output_differences(written.get(name, {}), now.get(name, {}))) or 'changed'})"
+        for name in new
+        if name in old and old[name] != new[name]
+    ]
+    changed += [f"{name} (new)" for name in new if name not in old]
+    changed += [f"{name} (gone)" for name in old if name not in new]
+    return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
+
+
+def _written(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """How each output is written, by the names of its properties. The JSON form leaves out what has its default."""
+    found: dict[str, dict[str, str]] = {}
+    for node in nodes:
+        if node["kind"] == "Output":
+            found[f"output {node['handle']}"] = {
+                "mode": node["mode"],
+                "key": ", ".join(node["names"][column] for column in node["key"]),
+                "format": node.get("format", "json"),
+                "key.format": node.get("key_format") or "",
+                **{option.name: node.get(option.recorded, option.usual) for option in options_of_outputs()},
+                "columns": ", ".join(node["names"]),
+            }
+    return found
+
+
+def _output_differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [changed_property(name, before[name], now[name]) for name in before if before[name] != now[name]]
+
+
+def refuse_former(state: StepLogState) -> None:
+    """Raises StateLost if the state was made by a version of Stepwell with another format of the step log."""
+    if state.is_former:
+        raise StateLost(
+            f"the step log {state.topic} has the records of a former version of Stepwell, whose state this version cannot open.",
+            "Run that version, or rebuild the state with `stepwell run --full-refresh`.",
+        )

@@ -1,0 +1,61 @@
+"""Whether the topics are those that the state was made of and that its output was written to. Missing output topics are created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.specification import PipelineSpec
+from coordinator.starting.binding_rules import refuse_other_log, rules_of
+from coordinator.starting.errors import TopicChanged
+from coordinator.starting.refresh import refuse_foreign_messages
+from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.records import TopicIdentity
+
+
+def settled_topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str) -> dict[str, TopicFacts]:
+    """The facts of all input, output and dead-letter topics. Missing output topics are created. Raises TopicChanged unless each topic is the
+    one that was recorded.
+
+    An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
+    output of a lost step log, which would be written a second time. If a database on this host shows that the log was lost, StateLost says
+    so."""
+    facts = topics.describe(spec.input_topics)
+    try:
+        refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
+    except TopicChanged:
+        writer.confirm()
+        own = spec.state_location.on_host(None)
+        if own is not None:
+            rules = rules_of(spec, writer.state, log_id)
+            refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())
+        raise
+    for output in spec.outputs:
+        config = {"cleanup.policy": "compact"} if output.compacted else {}
+        facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
+    for name in spec.dead_letter_topics.values():
+        facts[name] = topics.ensure(name, 1, replication=spec.replication)
+    check_topics(spec, facts, writer.state.topics)
+    return facts
+
+
+def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:
+    """Raises TopicChanged if a topic is not the one that is `known` under its name. Topics that are not known pass."""
+    outputs = {output.topic for output in spec.outputs}
+    for name, fact in facts.items():
+        _check_topic(name, fact, known.get(name), is_output=name in outputs)
+
+
+def _check_topic(name: str, fact: TopicFacts, known: TopicIdentity | None, *, is_output: bool) -> None:
+    if known is None:
+        return
+    if known.id != fact.topic_id:
+        raise TopicChanged(
+            f"topic {name} was deleted and created again (id {known.id} before, {fact.topic_id} now).",
+            "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
+        )
+    if is_output and known.partitions != fact.partitions:
+        raise TopicChanged(
+            f"output topic {name} had {known.partitions} partitions and has {fact.partitions} now; keys would change their partition.",
+            "Name another topic for the view and rebuild with `stepwell run --full-refresh`.",
+        )

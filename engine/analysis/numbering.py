@@ -1,0 +1,21 @@
+"""The numbers of a circuit's nodes: which of them need a number that names tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from engine.analysis.transition import nodes_with_state
+from engine.model.circuit import Circuit, Output
+from engine.model.numbers import assign_numbers
+
+_NONE: Mapping[int, int] = MappingProxyType({})
+
+
+def numbers_of(circuit: Circuit, kept: Mapping[int, int] = _NONE, taken: Collection[int] = ()) -> tuple[int, ...]:
+    """The number of each node. `kept`: of the nodes that have one already, by index. `taken`: numbers that no other node may get. Raises
+    TooManyNodes."""
+    outputs = (
+        index for index, node in enumerate(circuit.nodes) if isinstance(node, Output)
+    )  # changes that are withheld
+    return assign_numbers(len(circuit.nodes), {*nodes_with_state(circuit), *outputs}, kept, taken)

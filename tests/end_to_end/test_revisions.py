@@ -1,0 +1,162 @@
+"""The revision that a state belongs to: its plan document is written once, read at each start, and missed if it is gone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from coordinator.revisions.document import PlanDocument, document_of
+from coordinator.starting.errors import StateLost
+from coordinator.stepping.views_in_error import ViewsInError
+from engine.run import plan_document
+from engine.run.plan_document import text_of
+from faults.points import Crash, Order, arm
+from io_kafka.clients.plan_topic import PlanMissing, read_plan
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import RevisionRecord
+from tests.end_to_end import sums
+from tests.end_to_end.harness import Playground, Resolved
+
+
+def recorded(play: Playground, resolved: Resolved) -> RevisionRecord:
+    found = play.log(resolved).revision
+    assert found is not None
+    return found
+
+
+def document(play: Playground, resolved: Resolved) -> PlanDocument:
+    topic, plan = resolved.spec.plan_topic, recorded(play, resolved).plan
+    return document_of(read_plan(play.settings, play.topics, topic, plan))
+
+
+def first_run(play: Playground) -> Resolved:
+    play.topic("in", 2)
+    play.send("in", sums.rows(0, 20))
+    resolved = play.resolve(sums.files())
+    play.run(resolved)
+    return resolved
+
+
+def test_the_document_is_that_of_the_project_and_is_written_once(play: Playground) -> None:
+    resolved = first_run(play)
+    spec, found = resolved.spec, document(play, resolved)
+    assert recorded(play, resolved).number == 1
+    assert (found.circuit, found.inputs, found.outputs) == (spec.circuit, spec.inputs, spec.outputs)
+    assert found.places == {view.name: str(view.location) for view in resolved.project.views}
+    assert all(found.versions[name] for name in ("stepwell", "spark", "python"))
+    assert found.numbers != tuple(range(len(found.numbers))), "numbers are not the indices"
+    (facts,) = play.topics.describe([spec.plan_topic]).values()
+    assert facts.compacted and facts.partitions == 1
+    before = play.topics.end_offsets([spec.plan_topic])
+    play.send("in", sums.rows(1, 20), 1)
+    play.run(resolved)
+    assert play.topics.end_offsets([spec.plan_topic]) == before, "an unchanged project was recorded again"
+    play.check(resolved)
+
+
+def test_each_generation_has_a_revision_of_its_own(play: Playground) -> None:
+    resolved = first_run(play)
+    first = recorded(play, resolved)
+    play.run(resolved, full_refresh=True)
+    assert (first.number, recorded(play, resolved).number) == (1, 2)
+    assert recorded(play, resolved).plan == first.plan, "it is the same project"
+    play.check(resolved)
+
+
+def test_a_state_without_its_plan_document_is_refused_and_a_refresh_makes_another(play: Playground) -> None:
+    resolved = first_run(play)
+    topic, before = resolved.spec.plan_topic, play.log(resolved)
+    play.admin.delete_topics([topic], operation_timeout=20)[topic].result()
+    with pytest.raises(
+        PlanMissing, match=f"topic '{topic}' does not have the plan document {recorded(play, resolved).plan}"
+    ):
+        play.run(resolved)
+    assert play.log(resolved).steps == before.steps
+    play.run(resolved, full_refresh=True)
+    play.check(resolved)
+    assert document(play, resolved).circuit == resolved.spec.circuit
+
+
+def test_a_document_of_a_newer_version_is_refused_by_name(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = text_of
+
+    def newer(value: PlanDocument, kind: type[PlanDocument]) -> str:
+        return written(value, kind).replace('"format":1', '"format":2')
+
+    monkeypatch.setattr(plan_document, "text_of", newer)
+    resolved = first_run(play)
+    with pytest.raises(StateLost, match=r"revision 1 cannot be read: .*If a newer Stepwell has written it"):
+        play.run(resolved)
+
+
+COUNTED = """
+CREATE STREAMING TABLE numbers ({columns}) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE STREAMING TABLE names (k STRING, name STRING)
+  USING kafka TBLPROPERTIES ('subscribe' = '@names', 'mode' = 'upsert', 'key' = 'k');
+CREATE MATERIALIZED VIEW {sums} AS SELECT {of} FROM {source} GROUP BY k;
+CREATE MATERIALIZED VIEW named TBLPROPERTIES ('topic' = '@named', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT s.k, name, total FROM {sums} s JOIN names USING (k);
+CREATE MATERIALIZED VIEW parts TBLPROPERTIES ('topic' = '@parts', 'mode' = 'changelog') AS
+  SELECT k, 100 div total AS part FROM {sums} {extra};
+"""
+BEFORE = {"columns": "k STRING, n INT", "sums": "sums", "of": "k, sum(n) AS total", "source": "numbers", "extra": ""}
+CONTINUES = {
+    "a view has another name": {"sums": "totals"},
+    "a column of the source is new, at the front": {"columns": "more INT, k STRING, n INT"},
+    "a query is written in another way": {"source": "(SELECT n, k FROM numbers) AS x"},
+    "all at once": {"sums": "totals", "columns": "k STRING, more INT, n INT", "source": "(SELECT * FROM numbers) AS x"},
+}
+
+
+def counted(play: Playground, workers: int, **changes: str) -> Resolved:
+    conf = {"stepwell.step.rows.max": 4, "stepwell.workers": workers, "stepwell.checkpoint.interval": "1h"}
+    return play.resolve({"counted.sql": COUNTED.format(**(BEFORE | changes))}, conf)
+
+
+def send_both(play: Playground, seed: int, *, zero: bool = False) -> None:
+    """`zero`: the sum of one key is 0, so `parts` has no answer."""
+    for partition in (0, 1):
+        rows = [{"k": f"{partition}{n % 3}", "n": n + 1, "more": 1} for n in range(seed, seed + 7)]
+        play.send("in", [*rows, {"k": "zero", "n": 1 if zero else 2}, {"k": "zero", "n": -1}], partition)
+    play.send("names", [({"k": key}, {"k": key, "name": f"{key}-{seed}"}) for key in ("00", "11", "zero")])
+
+
+def run(play: Playground, resolved: Resolved) -> None:
+    """`parts` has no answer as long as a sum is 0."""
+    with suppress(ViewsInError):
+        play.run(resolved)
+
+
+def written(play: Playground, resolved: Resolved) -> dict[TopicPartition, int]:
+    return play.topics.end_offsets([output.topic for output in resolved.spec.outputs])
+
+
+@pytest.mark.parametrize(("what", "workers"), [(what, 1 + 2 * (n % 2)) for n, what in enumerate(CONTINUES)])
+def test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing(
+    play: Playground, what: str, workers: int
+) -> None:
+    """The run before was killed between two checkpoints, and while a view was in error."""
+    play.topic("in", 2)
+    play.topic("names")
+    before = counted(play, workers)
+    send_both(play, 1, zero=True)
+    run(play, before)
+    send_both(play, 2, zero=True)
+    with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+        play.run(before)
+    log, ends = play.log(before), written(play, before)
+    assert log.checkpoints[-1].step < log.steps, "nothing is left to be replayed"
+    assert log.nodes_in_error, "no view is in error"
+    after = counted(play, workers, **CONTINUES[what])
+    run(play, after)
+    now = play.log(after)
+    is_same = after.spec.circuit.fingerprint == before.spec.circuit.fingerprint and "columns" not in CONTINUES[what]
+    assert now.revision is not None and now.revision.number == (1 if is_same else 2)
+    assert now.firsts == log.firsts and now.nodes_in_error == log.nodes_in_error, "error rows go by number"
+    send_both(play, 3)
+    play.send("in", [{"k": "zero", "n": 5}])
+    play.run(after)
+    assert play.check(after)["named"] == 3
+    assert ends.keys() == written(play, after).keys()
+    play.check_steps(after)
