@@ -59,6 +59,7 @@ from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
 from engine.resident.roster import RECOVERABLE
 from engine.run.tasks import TaskSetup
+from faults.points import reached
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
@@ -142,7 +143,9 @@ class Pipeline:
                 if self._request_in_force == "stop":
                     return
                 self._spec = spec
+                reached("revision.settled")
                 revision = next_revision(spec, numbers, self._writer, self._topics)
+                reached("revision.recorded")
                 _log.info("the project has changed, and continues its state", revision=revision.number)
             spec = load_tables(spec, self._writer, self._topics, self._table_rows)
             plan = self._run_revision(spec, revision, log_facts.topic_id, available_now=available_now)

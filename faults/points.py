@@ -35,6 +35,10 @@ StartPoint = Literal[
     "claim.committed",
     "create.done",  # a worker's database was created
 ]
+RevisionPoint = Literal[
+    "revision.settled",  # a checkpoint has all steps of the revision in force, and the next revision is not recorded
+    "revision.recorded",
+]
 RecoveryPoint = Literal[
     "recovery.versions",  # every worker has reported its versions
     "recovery.chosen",
@@ -97,7 +101,7 @@ LayoutPoint = Literal[
     "settle.completed",
     "bury.renamed",  # the folder of a database that nobody needs any more
 ]
-Point = Literal[StartPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
+Point = Literal[StartPoint, RevisionPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
 START: tuple[Point, ...] = get_args(StartPoint)
@@ -106,6 +110,7 @@ STEP: tuple[Point, ...] = get_args(StepPoint)
 CHECKPOINT: tuple[Point, ...] = get_args(CheckpointPoint)
 COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
+REVISION: tuple[Point, ...] = get_args(RevisionPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,11 @@ from coordinator.starting.errors import StateLost
 from coordinator.stepping.views_in_error import ViewsInError
 from engine.run import plan_document
 from engine.run.plan_document import text_of
-from faults.points import Crash, Order, arm
+from faults.points import REVISION, Crash, Order, Point, arm
 from io_kafka.clients.plan_topic import PlanMissing, read_plan
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import RevisionRecord
+from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
 
@@ -122,6 +125,31 @@ def send_both(play: Playground, seed: int, *, zero: bool = False) -> None:
     play.send("names", [({"k": key}, {"k": key, "name": f"{key}-{seed}"}) for key in ("00", "11", "zero")])
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_start_of_a_changed_project_that_is_broken_off_is_one_or_the_other(play: Playground, workers: int) -> None:
+    """In the steps of the former revision, and before and after the record of the next one; twice at each point."""
+    play.topic("in", 2)
+    play.topic("names")
+    former = counted(play, workers)
+    with play.oracle(former) as oracle:
+        run(play, former)
+        points: list[Point] = ["output.sent", "output.committed", "checkpoint.intended", "replay.compared", *REVISION]
+        for number, point in enumerate(points):
+            send_both(play, number)
+            with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+                play.run(former)
+            for _ in range(2):
+                changed = counted(play, workers, sums=f"sums{number}")
+                with suppress(Crash), arm(Order(point, "raise")):
+                    play.run(changed)
+            play.run(changed)
+            assert recorded(play, changed).number == number + 2
+            former = changed
+        oracle.verify(play.batch(former), sample=3, seed=1)
+    assert play.check(former)["named"] == 3
+    play.check_steps(former)
+
+
 def run(play: Playground, resolved: Resolved) -> None:
     """`parts` has no answer as long as a sum is 0."""
     with suppress(ViewsInError):
@@ -160,3 +188,25 @@ def test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing
     assert play.check(after)["named"] == 3
     assert ends.keys() == written(play, after).keys()
     play.check_steps(after)
+
+
+def test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused(play: Playground, tmp_path: Path) -> None:
+    """Its steps would have to be replayed by the former circuit."""
+    play.topic("in", 2)
+    play.topic("names")
+    former = counted(play, 1)
+    send_both(play, 1)
+    play.run(former)
+    storage = former.spec.storage
+    shutil.copytree(storage, tmp_path / "copy")
+    send_both(play, 2)
+    play.run(former)
+    changed = counted(play, 1, sums="totals")
+    play.run(changed)
+    Database.close_all()
+    shutil.rmtree(storage)
+    shutil.copytree(tmp_path / "copy", storage)
+    with pytest.raises(
+        StateLost, match=r"the databases are at step \d+, and revision 2 of the project began with step \d+"
+    ):
+        play.run(changed)

@@ -20,6 +20,7 @@ from faults.points import (
     ONCE_VARIABLE,
     POINTS,
     RECOVERY,
+    REVISION,
     START,
     STEP,
     VARIABLE,
@@ -110,4 +111,4 @@ def test_an_unknown_point_is_a_type_error() -> None:
     for function in (reached, is_armed):
         assert get_type_hints(function)["point"] == Point
     assert get_type_hints(Order)["point"] == Point
-    assert len(set(POINTS)) == len(POINTS) and START + RECOVERY + STEP + CHECKPOINT + LAYOUT == POINTS
+    assert len(set(POINTS)) == len(POINTS) and START + REVISION + RECOVERY + STEP + CHECKPOINT + LAYOUT == POINTS

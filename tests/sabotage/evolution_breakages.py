@@ -7,6 +7,8 @@ from tests.sabotage.breakage import Breakage, Edit
 IDENTITY, TRANSITION = "engine/analysis/identity.py", "engine/analysis/transition.py"
 TEST_IDENTITY = "tests/engine/test_identity.py"
 DOCUMENT, TEST_DOCUMENT = "engine/run/plan_document.py", "tests/engine/test_plan_document.py"
+CONTINUING, LOG_STATE = "coordinator/revisions/continuing.py", "io_kafka/step_log/state.py"
+REVISIONS = "tests/end_to_end/test_revisions.py"
 KEPT_STATE = "state is kept exactly if it is what the new project would have"
 
 
@@ -150,5 +152,99 @@ EVOLUTION = (
             ),
         ),
         ("tests/engine/test_descriptors.py::test_an_operator_that_does_not_rely_on_growth_can_take_rows_back",),
+    ),
+    Breakage(
+        "a-view-is-lost-in-silence",
+        "A project that lacks a view continues the state of the one that has it, and the view's output stands still.",
+        KEPT_STATE,
+        (
+            Edit(
+                CONTINUING,
+                " or not _that_last(before.circuit) <= {*now.kept.values()}:\n",
+                " or not _that_last(before.circuit):\n",
+            ),
+        ),
+        (edit("a view is removed"),),
+    ),
+    Breakage(
+        "a-view-without-its-history",
+        "A project with another view continues the state, and the view has only what came since.",
+        KEPT_STATE,
+        (Edit(CONTINUING, "not _that_last(spec.circuit) <= now.kept.keys() or", ""),),
+        (edit("a view is added"),),
+    ),
+    Breakage(
+        "numbers-are-given-anew",
+        "The nodes of a changed project get new numbers, so they find the state of others or none.",
+        KEPT_STATE,
+        (Edit(CONTINUING, "numbers_of(spec.circuit, kept, taken=before.numbers)", "numbers_of(spec.circuit)"),),
+        (edit("a column at the front of a source"),),
+    ),
+    Breakage(
+        "numbers-are-used-twice",
+        "A new node gets the number of a node of the former revision.",
+        KEPT_STATE,
+        (Edit("engine/model/numbers.py", "    used = {*taken, *kept.values()}\n", "    used = {*kept.values()}\n"),),
+        ("tests/engine/test_numbers.py::test_nodes_get_the_lowest_numbers_of_their_kind_that_nobody_has",),
+    ),
+    Breakage(
+        "withheld-changes-without-tables",
+        "An output has no number that names tables, so the first error of a row that it waits for ends the run.",
+        KEPT_STATE,
+        (
+            Edit(
+                "engine/analysis/numbering.py", "{*nodes_with_state(circuit), *outputs}", "{*nodes_with_state(circuit)}"
+            ),
+        ),
+        ("tests/engine/test_numbers.py::test_every_node_that_may_have_a_trace_has_a_number_that_names_tables",),
+    ),
+    Breakage(
+        "the-next-revision-at-once",
+        "A changed project begins while steps of the former one are in no checkpoint, and replays them.",
+        "1 division first",
+        (
+            Edit("coordinator/loop.py", "                self._settle(revision, log_facts.topic_id)\n", ""),
+            Edit(
+                LOG_STATE,
+                "        if self.pending or self.intent is not None or not self.checkpoints",
+                "        if not self.checkpoints",
+            ),
+            Edit(LOG_STATE, " or self.checkpoints[-1].step != step:\n", ":\n"),
+        ),
+        (f"{REVISIONS}::test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing[all at once-3]",),
+    ),
+    Breakage(
+        "a-copy-from-before-the-revision",
+        "A database from before the revision in force is opened, and its steps are replayed with another circuit.",
+        "3 the recorded steps",
+        (Edit("coordinator/starting/start.py", "version.step < state.revision.step:", "version.step < 0:"),),
+        (f"{REVISIONS}::test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused",),
+    ),
+    Breakage(
+        "the-same-term-twice",
+        "The workers of the changed project have the term of those before them.",
+        "5 fences",
+        (Edit("coordinator/loop.py", "        self._attempts += 1\n", ""),),
+        (f"{REVISIONS}::test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing[all at once-3]",),
+    ),
+    Breakage(
+        "error-rows-by-index",
+        "The step log names nodes with error rows by their place in the circuit, which changes with the project.",
+        KEPT_STATE,
+        (
+            Edit(
+                "coordinator/stepping/views_in_error.py",
+                "{plan.numbers[index]: change for index, change in changes.items()}",
+                "changes",
+            ),
+        ),
+        ("tests/coordinator/test_views_in_error.py::test_the_error_rows_of_the_steps_are_added",),
+    ),
+    Breakage(
+        "a-plan-that-a-pattern-reads",
+        "A source with a pattern of topics reads the plan documents.",
+        "no silence",
+        (Edit("coordinator/starting/patterns.py", "{spec.log_topic, spec.plan_topic, ", "{spec.log_topic, "),),
+        ("tests/coordinator/test_patterns.py::test_the_topics_whose_whole_names_match",),
     ),
 )
