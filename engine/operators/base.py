@@ -86,7 +86,7 @@ class StepContext:
     @property
     def colocation(self) -> tuple[Key | None, ...]:
         """Of each input, by the hash of which columns its rows lie on this worker. None: they may lie on any worker."""
-        return self.step.places[self.node] if self.part is None else self.part.places
+        return self.step.colocation[self.node] if self.part is None else self.part.colocation
 
     def evaluate(
         self, predicate: Expression | None, projections: tuple[Expression, ...], rows: pa.Table, sign: int = 1

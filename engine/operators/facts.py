@@ -28,12 +28,12 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """What is true in one step on one worker. `places[node][i]`: the columns of the node's input i by whose hash its rows lie on this worker;
+    """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this worker;
     None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the sources
     whose topic has more partitions than when the state began, as the step's division recorded them."""
 
     number: int
-    places: Sequence[tuple[Key | None, ...]]
+    colocation: Sequence[tuple[Key | None, ...]]
     owns_keyless: bool
     grown: frozenset[str] = frozenset()
     withholding: Withholding = NOTHING_WITHHELD
@@ -45,5 +45,5 @@ class PartFacts:
     those of this operator."""
 
     append_only: tuple[bool, ...]
-    places: tuple[Key | None, ...]
+    colocation: tuple[Key | None, ...]
     first_slot: int
