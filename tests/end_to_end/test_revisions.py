@@ -5,14 +5,19 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from base.term import Term
+from coordinator import loop
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.starting.errors import StateLost
 from coordinator.stepping.views_in_error import ViewsInError
+from engine.resident.crew import Crew
 from engine.run import plan_document
 from engine.run.plan_document import text_of
+from engine.run.tasks import TaskSetup
 from faults.points import REVISION, Crash, Order, Point, arm
 from io_kafka.clients.plan_topic import PlanMissing, read_plan
 from io_kafka.offsets import TopicPartition
@@ -210,3 +215,21 @@ def test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused(play: 
         StateLost, match=r"the databases are at step \d+, and revision 2 of the project began with step \d+"
     ):
         play.run(changed)
+
+
+def test_the_workers_of_each_revision_have_a_higher_term(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What workers of the former revision still do is rejected."""
+    terms: list[Term] = []
+    real = loop.Crew
+
+    def noted(setup: TaskSetup, tasks: int, term: Term, **more: Any) -> Crew:
+        terms.append(term)
+        return real(setup, tasks, term, **more)
+
+    monkeypatch.setattr(loop, "Crew", noted)
+    play.topic("in", 2)
+    play.topic("names")
+    send_both(play, 1)
+    play.run(counted(play, 1))
+    play.run(counted(play, 1, sums="totals"))
+    assert terms == [Term(0, 0), Term(1, 0), Term(1, 1)]

@@ -212,6 +212,7 @@ EVOLUTION = (
             Edit(LOG_STATE, " or self.checkpoints[-1].step != step:\n", ":\n"),
         ),
         (f"{REVISIONS}::test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing[all at once-3]",),
+        tells="begins with step",
     ),
     Breakage(
         "a-copy-from-before-the-revision",
@@ -225,7 +226,7 @@ EVOLUTION = (
         "The workers of the changed project have the term of those before them.",
         "5 fences",
         (Edit("coordinator/loop.py", "        self._attempts += 1\n", ""),),
-        (f"{REVISIONS}::test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing[all at once-3]",),
+        (f"{REVISIONS}::test_the_workers_of_each_revision_have_a_higher_term",),
     ),
     Breakage(
         "error-rows-by-index",
