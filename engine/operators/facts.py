@@ -28,9 +28,9 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this worker;
-    None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the sources
-    whose topic has more partitions than when the state began, as the step's division recorded them."""
+    """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this
+    worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
+    sources whose topic has more partitions than when the state began, as the step's division recorded them."""
 
     number: int
     colocation: Sequence[tuple[Key | None, ...]]
