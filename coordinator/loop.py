@@ -181,6 +181,8 @@ class Pipeline:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
         spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
         setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
+        assert self._writer.state.revision is not None
+        self._board.update(revision=self._writer.state.revision.number)
         inputs = Inputs(
             spec,
             self._topics,

@@ -28,15 +28,17 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`lag` is the number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id, the
-    folder of databases and the free bytes of its disk, of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped`
-    counts malformed messages by source handle. `late` counts the rows that views have left out because they were behind their watermark, and
-    `watermarks` has these watermarks in seconds since 1970. `in_error`: the views that have no answer, and the outputs that have no message for
-    a row, with the error of one row. `layout`: the owners of the slots, the change under way, the last one that was settled, and by mode how
-    fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin."""
+    """`revision` is that of the project which answers. `lag` is the number of offsets not yet read, by "topic/partition". Counters start with
+    this run. `workers`: the host, the process id, the folder of databases and the free bytes of its disk, of each. `worker_bytes`: the live
+    state of each worker in the last checkpoint. `skipped` counts malformed messages by source handle. `late` counts the rows that views have
+    left out because they were behind their watermark, and `watermarks` has these watermarks in seconds since 1970. `in_error`: the views that
+    have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the change
+    under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why
+    the last one could not begin."""
 
     pipeline: str
     epoch: int = 0
+    revision: int = 0
     phase: str = "starting"
     step: int = 0
     steps_run: int = 0

@@ -112,7 +112,7 @@ def status_table(status: dict[str, Any]) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2))
     times = status["last_step"]
     rows: dict[str, RenderableType] = {
-        "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, {status['phase']})",
+        "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, revision {status['revision']}, {status['phase']})",
         "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
         "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
         "layout": shares_text(status["layout"].get("members", {})),

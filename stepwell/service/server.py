@@ -204,6 +204,7 @@ def metrics(board: StatusBoard) -> bytes:
     registry = CollectorRegistry()
     shown = board.show()
     plain = (
+        "revision",
         "step",
         "steps_run",
         "steps_replayed",
