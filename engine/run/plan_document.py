@@ -55,6 +55,16 @@ class BadDocument(ValueError):
     """A text is not the form of a value that this version of Stepwell knows. It says why."""
 
 
+def text_of(value: T, kind: type[T]) -> str:
+    """The JSON of a dataclass whose parts are circuits, sources, and plain values."""
+    return _text(_converter().unstructure(value, kind))
+
+
+def value_of(text: str, kind: type[T]) -> T:
+    """Raises BadDocument."""
+    return _parsed(text, kind, dict)
+
+
 def circuit_text(circuit: Circuit) -> str:
     """Equal circuits have equal texts, apart from pickles of functions, of which equal ones can differ."""
     return _text(_converter().unstructure(circuit, Circuit))

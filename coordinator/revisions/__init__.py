@@ -1,0 +1,1 @@
+"""Revisions: what a project was when it was planned, and from one revision to the next."""

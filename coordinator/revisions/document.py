@@ -1,0 +1,62 @@
+"""The plan document of a revision: all that a project was when it was planned, as JSON.
+
+It has what decides rows and messages: the circuit with the functions in Python, the numbers of the nodes, the sources with
+their topics and formats, and the outputs. It also has what people want to know of it: where each view is defined, and which
+versions have planned it. No password and no other setting is in it.
+
+The SHA-256 of the text names the document. The step log has that name, and the topic of plan documents has the text
+(io_kafka/clients/plan_topic.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from coordinator.specification import InputTopic, OutputTopic
+from engine.model.circuit import Circuit
+from engine.run import plan_document
+
+DOCUMENT_FORMAT: Literal[1] = 1
+"""It grows when a field changes its meaning. A reader refuses documents of a newer format."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanDocument:
+    """`numbers`: of each node of the circuit (engine/model/numbers.py). `places`: the file and the line of each view's
+    definition, by its name. `versions`: of Stepwell, Spark and Python, by name."""
+
+    circuit: Circuit
+    numbers: tuple[int, ...]
+    inputs: tuple[InputTopic, ...]
+    outputs: tuple[OutputTopic, ...]
+    places: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    format: Literal[1] = DOCUMENT_FORMAT
+
+    @property
+    def text(self) -> str:
+        """Equal documents have equal texts, apart from pickles of functions, of which equal ones can differ."""
+        return plan_document.text_of(self, PlanDocument)
+
+    def check(self) -> None:
+        """Asserts that the parts fit each other."""
+        assert len(self.numbers) == len(self.circuit.nodes) == len(set(self.numbers))
+
+
+def digest_of(text: str) -> str:
+    """The name of the document with this text: 64 hexadecimal digits."""
+    return sha256(text.encode()).hexdigest()
+
+
+def document_of(text: str) -> PlanDocument:
+    """The document with this text. Raises BadDocument."""
+    found = plan_document.value_of(text, PlanDocument)
+    try:
+        found.circuit.check()
+        found.check()
+    except AssertionError as error:
+        raise plan_document.BadDocument(f"the parts do not fit each other: {error}") from error
+    return found
