@@ -50,7 +50,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "broker": {"clients"},
     },
     "coordinator": {
-        "starting": set(),
+        "revisions": set(),
+        "starting": {"revisions"},
         "stepping": {"starting"},
         "checkpoints": {"starting", "stepping"},
         "rescale": {"starting"},

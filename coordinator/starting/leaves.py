@@ -1,11 +1,7 @@
-"""The sources and the outputs' topics that a state belongs to: how a project's are told, and how they are compared with the recorded ones.
+"""The sources and the outputs' topics that a state belongs to, compared with those of the project.
 
 Guarantees: a state is continued only with the sources that it was made of, and only into the topics that it was written to. Otherwise the start
 is refused before any database is touched, and the fault says which property of which source differs, what is recorded and what the project says.
-
-Left out is what changes no row of a message that can be read. These are the policies for malformed messages and for truncations, which each
-division records, the dead-letter topic, `startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of
-partitions of new topics, and the addresses of brokers and registries.
 
 A state that was made by a version without this record adopts the sources of its next start. Then only the names of the topics can be compared,
 because all that were read and written are in the log.
@@ -15,34 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from base.options import UNAVAILABLE_VALUE
-from base.text.type_names import sql_type
-from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.revisions.leaves import differences, leaves_of
+from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged
-from engine.analysis import identity
-from engine.analysis.identity import Named
-from engine.model.circuit import Circuit
-from engine.model.rows import Source
-from io_kafka.formats import RecordFormat, TableFormat
-from io_kafka.formats.spec import SourceFormat
-from io_kafka.formats.table import FORMATS, format_of, reading_of
-from io_kafka.step_log.leaves import LeavesRecord, OutputLeaf, SourceLeaf
+from io_kafka.step_log.leaves import LeavesRecord
 from io_kafka.step_log.state import StepLogState
 
-NOT_NULL = " NOT NULL"
 WHAT_TO_DO = "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`."
-
-
-def leaves_of(spec: PipelineSpec, epoch: int) -> LeavesRecord:
-    """The record of the sources that the circuit reads, and of the outputs."""
-    read = {node.handle for node in spec.circuit.nodes if isinstance(node, Source)}
-    sources = sorted((s for s in spec.inputs if s.table.handle in read), key=lambda source: source.table.handle)
-    outputs = sorted((output.handle, output.topic) for output in spec.outputs)
-    return LeavesRecord(
-        epoch=epoch,
-        sources=tuple(map(_source, sources)),
-        outputs=tuple(OutputLeaf(handle=handle, topic=topic) for handle, topic in outputs),
-    )
 
 
 def check_leaves(spec: PipelineSpec, state: StepLogState) -> None:
@@ -56,19 +31,6 @@ def check_leaves(spec: PipelineSpec, state: StepLogState) -> None:
         )
 
 
-def differences(recorded: LeavesRecord, now: LeavesRecord) -> Iterator[str]:
-    """What differs in the sources and outputs that are in both. The circuit says which are new and which are gone."""
-    sources = {leaf.handle: leaf for leaf in recorded.sources}
-    for source in now.sources:
-        if source.handle in sources:
-            yield from (f"source {source.handle}: {what}" for what in _between(sources[source.handle], source))
-    topics = {leaf.handle: leaf.topic for leaf in recorded.outputs}
-    for output in now.outputs:
-        before = topics.get(output.handle, output.topic)
-        if before != output.topic:
-            yield f"output {output.handle}: {difference_text('topic', before, output.topic)}"
-
-
 def unknown_topics(now: LeavesRecord, state: StepLogState) -> Iterator[str]:
     """What a log without a record of the leaves shows. Its divisions name all topics that a run has read or written."""
     if not state.topics or state.division_next == 0:
@@ -79,113 +41,3 @@ def unknown_topics(now: LeavesRecord, state: StepLogState) -> Iterator[str]:
     for owner, what, name in (*of_sources, *of_outputs):
         if name not in state.topics:
             yield f"{owner}: {what} is {name}, which is none of the topics that the state belongs to ({known})"
-
-
-def _source(source: InputTopic) -> SourceLeaf:
-    table, form = source.table, source.table.format
-    places = None if table.partitions is None or source.is_table else sorted(map(str, table.partitions))
-    return SourceLeaf(
-        handle=table.handle,
-        topics=() if table.pattern is not None else table.topics,
-        pattern=table.pattern,
-        partitions=None if places is None else tuple(places),
-        mode=form.mode if isinstance(form, SourceFormat) else "append",
-        key=form.key if isinstance(form, SourceFormat) else (),
-        format=_format(form),
-        encoding=_encoding(form) if isinstance(form, SourceFormat) else {},
-        columns=dict(_columns(form)),
-    )
-
-
-def _format(form: SourceFormat | RecordFormat | TableFormat) -> str:
-    if isinstance(form, SourceFormat):
-        return format_of(form.encoding).name
-    return "record" if isinstance(form, RecordFormat) else "table"
-
-
-def _encoding(form: SourceFormat) -> dict[str, str]:
-    # The same for each way to read the format, as existing records have it.
-    usual = format_of(form.encoding).writes.keys_as
-    of_key = {} if form.key_format == usual else {"key.format": form.key_format}
-    of_times = {
-        "dateFormat": form.patterns.date,
-        "timestampFormat": form.patterns.timestamp,
-        "timestampNTZFormat": form.patterns.timestamp_ntz,
-    }
-    given = {name: pattern for name, pattern in of_times.items() if pattern is not None}
-    of_debezium = {} if form.unavailable == UNAVAILABLE_VALUE else {"unavailable.value.placeholder": form.unavailable}
-    return {**reading_of(form.encoding).identity(form.encoding), **of_key, **given, **of_debezium}
-
-
-def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[str, str]]:
-    of_record = dict(form.metadata) if isinstance(form, SourceFormat) else {}
-    limits = form.limits if isinstance(form, SourceFormat) else ()
-    for field in form.schema:
-        declared = {limit.path: limit.declared for limit in limits if limit.padded and limit.path[0] == field.name}
-        text = sql_type(field.type, declared, (field.name,))
-        text += "" if field.nullable else NOT_NULL
-        yield field.name, text + (f" from metadata.{of_record[field.name]}" if field.name in of_record else "")
-
-
-# Who is who in a project that changes (engine/analysis/identity.py)
-
-
-def named(circuit: Circuit, leaves: LeavesRecord) -> Named:
-    """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded."""
-    sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
-    return Named(circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs})
-
-
-def _leaf_text(leaf: SourceLeaf) -> str:
-    """Everything but the handle and the columns that can be added or left out without a change of the other ones."""
-    by_name = any(each.columns_by_name for name, each in FORMATS.items() if name == leaf.format)
-    fixed = {name: text for name, text in leaf.columns.items() if not by_name or NOT_NULL in text}
-    return leaf.model_copy(update={"handle": "", "columns": fixed}).model_dump_json()
-
-
-def _declared(leaf: SourceLeaf) -> tuple[str, ...]:
-    return tuple(f"{name} {text}" for name, text in leaf.columns.items())
-
-
-# What differs, for people
-
-
-def _between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
-    values = (
-        ("subscribe", ", ".join(before.topics), ", ".join(now.topics)),
-        ("subscribePattern", before.pattern or "", now.pattern or ""),
-        ("assign", _listed(before.partitions), _listed(now.partitions)),
-        ("mode", before.mode, now.mode),
-        ("key", ", ".join(before.key), ", ".join(now.key)),
-        ("format", before.format, now.format),
-    )
-    yield from (difference_text(name, was, is_now) for name, was, is_now in values if was != is_now)
-    names = sorted(before.encoding.keys() | now.encoding.keys())
-    yield from (
-        difference_text(name, before.encoding.get(name), now.encoding.get(name))
-        for name in names
-        if before.encoding.get(name) != now.encoding.get(name)
-    )
-    yield from _between_columns(before.columns, now.columns)
-
-
-def _between_columns(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
-    for name, text in before.items():
-        if name not in now:
-            yield f"column {name} was {text}, and is not declared now"
-        elif now[name] != text:
-            yield f"column {name} was {text}, and is {now[name]} now"
-    yield from (
-        f"column {name} was not declared, and is {text} now" for name, text in now.items() if name not in before
-    )
-    if before.keys() == now.keys() and list(before) != list(now):
-        yield f"the order of the columns was {', '.join(before)}, and is {', '.join(now)} now"
-
-
-def difference_text(name: str, before: str | None, now: str | None) -> str:
-    """How every difference of a property is told."""
-    return f"{name} was {before or 'not set'}, and is {now or 'not set'} now"
-
-
-def _listed(parts: tuple[str, ...] | None) -> str:
-    return ", ".join(parts or ())

@@ -25,6 +25,8 @@ import xxhash
 from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.core import NoCommonVersion, common_version
+from coordinator.revisions.leaves import difference_text as changed_property
+from coordinator.revisions.leaves import leaves_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import (
     Bound,
@@ -45,8 +47,7 @@ from coordinator.starting.errors import (
     TopicChanged,
 )
 from coordinator.starting.layouts import completion_records, first_layout, owners_by_version
-from coordinator.starting.leaves import check_leaves, leaves_of
-from coordinator.starting.leaves import difference_text as changed_property
+from coordinator.starting.leaves import check_leaves
 from coordinator.starting.refresh import refuse_foreign_messages
 from coordinator.starting.schemas import register_schemas
 from engine.analysis.retraction import append_only_inputs

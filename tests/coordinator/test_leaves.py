@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from base.text.patterns import Patterns
+from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
-from coordinator.starting.leaves import check_leaves, differences, leaves_of
+from coordinator.starting.leaves import check_leaves
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from engine.run.sources import SourceTable

@@ -14,7 +14,8 @@ INPUTS, STEPPING, RECOVERIES = (
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
 POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordinator/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
-LEAVES, TEST_LEAVES = "coordinator/starting/leaves.py", "tests/coordinator/test_leaves.py"
+LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
+STATES_LEAVES = "coordinator/starting/leaves.py"
 LOG_STATE, TEST_LOG_STATE = "io_kafka/step_log/state.py", "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
@@ -630,7 +631,7 @@ COORDINATOR = (
         "anything-is-adopted",
         "A state of a version without the record of its leaves adopts sources whose topics it has never read.",
         "no silence",
-        (Edit(LEAVES, "list(unknown_topics(now, state) if recorded", "list(() if recorded"),),
+        (Edit(STATES_LEAVES, "list(unknown_topics(now, state) if recorded", "list(() if recorded"),),
         (f"{TEST_LEAVES}::test_a_state_without_the_record_belongs_to_the_topics_that_its_log_names",),
     ),
     Breakage(

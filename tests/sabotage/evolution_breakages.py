@@ -35,7 +35,7 @@ EVOLUTION = (
         KEPT_STATE,
         (
             Edit(
-                "coordinator/starting/leaves.py",
+                "coordinator/revisions/leaves.py",
                 '{"handle": "", "columns": fixed}',
                 '{"handle": "", "topics": (), "columns": fixed}',
             ),
@@ -46,7 +46,7 @@ EVOLUTION = (
         "identity-without-not-null",
         "That a column became NOT NULL is no part of a source's identity, although messages are malformed that were rows.",
         KEPT_STATE,
-        (Edit("coordinator/starting/leaves.py", "if not by_name or NOT_NULL in text", "if not by_name"),),
+        (Edit("coordinator/revisions/leaves.py", "if not by_name or NOT_NULL in text", "if not by_name"),),
         (edit("a column that is NOT NULL"),),
     ),
     Breakage(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
-from coordinator.starting.leaves import leaves_of, named
+from coordinator.revisions.leaves import named_project
+from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output
-from io_kafka.clients.settings import KafkaSettings
-from io_kafka.step_log.division import Limits
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import source_table
+from stepwell.planning.pipeline import PlannedProject, source_table
 from stepwell.planning.plans import ResolvedView
 from tests.stepwell.lowering.projects import Workbench, output
 
@@ -57,16 +54,9 @@ class Project:
         circuit = lower(bench.project())
         tables = [source_table(source) for source in bench.sources]
         tables = [replace(t, topics=(self.topic_of_flights,)) if t.handle == "flights" else t for t in tables]
-        spec = PipelineSpec(
-            name="p",
-            storage=Path(),
-            circuit=circuit,
-            inputs=tuple(InputTopic(table, "earliest", "fail", None) for table in tables),
-            outputs=tuple(OutputTopic(name, dict(self.topics).get(name, name), 1, False) for name in self.views),
-            kafka=KafkaSettings({}),
-            limits=Limits(1000, 1 << 20),
-        )
-        return named(circuit, leaves_of(spec, 0))
+        inputs = tuple(InputTopic(table, "earliest", "fail", None) for table in tables)
+        outputs = tuple(OutputTopic(name, dict(self.topics).get(name, name), 1, False) for name in self.views)
+        return named_project(PlannedProject(circuit, inputs, outputs))
 
     def _add(self, bench: Workbench, name: str, query: str) -> None:
         """Spark plans a query once for the same tables and views before it."""
