@@ -1,0 +1,124 @@
+"""Nodes in words for people: what a node does, with the names of columns, and how two nodes differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from coordinator.revisions.document import PlanDocument
+from engine.analysis.column_names import Names, named_text, output_names
+from engine.model.circuit import View
+from engine.model.node import Expression
+from engine.model.python_call import PythonFunction
+from engine.model.rows import LastByKey, Map, PythonMap, Source
+from engine.operators.table import operator_of
+
+TEXT_MAX = 90
+"""The characters of one text. A longer expression is not read in a table, and `dry-run` shows it whole."""
+
+_CALLED: Mapping[str, str] = {
+    "FinalAggregate": "aggregate",
+    "PartialAggregate": "sums before the join",
+    "JoinPartials": "join of sums",
+    "TopK": "ORDER BY and LIMIT",
+    "LastByKey": "table",
+    "PythonMap": "Python function",
+    "SemiJoin": "EXISTS or IN",
+    "ScalarValue": "value of a subquery",
+    "ScalarMap": "expressions with a subquery",
+    "Generate": "explode",
+    "Distinct": "DISTINCT",
+    "Union": "UNION ALL",
+}
+"""The names of kinds of nodes that are not what a user would say. All others are their kind in small letters."""
+
+
+class NodeWords:
+    """The nodes of one document, in words."""
+
+    def __init__(self, document: PlanDocument) -> None:
+        self.document = document
+        columns = {each.table.handle: tuple(each.table.format.schema.names) for each in document.inputs}
+        self._names = output_names(document.circuit, columns, computed=True)
+
+    def kind(self, index: int) -> str:
+        """What people call the node."""
+        node = self.document.circuit.nodes[index]
+        if isinstance(node, Map):
+            return "columns" if node.predicate is None else "filter"
+        spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", node.kind).lower()
+        return _CALLED.get(node.kind, spaced)
+
+    def text(self, index: int) -> str:
+        """What the node does, in the words of its operator."""
+        node = self.document.circuit.nodes[index]
+        if isinstance(node, Map) and node.predicate is not None:
+            return self.expression(index, node.predicate)
+        return shortened(named_text(operator_of(node).text(node), self._read_by(index)))
+
+    def title(self, index: int) -> str:
+        """The kind and what it does."""
+        node = self.document.circuit.nodes[index]
+        if isinstance(node, Source | LastByKey):
+            return f"the table of {node.handle}" if isinstance(node, LastByKey) else node.handle
+        if isinstance(node, View):
+            return node.name
+        return f"{self.kind(index)} {self.text(index)}".rstrip()
+
+    def expression(self, index: int, expression: Expression) -> str:
+        """An expression of the node."""
+        sql = expression.sql if expression.column is None else f"c{expression.column}"
+        return shortened(named_text(sql, self._read_by(index)))
+
+    def filter(self, index: int) -> str:
+        """The condition of a Map."""
+        node = self.document.circuit.nodes[index]
+        assert isinstance(node, Map)
+        return "none" if node.predicate is None else self.expression(index, node.predicate)
+
+    def expressions(self, index: int) -> list[str]:
+        """What a Map computes, column by column."""
+        node = self.document.circuit.nodes[index]
+        assert isinstance(node, Map)
+        return [self.expression(index, each) for each in node.projections]
+
+    def _read_by(self, index: int) -> Names:
+        return tuple(name for below in self.document.circuit.nodes[index].inputs for name in self._names[below])
+
+
+def shortened(text: str) -> str:
+    text = re.sub(r"\s+", " ", text)
+    return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
+
+
+def difference(was: NodeWords, before: int, now: NodeWords, after: int) -> str:
+    """How two nodes of one kind differ by what they do themselves; empty if they do the same."""
+    old, new = was.document.circuit.nodes[before], now.document.circuit.nodes[after]
+    if isinstance(old, Map) and isinstance(new, Map):
+        filters = was.filter(before), now.filter(after)
+        return _was_is("the filter", *filters) or _columns(was.expressions(before), now.expressions(after))
+    if isinstance(old, PythonMap) and isinstance(new, PythonMap) and (changed := _changed_function(old, new)):
+        return f"the function {changed.name} ({changed.place}) is another one now"
+    return _was_is(now.kind(after), was.text(before), now.text(after))
+
+
+def _columns(before: list[str], now: list[str]) -> str:
+    gone, come = [text for text in before if text not in now], [text for text in now if text not in before]
+    if gone or come:
+        return _was_is("a column", ", ".join(gone) or "missing", ", ".join(come) or "left out")
+    return "" if before == now else "the columns have another order"
+
+
+def _changed_function(old: PythonMap, new: PythonMap) -> PythonFunction | None:
+    known = {function.digest for function in _functions(old)}
+    return next((function for function in _functions(new) if function.digest not in known), None)
+
+
+def _functions(node: PythonMap) -> Iterator[PythonFunction]:
+    return (function for call in node.calls for function in call.functions)
+
+
+def _was_is(what: str, before: str, now: str) -> str:
+    if before == now:
+        return ""
+    return f"{what} was {shortened(before)}, and is {shortened(now)} now"
