@@ -23,6 +23,7 @@ from engine.analysis.history import (
     Young,
     histories,
     old_content,
+    parts_of,
     twins_of,
 )
 from engine.analysis.history import (
@@ -175,12 +176,8 @@ class Comparison:
     def needed_by(self, members: Iterable[int], old_view: int | None = None) -> Needed:
         """What these nodes take, of those that need a history. `old_view`: the previous index of a view that is computed once more as it was."""
         takes = [take for index in members for take in self.histories.of.get(index, ())]
-        takes += [
-            take
-            for each in takes
-            if isinstance(each, Young) and each.node in self._tables
-            for take in self.histories.of[each.node]
-        ]
+        tables = [each.node for each in parts_of(takes) if isinstance(each, Young) and each.node in self._tables]
+        takes += [take for index in tables for take in self.histories.of[index]]
         texts, readings, holders, obstacles = self._collected(takes, self.words, self.readings, self.unreadable)
         if old_view is not None:
             texts.append("what it was is computed once more, to be compared")
@@ -210,14 +207,15 @@ class Comparison:
         holders: set[int] = set()
         obstacles: list[tuple[str, Unreadable]] = []
         nodes = words.document.circuit.nodes
-        for take in takes:
+        for take in parts_of(takes):
             node = nodes[take.node]
             if isinstance(take, Young) and isinstance(node, View):
                 texts.append(f"{node.name}: as it is filled")
         for leaf in rows_begin_at(takes):
             match leaf:
                 case Feed(node=index, holder=holder):
-                    texts.append(f"{words.title(index)}: state")
+                    kept = self.before.circuit.nodes[holder]
+                    texts.append(f"{kept.name if isinstance(kept, View) else words.title(index)}: state")
                     holders.add(holder)
                 case Reread(handle=handle):
                     texts.append(able[handle].text)
@@ -228,7 +226,7 @@ class Comparison:
         return list(dict.fromkeys(texts)), readings, holders, list(dict.fromkeys(obstacles))
 
     def rows_of(self, needed: Needed) -> int | None:
-        """How many messages and rows that is at most; None if it is not known."""
+        """How many messages and rows of state that is at most; None if it is not known."""
         messages = messages_of(needed.readings, self.facts)
         numbers = [self.before.numbers[holder] for holder in needed.holders]
         if messages is None or (numbers and self.facts.rows is None):

@@ -71,8 +71,7 @@ class Differences:
         yield self._of_state(index, old)
         if isinstance(node, View):
             yield "its key or its columns are others now"
-        if node.types != self._old[old].types:
-            yield "its columns have other types now"
+        yield self._of_columns(index, old)
 
     def _is_known(self, index: int) -> bool:
         return self._found.ids.nodes[index] in self._found.was.nodes
@@ -115,6 +114,18 @@ class Differences:
                 yield below
             elif not isinstance(node, View) and self._found.is_young(below):
                 yield from self._leaves(below)
+
+    def _of_columns(self, index: int, old: int) -> str:
+        """What differs in the columns of the output, and so in those of an input."""
+        had, has = self._was.columns(old), self._now.columns(index)
+        come, gone = ([name or "..." for name in one if name not in other] for one, other in ((has, had), (had, has)))
+        if come:
+            return f"it reads {', '.join(come)} too now"
+        if gone:
+            return f"it does not read {', '.join(gone)} any more"
+        if self._nodes[index].types != self._old[old].types:
+            return "its columns have other types now"
+        return ""
 
     def _of_state(self, index: int, old: int) -> str:
         if self._grew[old] != self._grows[index]:

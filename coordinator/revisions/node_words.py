@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.column_names import Names, named_text, output_names
+from engine.model.aggregates import Aggregate, FinalAggregate
 from engine.model.circuit import View
 from engine.model.node import Expression
 from engine.model.python_call import PythonFunction
@@ -54,7 +55,10 @@ class NodeWords:
         node = self.document.circuit.nodes[index]
         if isinstance(node, Map) and node.predicate is not None:
             return self.expression(index, node.predicate)
-        return shortened(named_text(operator_of(node).text(node), self._read_by(index)))
+        text = operator_of(node).text(node)
+        if isinstance(node, FinalAggregate):
+            text = _OF_PARTIALS.sub("...", text)
+        return shortened(named_text(text, self._read_by(index)))
 
     def title(self, index: int) -> str:
         """The kind and what it does."""
@@ -82,12 +86,22 @@ class NodeWords:
         assert isinstance(node, Map)
         return [self.expression(index, each) for each in node.projections]
 
+    def columns(self, index: int) -> Names:
+        """The names of the columns of the node's output, as far as they have one."""
+        return self._names[index]
+
     def _read_by(self, index: int) -> Names:
         return tuple(name for below in self.document.circuit.nodes[index].inputs for name in self._names[below])
 
 
+_CAST = re.compile(r"CAST\(('(?:[^']|'')*'|-?[0-9.]+) AS [A-Z]+(?:\([0-9]+(?:, ?[0-9]+)?\))?\)")
+"""A constant with its type, which a user has not written."""
+_OF_PARTIALS = re.compile(r"\bs[0-9]+\b")
+"""An argument of which partial sums come: it is no column of the input."""
+
+
 def shortened(text: str) -> str:
-    text = re.sub(r"\s+", " ", text)
+    text = _CAST.sub(lambda found: found[1], re.sub(r"\s+", " ", text))
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
 
 
@@ -97,15 +111,29 @@ def difference(was: NodeWords, before: int, now: NodeWords, after: int) -> str:
     if isinstance(old, Map) and isinstance(new, Map):
         filters = was.filter(before), now.filter(after)
         return _was_is("the filter", *filters) or _columns(was.expressions(before), now.expressions(after))
+    if isinstance(old, Aggregate | FinalAggregate) and isinstance(new, Aggregate | FinalAggregate):
+        return _between_aggregates(was.columns(before), len(old.group), now.columns(after), len(new.group))
+    if isinstance(old, View) and isinstance(new, View):
+        keys = [", ".join(node.names[column] for column in node.key) or "none" for node in (old, new)]
+        return _was_is("the key", *keys) or _was_is("the columns", ", ".join(old.names), ", ".join(new.names))
     if isinstance(old, PythonMap) and isinstance(new, PythonMap) and (changed := _changed_function(old, new)):
         return f"the function {changed.name} ({changed.place}) is another one now"
     return _was_is(now.kind(after), was.text(before), now.text(after))
 
 
+def _between_aggregates(before: Names, group_before: int, now: Names, group: int) -> str:
+    by, by_now = (", ".join(map(str, names[:count])) for names, count in ((before, group_before), (now, group)))
+    if by != by_now:
+        return _was_is("GROUP BY", by or "nothing", by_now or "nothing")
+    return _columns([str(name) for name in before[group_before:]], [str(name) for name in now[group:]])
+
+
 def _columns(before: list[str], now: list[str]) -> str:
     gone, come = [text for text in before if text not in now], [text for text in now if text not in before]
     if gone or come:
-        return _was_is("a column", ", ".join(gone) or "missing", ", ".join(come) or "left out")
+        if gone and come:
+            return _was_is("a column", ", ".join(gone), ", ".join(come))
+        return f"{', '.join(gone)} is left out now" if gone else f"{', '.join(come)} is new"
     return "" if before == now else "the columns have another order"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
+from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Output, View
 from engine.model.rows import Map
 
@@ -159,7 +160,11 @@ class _Output:
             return None
         if maps[0][0].projections != maps[1][0].projections:
             return None
-        return comparison.rows_of(comparison.needed_by(comparison.members(index)))
+        needed = comparison.needed_by(comparison.members(index))
+        keys = unique_keys(comparison.before.circuit)
+        if any(keys[holder] is None for holder in needed.holders):
+            return None  # a join has more rows than its state
+        return comparison.rows_of(needed)
 
     def _ways_out(self) -> str:
         return f"a new topic, or --append {self.handle}=from-now"

@@ -72,8 +72,8 @@ class Count:
 @dataclass(frozen=True, kw_only=True)
 class ViewPlan:
     """`happens`: what is done, in words. `first`: the first node that differs. `why`: what is different there. `gets_from`: the changed views
-    whose differences it gets. `history`: where what it lacks comes from, a text for each place. `rows`: an upper bound of how many rows
-    and messages that is; None if unknown. `remark`: what may be other than in the first run."""
+    whose differences it gets. `history`: where what it lacks comes from, a text for each place. `rows`: how many messages and rows
+    of state are read for it at most; None if unknown. `remark`: what may be other than in the first run."""
 
     name: str
     kind: ViewKind

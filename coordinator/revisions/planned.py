@@ -21,7 +21,7 @@ from engine.model.numbers import TooManyNodes, assign_numbers
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """`refusals`: all of them, each once. `kept_with_state`: how many of the `with_state` nodes of the revision in force keep their state.
-    `kept_share`: that share of the state, by what `share_of` says. `rows`: an upper bound of the messages and rows that are filled from, each
+    `kept_share`: that share of the state, by what `share_of` says. `rows`: how many messages and rows of state are read at most, each
     once; None if unknown. `disk_bytes`: about how much more disk is needed until the change is settled; None if unknown."""
 
     sources: tuple[SourcePlan, ...]

@@ -110,7 +110,7 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
     if unknown:
         return Unreadable(
             "unknown start",
-            f"nothing records at which offset the pipeline began with {_listed(map(str, unknown))}, because a former release did",
+            f"it is not recorded where the pipeline began with {_listed(map(str, unknown))}, because a former release began it",
             f"--from-now {handle} counts its rows from the present offsets on; or `stepwell run --full-refresh`",
         )
     known = {where: start for where, start in begun.items() if start is not None}

@@ -128,7 +128,7 @@ def histories(found: Transition, unreadable: Mapping[str, str], new_outputs: Col
         index = waiting.pop()
         if index not in of:
             of[index] = tuple(map(taking.take, nodes[index].inputs))
-            waiting += (each.node for each in _all(of[index]) if isinstance(each, Young))
+            waiting += (each.node for each in parts_of(of[index]) if isinstance(each, Young))
     made = Histories(dict(sorted(of.items())))
     made.check(found)
     return made
@@ -199,7 +199,7 @@ class _Taking:
         return Reread(index, source.handle)
 
 
-def _all(takes: Iterable[Take]) -> Iterator[Take]:
+def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
     """These and what they are made of. Each node comes once, because it takes the same for all that read it."""
     seen: set[int] = set()
     waiting = list(reversed(list(takes)))
@@ -214,9 +214,9 @@ def _all(takes: Iterable[Take]) -> Iterator[Take]:
 
 def leaves_of(takes: Iterable[Take]) -> tuple[Feed | Reread | NoHistory, ...]:
     """Where the rows begin that these inputs take, each once and in order."""
-    return tuple(each for each in _all(takes) if isinstance(each, Feed | Reread | NoHistory))
+    return tuple(each for each in parts_of(takes) if isinstance(each, Feed | Reread | NoHistory))
 
 
 def twins_of(takes: Iterable[Take]) -> tuple[Twin, ...]:
     """The nodes that are computed a second time, each once."""
-    return tuple(each for each in _all(takes) if isinstance(each, Twin))
+    return tuple(each for each in parts_of(takes) if isinstance(each, Twin))

@@ -59,7 +59,8 @@ def _views(found: Planned) -> Table:
             table.add_row(Text(view.name), happens, Text("\n".join(view.history)), _rows(view))
     if unchanged:
         every = ", ".join(unchanged[:NAMES_MAX]) + (" ..." if len(unchanged) > NAMES_MAX else "")
-        table.add_row(Text(f"{len(unchanged)} others"), Text(f"kept: {every}"), Text(""), Text(""))
+        others = f"{len(unchanged)} others" if table.rows else f"all {len(unchanged)}"
+        table.add_row(Text(others), Text(f"kept: {every}"), Text(""), Text(""))
     return table
 
 
@@ -103,7 +104,7 @@ def _summary(found: Planned) -> Iterator[str]:
     share = f"{100 * found.kept_share:.3g} % of the state is kept"
     by = "" if found.share_of == "bytes" else f" ({found.kept_with_state} of {found.with_state} nodes with state)"
     disk = f" For a while about {size_text(found.disk_bytes)} more disk." if found.disk_bytes else ""
-    rows = f" At most {found.rows:,} messages and rows are filled from." if found.rows else ""
+    rows = f" At most {found.rows:,} messages and rows of state are read." if found.rows else ""
     yield f"{share}{by}.{rows}{disk}"
     for view in found.dropped:
         topics = [output.topic for output in found.outputs if output.kind == "dropped" and output.view == view]

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import pytest
 from pyspark.sql import SparkSession
 
+from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import named_project
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output
+from engine.model.numbers import assign_numbers
 from stepwell.lowering.driver import lower
-from stepwell.planning.pipeline import PlannedProject, source_table
+from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedView
 from tests.stepwell.lowering.projects import Workbench, output
 
@@ -48,6 +50,9 @@ class Project:
         return replace(self, views=self.views | queries)
 
     def planned(self, spark: SparkSession) -> Named:
+        return named_project(self.document(spark))
+
+    def document(self, spark: SparkSession) -> PlanDocument:
         bench = Workbench(spark).source("flights", self.flights).source("planes", self.planes, "upsert", ("plane",))
         for name, query in self.views.items():
             self._add(bench, name, query)
@@ -56,7 +61,9 @@ class Project:
         tables = [replace(t, topics=(self.topic_of_flights,)) if t.handle == "flights" else t for t in tables]
         inputs = tuple(InputTopic(table, "earliest", "fail", None) for table in tables)
         outputs = tuple(OutputTopic(name, dict(self.topics).get(name, name), 1, False) for name in self.views)
-        return named_project(PlannedProject(circuit, inputs, outputs))
+        numbers = assign_numbers(len(circuit.nodes), nodes_with_state(circuit), {})
+        places = {view.name: str(view.location) for view in bench.views}
+        return PlanDocument(circuit=circuit, numbers=numbers, inputs=inputs, outputs=outputs, places=places)
 
     def _add(self, bench: Workbench, name: str, query: str) -> None:
         """Spark plans a query once for the same tables and views before it."""
