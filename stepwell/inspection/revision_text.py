@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -26,6 +27,11 @@ def revision_text(found: Planned, number: int) -> RenderableType:
         parts.append(Text(""))
         parts += [Text(f"REFUSED: {refusal}", style="red") for refusal in found.refusals]
     return Group(*parts)
+
+
+def revision_json(found: Planned, number: int) -> dict[str, Any]:
+    """The same for programs. The names in it stay."""
+    return {"revision": number, "next": number if found.is_nothing else number + 1, **found.to_json()}
 
 
 def _renamed(found: Planned) -> Iterator[RenderableType]:

@@ -7,21 +7,27 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
+from typer.testing import CliRunner, Result
 
+from base.fault import ExitCode
 from bench.sql.lowering import resolved as resolved_suite
 from bench.sql.suites import tpch
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, ViewPlan
 from coordinator.revisions.planned import Planned, planned
+from coordinator.revisions.recorded import Recorded
 from engine.model import numbers
 from io_kafka.offsets import TopicPartition
+from stepwell.cli import app
+from stepwell.commands import plan
 from stepwell.inspection.revision_text import revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.plans import ResolvedProject
@@ -248,7 +254,10 @@ def test_programs_get_the_same(edited: Planned) -> None:
 def test_a_plan_is_nothing_exactly_if_an_edit_keeps_all(spark: SparkSession) -> None:
     before = BEFORE.document(spark)
     for name, edit in EDITS.items():
-        found = planned(before, edit.after.document(spark), facts_of(before))
+        now = edit.after.document(spark)
+        there = facts_of(now)
+        facts = replace(facts_of(before), begins=there.begins, ends=there.ends)
+        found = planned(before, now, facts)
         does_nothing = not (edit.lost or edit.changed or edit.new or edit.dropped or edit.outputs)
         assert found.is_nothing == does_nothing, name
         kinds = {each.name: each.kind for each in found.views}
@@ -456,3 +465,51 @@ def test_what_a_clause_of_tpch_costs(spark: SparkSession) -> None:
     assert "first 10 rows" in view(found, "q03").why and "first 20 rows" in view(found, "q03").why
     assert view(found, "q05").happens.startswith("rebuilt from")
     assert with_state == {"q03": (3, 5), "q05": (5, 6), "q13": (3, 3), "q18": (8, 8)}
+
+
+# The command
+
+
+@dataclass(frozen=True)
+class Command:
+    """`stepwell plan` in this process, with the session of all tests."""
+
+    monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession
+
+    def run(self, spec: Path, in_force: PlanDocument, *options: str) -> Result:
+        found = Recorded(4, in_force, facts_of(in_force))
+        self.monkeypatch.setattr(plan, "recorded", lambda project: found)
+        self.monkeypatch.setattr(plan, "spark_session", lambda project: nullcontext(self.spark))
+        return CliRunner().invoke(app, ["plan", "--spec", str(spec), *options])
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Command:
+    return Command(monkeypatch, spark)
+
+
+def test_a_project_that_breaks_is_refused_with_its_line(command: Command, flights: Flights, tmp_path: Path) -> None:
+    spec = files(tmp_path / "project", {"views.sql": (("upper(name) AS name", "upper(nam) AS name"),)})
+    result = command.run(spec, flights.document)
+    assert result.exit_code == ExitCode.PROJECT
+    assert "transformations/views.sql:10: carriers_on_time: " in result.stderr
+
+
+def test_a_plan_that_can_be_applied_ends_well_and_one_that_is_refused_does_not(
+    command: Command, flights: Flights, tmp_path: Path
+) -> None:
+    spec = files(tmp_path / "project", {"views.sql": ((">= 2000", ">= 1000"),)})
+    result = command.run(spec, flights.document, "--json")
+    plain = json.loads(result.stdout)
+    assert (result.exit_code, plain["revision"], plain["next"]) == (0, 4, 5)
+    files_of_key = {
+        "views.sql": (("'mode' = 'changelog', 'key' = 'origin, dest'", "'mode' = 'changelog', 'key' = 'dest, origin'"),)
+    }
+    result = command.run(files(tmp_path / "other", files_of_key), flights.document)
+    assert result.exit_code == ExitCode.PROJECT and "REFUSED: output busy_routes" in result.stdout
+
+
+def test_without_a_recorded_revision_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "--spec", str(files(tmp_path / "project", {}))])
+    assert result.exit_code == ExitCode.STATE and "no revision of flights is recorded" in result.stderr
