@@ -9,6 +9,8 @@ from coordinator.revisions.document import PlanDocument
 from engine.analysis.column_names import Names, named_text, output_names
 from engine.model.aggregates import Aggregate, FinalAggregate
 from engine.model.circuit import View
+from engine.model.event_time import TimedJoin
+from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import Expression
 from engine.model.python_call import PythonFunction
 from engine.model.rows import LastByKey, Map, PythonMap, Source
@@ -24,7 +26,6 @@ _CALLED: Mapping[str, str] = {
     "TopK": "ORDER BY and LIMIT",
     "LastByKey": "table",
     "PythonMap": "Python function",
-    "SemiJoin": "EXISTS or IN",
     "ScalarValue": "value of a subquery",
     "ScalarMap": "expressions with a subquery",
     "Generate": "explode",
@@ -47,6 +48,8 @@ class NodeWords:
         node = self.document.circuit.nodes[index]
         if isinstance(node, Map):
             return "columns" if node.predicate is None else "filter"
+        if isinstance(node, SemiJoin):
+            return "NOT EXISTS or NOT IN" if node.anti else "EXISTS or IN"
         spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", node.kind).lower()
         return _CALLED.get(node.kind, spaced)
 
@@ -55,6 +58,8 @@ class NodeWords:
         node = self.document.circuit.nodes[index]
         if isinstance(node, Map) and node.predicate is not None:
             return self.expression(index, node.predicate)
+        if isinstance(node, Join | OuterJoin | SemiJoin | JoinPartials | TimedJoin):
+            return shortened(self._of_join(index, node))
         text = operator_of(node).text(node)
         if isinstance(node, FinalAggregate):
             text = _OF_PARTIALS.sub("...", text)
@@ -89,6 +94,14 @@ class NodeWords:
     def columns(self, index: int) -> Names:
         """The names of the columns of the node's output, as far as they have one."""
         return self._names[index]
+
+    def _of_join(self, index: int, node: Join | OuterJoin | SemiJoin | JoinPartials | TimedJoin) -> str:
+        """The keys of a side are places in that side."""
+        left, right = (self._names[below] for below in node.inputs[:2])
+        pairs = zip(node.left_key, node.right_key, strict=True)
+        on = ", ".join(f"{left[one] or f'c{one}'} = {right[other] or f'c{other}'}" for one, other in pairs)
+        residual = None if isinstance(node, JoinPartials) else node.residual
+        return f"on {on or 'nothing'}" + ("" if residual is None else f" if {named_text(residual.sql, left + right)}")
 
     def _read_by(self, index: int) -> Names:
         return tuple(name for below in self.document.circuit.nodes[index].inputs for name in self._names[below])
@@ -133,7 +146,7 @@ def _columns(before: list[str], now: list[str]) -> str:
     if gone or come:
         if gone and come:
             return _was_is("a column", ", ".join(gone), ", ".join(come))
-        return f"{', '.join(gone)} is left out now" if gone else f"{', '.join(come)} is new"
+        return f"{', '.join(gone)}: left out now" if gone else f"{', '.join(come)}: new here"
     return "" if before == now else "the columns have another order"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit, View
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
-from engine.model.node import NodeBase
+from engine.model.node import Expression, NodeBase
 from engine.model.ordered import TopK, Window
 from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, PythonMap, Replicate, ScalarMap, Source, Union
 
@@ -35,7 +35,8 @@ def input_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], index: i
 
 
 def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, computed: bool) -> list[Names]:
-    """The names of the columns of each node. `computed`: what an aggregate has computed is called like its call, `sum(delay)`."""
+    """The names of the columns of each node. `computed`: what an aggregate has computed is called like its call,
+    `sum(delay)`, and a short expression like its text."""
     known: list[Names] = []
     for node in circuit.nodes:
         inputs = [known[each] for each in node.inputs]
@@ -44,8 +45,21 @@ def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, comp
             found += tuple(_of_call(call, inputs[0]) for call in node.calls)
         elif computed and isinstance(node, FinalAggregate):  # its arguments are not the columns of its input
             found += tuple("count(*)" if call.argument is None else f"{call.function}(...)" for call in node.calls)
+        elif computed and isinstance(node, Map):
+            found = tuple(
+                name or _of_expression(each, inputs[0]) for name, each in zip(found, node.projections, strict=True)
+            )
         known.append((*found, *(None,) * len(node.types))[: len(node.types)])
     return known
+
+
+EXPRESSION_MAX = 40
+"""The characters of an expression that stands for a name."""
+
+
+def _of_expression(expression: Expression, names: Names) -> str | None:
+    text = named_text(expression.sql, names)
+    return text if len(text) <= EXPRESSION_MAX else None
 
 
 def _of_call(call: AggregateCall, names: Names) -> str:

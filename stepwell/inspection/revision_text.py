@@ -21,7 +21,8 @@ def revision_text(found: Planned, number: int) -> RenderableType:
     if found.is_nothing:
         return Group(Text(f"revision {number}"), *_source_lines(found), *_renamed(found), Text(NOTHING))
     parts: list[RenderableType] = [Text(f"revision {number} -> {number + 1}"), *_source_lines(found)]
-    parts += [_views(found), Text(""), _outputs(found), Text("")]
+    parts += [_views(found), Text("")]
+    parts += [_outputs(found), Text("")] if found.outputs else []
     parts += [Text(line) for line in _summary(found)]
     if found.refusals:
         parts.append(Text(""))
