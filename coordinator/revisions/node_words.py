@@ -160,6 +160,10 @@ def _functions(node: PythonMap) -> Iterator[PythonFunction]:
 
 
 def _was_is(what: str, before: str, now: str) -> str:
+    """Both are shown without the part behind " by " if only what is before it differs."""
     if before == now:
         return ""
+    (head, _, tail), (head_now, _, tail_now) = before.partition(" by "), now.partition(" by ")
+    if tail == tail_now:
+        before, now = head, head_now
     return f"{what} was {shortened(before)}, and is {shortened(now)} now"

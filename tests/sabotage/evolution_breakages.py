@@ -11,7 +11,9 @@ HISTORY, TEST_HISTORY = "engine/analysis/history.py", "tests/engine/test_history
 REREADING, OUTPUTS = "coordinator/revisions/rereading.py", "coordinator/revisions/output_plans.py"
 TEST_PLANNED = "tests/stepwell/test_planned.py"
 FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_changes_only_with_the_state"
-STORED_IS_FED = "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        below"
+STORED_IS_FED = (
+    "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        below"
+)
 FILLED = "filled state is that of a fresh run"
 KEPT_STATE = "state is kept exactly if it is what the new project would have"
 
@@ -191,9 +193,6 @@ EVOLUTION = (
         "stored-views-are-not-fed-from",
         "What a view has stored is not used, so messages are read again that may have expired.",
         "state goes first",
-        (
-            Edit(
-                HISTORY,
         (Edit(HISTORY, STORED_IS_FED, "        below"),),
         (f"{TEST_HISTORY}::test_a_new_view_over_a_node_of_every_kind_has_a_history",),
     ),
