@@ -132,7 +132,7 @@ def _expired(
     return Unreadable(
         "expired",
         _listed(each),
-        f"restore them, or --from-now {handle} counts its rows from the present offsets on",
+        f"Restore them, or --from-now {handle} counts its rows from the present offsets on",
         tuple(expired),
     )
 

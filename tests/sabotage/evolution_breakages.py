@@ -247,20 +247,14 @@ EVOLUTION = (
         "a-topic-of-another-view",
         "Two views change topics, so each topic gets the difference of views that have nothing to do with each other.",
         "what a plan can tell is refused before anything is written",
-        (
-            Edit(
-                OUTPUTS,
-                "if writer.name != self.comparison.found.ids.leaves[self.view.name]:",
-                "if writer.name == self.handle:",
-            ),
-        ),
+        (Edit(OUTPUTS, ".ids.leaves[self.view.name]:", ".ids.leaves[self.view.name] and not self.view.kept:"),),
         (f"{TEST_PLANNED}::test_two_views_cannot_change_topics",),
     ),
     Breakage(
         "append-outputs-take-rows-back",
         "An append output receives a difference, and nothing says that it may be held.",
         "an append topic is never retracted",
-        (Edit(OUTPUTS, '        if self.node.mode != "append":\n', '        if self.node.mode != "none":\n'),),
+        (Edit(OUTPUTS, "            held_if=RETRACTS,\n", ""),),
         (f"{TEST_PLANNED}::test_an_append_output_is_held_if_rows_would_be_taken_back",),
     ),
     Breakage(
