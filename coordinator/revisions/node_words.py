@@ -128,7 +128,7 @@ def difference(was: NodeWords, before: int, now: NodeWords, after: int) -> str:
         return _between_aggregates(was.columns(before), len(old.group), now.columns(after), len(new.group))
     if isinstance(old, View) and isinstance(new, View):
         keys = [", ".join(node.names[column] for column in node.key) or "none" for node in (old, new)]
-        return _was_is("the key", *keys) or _was_is("the columns", ", ".join(old.names), ", ".join(new.names))
+        return _was_is("the key", *keys) or _was_is("the list of columns", ", ".join(old.names), ", ".join(new.names))
     if isinstance(old, PythonMap) and isinstance(new, PythonMap) and (changed := _changed_function(old, new)):
         return f"the function {changed.name} ({changed.place}) is another one now"
     return _was_is(now.kind(after), was.text(before), now.text(after))

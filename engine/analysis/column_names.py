@@ -47,7 +47,8 @@ def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, comp
             found += tuple("count(*)" if call.argument is None else f"{call.function}(...)" for call in node.calls)
         elif computed and isinstance(node, Map):
             found = tuple(
-                name or _of_expression(each, inputs[0]) for name, each in zip(found, node.projections, strict=True)
+                name or (_of_expression(each, inputs[0]) if each.column is None else None)
+                for name, each in zip(found, node.projections, strict=True)
             )
         known.append((*found, *(None,) * len(node.types))[: len(node.types)])
     return known

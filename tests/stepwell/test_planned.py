@@ -68,7 +68,10 @@ TEN_EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         ("return n // 2", "return n // 3"),
     ),
 }  # fmt: skip
-ADDED = "\nCREATE MATERIALIZED VIEW by_plane TBLPROPERTIES ('topic' = 'by_plane', 'mode' = 'upsert', 'key' = 'tailnum') AS\nSELECT tailnum, count(*) AS flights, max(seats) AS seats FROM flights JOIN planes USING (tailnum) GROUP BY tailnum;\n"
+ADDED = """
+CREATE MATERIALIZED VIEW by_plane TBLPROPERTIES ('topic' = 'by_plane', 'mode' = 'upsert', 'key' = 'tailnum') AS
+SELECT tailnum, count(*) AS flights, max(seats) AS seats FROM flights JOIN planes USING (tailnum) GROUP BY tailnum;
+"""
 
 
 def files(root: Path, edits: dict[str, tuple[tuple[str, str], ...]], **added: str) -> Path:
