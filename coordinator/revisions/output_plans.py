@@ -74,7 +74,17 @@ class _Output:
             reason = f"topic {self.topic} has messages already, the first in {held[0]} at offset {begins[held[0]]:,}"
             refusal = self._refusal("topic_not_empty", reason, "Name another topic, or delete this one")
             return self._made("refused", "REFUSED", refusals=(refusal,))
-        return self._made("new_topic", "new topic: all rows, after the switch")
+        needed = self.comparison.needed_by((self.index,))
+        refusals = self.comparison.refusals_of(needed, f"output {self.handle}", self.place)
+        if refusals:
+            return self._made("refused", "REFUSED", refusals=refusals)
+        history = f" ({'; '.join(needed.texts)})" if needed.texts and not self._is_filled() else ""
+        rows = None if self._is_filled() else self.comparison.rows_of(needed)
+        return self._made("new_topic", f"new topic: all rows, after the switch{history}", rows_max=rows)
+
+    def _is_filled(self) -> bool:
+        """Whether the view is filled anyway, so that the new topic needs nothing beside it."""
+        return self.comparison.found.is_young(self.comparison.views[self.view.name])
 
     def _existing(self, old: Output) -> OutputPlan:
         comparison, view = self.comparison, self.view.name

@@ -14,7 +14,7 @@ ViewKind = Literal["kept", "kept_gets_changes", "rebuilt", "new", "renamed", "dr
 OutputKind = Literal[
     "nothing", "difference", "append_difference", "new_flows", "other_columns", "new_topic", "dropped", "refused"
 ]
-SourceKind = Literal["kept", "changed", "new", "dropped"]
+SourceKind = Literal["kept", "changed", "new", "renamed", "dropped"]
 RefusalCode = Literal[
     "expired_input", "compacted_input", "unknown_start", "missing_topic", "topic_of_another_view", "other_mode", "other_key", "other_format",
     "append_over_event_time", "topic_not_empty", "too_many_nodes",
@@ -142,6 +142,7 @@ class SourcePlan:
 
     handle: str
     kind: SourceKind
+    renamed_from: str | None = None
     differences: tuple[str, ...] = ()
     table: str = ""
     rows: int | None = 0
@@ -152,6 +153,7 @@ class SourcePlan:
         return {
             "source": self.handle,
             "kind": self.kind,
+            "renamed_from": self.renamed_from,
             "differences": list(self.differences),
             "table": self.table,
             "rows": self.rows,

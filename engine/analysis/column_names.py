@@ -46,10 +46,8 @@ def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, comp
         elif computed and isinstance(node, FinalAggregate):  # its arguments are not the columns of its input
             found += tuple("count(*)" if call.argument is None else f"{call.function}(...)" for call in node.calls)
         elif computed and isinstance(node, Map):
-            found = tuple(
-                name or (_of_expression(each, inputs[0]) if each.column is None else None)
-                for name, each in zip(found, node.projections, strict=True)
-            )
+            short = (_of_expression(each, inputs[0]) for each in node.projections)
+            found = tuple(name or text for name, text in zip(found, short, strict=True))
         known.append((*found, *(None,) * len(node.types))[: len(node.types)])
     return known
 
@@ -59,6 +57,8 @@ EXPRESSION_MAX = 40
 
 
 def _of_expression(expression: Expression, names: Names) -> str | None:
+    if expression.column is not None:
+        return names[expression.column]
     text = named_text(expression.sql, names)
     return text if len(text) <= EXPRESSION_MAX else None
 

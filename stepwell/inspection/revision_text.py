@@ -48,6 +48,8 @@ def _source_lines(found: Planned) -> Iterator[RenderableType]:
 
 
 def _of_source(source: SourcePlan) -> Iterator[str]:
+    if source.kind == "renamed":
+        yield f"source {source.handle}: renamed from {source.renamed_from}"
     if source.kind in ("new", "dropped"):
         yield f"source {source.handle}: {'new' if source.kind == 'new' else 'not read any more; its topic stays'}"
     yield from (f"source {source.handle}: {difference}" for difference in source.differences)

@@ -277,4 +277,37 @@ EVOLUTION = (
         (Edit("coordinator/revisions/planned.py", "    refusals += _too_many(comparison)\n", ""),),
         (f"{TEST_PLANNED}::test_too_many_nodes_are_refused",),
     ),
+    Breakage(
+        "a-new-topic-without-a-history",
+        "A new topic of a view that nobody keeps is planned although the messages are gone from which its rows would come.",
+        "what a plan can tell is refused before anything is written",
+        (Edit(OUTPUTS, "needed = self.comparison.needed_by((self.index,))", "needed = self.comparison.needed_by(())"),),
+        (f"{TEST_PLANNED}::test_a_new_append_topic_gets_what_the_first_run_wrote",),
+    ),
+    Breakage(
+        "event-time-is-compared",
+        "An append output over event time gets a difference, although what it has written depends on how its messages were read.",
+        "an append topic is never retracted",
+        (
+            Edit(
+                OUTPUTS,
+                "if is_changed and comparison.reads_event_time(",
+                "if not is_changed and comparison.reads_event_time(",
+            ),
+        ),
+        (f"{TEST_PLANNED}::test_an_append_output_over_event_time_is_not_compared",),
+    ),
+    Breakage(
+        "keys-of-joins-by-the-left",
+        "The key of the right side of a join is called like a column of the left side.",
+        "a plan names the user's columns",
+        (
+            Edit(
+                "coordinator/revisions/node_words.py",
+                "right[other] or f'c{other}'",
+                "left[other] or f'c{other}'",
+            ),
+        ),
+        ("tests/coordinator/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
+    ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from base.fault import ExitCode
+from base.options import Mode
 from bench.sql.lowering import resolved as resolved_suite
 from bench.sql.suites import tpch
 from coordinator.revisions.document import PlanDocument, document_of
@@ -25,6 +27,8 @@ from coordinator.revisions.plan_parts import OutputPlan, Refusal, ViewPlan
 from coordinator.revisions.planned import Planned, planned
 from coordinator.revisions.recorded import Recorded
 from engine.model import numbers
+from engine.model.circuit import Circuit, Node
+from engine.model.rows import Source
 from io_kafka.offsets import TopicPartition
 from stepwell.cli import app
 from stepwell.commands import plan
@@ -34,7 +38,9 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.planning.revisions import document_of_project
 from stepwell.project.loading import load_project
-from tests.stepwell.test_transition import BEFORE, EDITS, LATE
+from tests.stepwell.lowering.projects import Query, Workbench
+from tests.stepwell.lowering.projects import output as made_output
+from tests.stepwell.test_transition import BEFORE, EDITS, LATE, document_of_bench
 
 FLIGHTS = Path(__file__).parents[2] / "examples" / "flights" / "project"
 READ, LATER, PER_PARTITION = 1_000, 1_200, 2
@@ -427,6 +433,83 @@ def test_a_new_topic_has_no_messages(flights: Flights) -> None:
         "topic_not_empty",
         "topic fleet2 has messages already, the first in fleet2/0 at offset 3",
     )
+
+
+def test_a_new_append_topic_gets_what_the_first_run_wrote(flights: Flights) -> None:
+    """Nothing keeps the rows of the view, so a view that is kept needs its messages for the new topic."""
+    now, facts = of_output(flights, "late_flights", topic="later"), facts_of(flights.document)
+    told = output(planned(flights.document, now, facts), "later")
+    assert told.receives == "new topic: all rows, after the switch (flights: read again from offset 0)"
+    assert told.rows_max == PER_PARTITION * READ
+    (refusal,) = planned(flights.document, now, expired(facts)).refusals
+    assert (refusal.code, refusal.subject) == ("expired_input", "output late_flights")
+    assert refusal.place.startswith("transformations/views.sql:")
+
+
+def test_another_format_of_a_topic_is_refused(flights: Flights) -> None:
+    specs = {each.name: each.output for each in flights.resolved.views}
+    spec = specs["fleet"]
+    assert spec is not None
+    now = of_output(flights, "fleet", written=replace(spec.written, name="csv"))
+    (refusal,) = planned(flights.document, now, facts_of(flights.document)).refusals
+    assert (refusal.code, refusal.reason) == ("other_format", "the format of topic fleet was json, and is csv now")
+
+
+def late(spark: SparkSession, *queries: Query, mode: Mode = "append", streaming: bool = False) -> PlanDocument:
+    bench = Workbench(spark, streaming=streaming).source(
+        "flights", "id bigint, carrier string, delay int, ts timestamp"
+    )
+    return document_of_bench(bench.view("late", *queries, output=made_output("late", mode)), {})
+
+
+def test_a_view_that_gains_a_flow_writes_the_rows_of_the_flow(spark: SparkSession) -> None:
+    one, other = (f"SELECT id, carrier, delay FROM flights WHERE delay > {bound}" for bound in (60, 500))
+    before, more = late(spark, one), late(spark, one, other)
+    facts = facts_of(before)
+    assert output(planned(before, more, facts), "late").kind == "new_flows"
+    assert output(planned(more, before, facts), "late").kind == "append_difference"
+
+
+def test_an_append_output_over_event_time_is_not_compared(spark: SparkSession) -> None:
+    query = "SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL {} MINUTES GROUP BY window(ts, '5 minutes')"
+    before, now = (late(spark, query.format(minutes), streaming=True) for minutes in (10, 20))
+    found = planned(before, now, facts_of(before))
+    (refusal,) = found.refusals
+    assert (refusal.code, refusal.place) == ("append_over_event_time", "transformations/views.sql:1")
+    assert "--append late=from-now" in refusal.way_out
+    assert "which rows were late" in view(found, "late").remark
+
+
+def test_other_names_of_columns_are_told(spark: SparkSession) -> None:
+    query = "SELECT id, carrier AS {}, delay FROM flights WHERE delay > 60"
+    for mode, receives in (
+        ("changelog", "all rows once more, because carrier is airline now"),
+        ("append", "nothing; in new messages carrier is airline now"),
+    ):
+        before, now = (late(spark, query.format(name), mode=cast(Mode, mode)) for name in ("carrier", "airline"))
+        found = planned(before, now, facts_of(before))
+        assert (view(found, "late").kind, output(found, "late").kind) == ("kept", "other_columns")
+        assert output(found, "late").receives == receives and not found.is_nothing
+
+
+def test_a_source_that_is_renamed_keeps_all(flights: Flights) -> None:
+    renamed = replace(
+        flights.document,
+        circuit=Circuit(tuple(under_another_name(node) for node in flights.document.circuit.nodes)),
+        inputs=tuple(
+            replace(each, table=replace(each.table, handle="rain")) if each.table.handle == "weather" else each
+            for each in flights.document.inputs
+        ),
+    )
+    found = planned(flights.document, renamed, facts_of(flights.document))
+    assert found.is_nothing
+    rain = next(source for source in found.sources if source.handle == "rain")
+    assert (rain.kind, rain.renamed_from) == ("renamed", "weather")
+    assert {source.kind for source in found.sources} == {"kept", "renamed"}
+
+
+def under_another_name(node: Node) -> Node:
+    return replace(node, handle="rain") if isinstance(node, Source) and node.handle == "weather" else node
 
 
 def test_every_refusal_says_what_to_do() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -56,14 +57,14 @@ class Project:
         bench = Workbench(spark).source("flights", self.flights).source("planes", self.planes, "upsert", ("plane",))
         for name, query in self.views.items():
             self._add(bench, name, query)
-        circuit = lower(bench.project())
-        tables = [source_table(source) for source in bench.sources]
-        tables = [replace(t, topics=(self.topic_of_flights,)) if t.handle == "flights" else t for t in tables]
-        inputs = tuple(InputTopic(table, "earliest", "fail", None) for table in tables)
-        outputs = tuple(OutputTopic(name, dict(self.topics).get(name, name), 1, False) for name in self.views)
-        numbers = assign_numbers(len(circuit.nodes), nodes_with_state(circuit), {})
-        places = {view.name: str(view.location) for view in bench.views}
-        return PlanDocument(circuit=circuit, numbers=numbers, inputs=inputs, outputs=outputs, places=places)
+        found = document_of_bench(bench, dict(self.topics))
+        inputs = [
+            replace(each, table=replace(each.table, topics=(self.topic_of_flights,)))
+            if each.table.handle == "flights"
+            else each
+            for each in found.inputs
+        ]
+        return replace(found, inputs=tuple(inputs))
 
     def _add(self, bench: Workbench, name: str, query: str) -> None:
         """Spark plans a query once for the same tables and views before it."""
@@ -74,6 +75,20 @@ class Project:
         else:
             bench.view(name, query, output=output(name, "changelog"))
             PLANNED[key] = bench.views[-1]
+
+
+def document_of_bench(bench: Workbench, topics: Mapping[str, str]) -> PlanDocument:
+    """`topics`: of the outputs that are not called like their view."""
+    circuit = lower(bench.project())
+    return PlanDocument(
+        circuit=circuit,
+        numbers=assign_numbers(len(circuit.nodes), nodes_with_state(circuit), {}),
+        inputs=tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in bench.sources),
+        outputs=tuple(
+            OutputTopic(view.name, topics.get(view.name, view.name), 1, False) for view in bench.views if view.output
+        ),
+        places={view.name: str(view.location) for view in bench.views},
+    )
 
 
 PLANNED: dict[object, ResolvedView] = {}
