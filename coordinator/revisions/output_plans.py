@@ -138,9 +138,7 @@ class _Output:
             yield self._refusal(
                 "other_key", f"the key of topic {self.topic} was {keys[0]}, and is {keys[1]} now", other
             )
-        elif [old.inputs and self._key_types(self.comparison.before.circuit.nodes[old.inputs[0]].types, old)] != [
-            self._key_types(self.view.types, node)
-        ]:
+        elif _key_types(writer, old) != _key_types(self.view, node):
             yield self._refusal(
                 "other_key", f"the columns of the key of topic {self.topic} have other types now", other
             )
@@ -148,10 +146,6 @@ class _Output:
         if formats[0] != formats[1]:
             reason = f"the format of topic {self.topic} was {formats[0]}, and is {formats[1]} now"
             yield self._refusal("other_format", reason, other)
-
-    @staticmethod
-    def _key_types(types: tuple[object, ...], output: Output) -> list[str]:
-        return [str(types[column]) for column in output.key]
 
     def _rows_max(self, view: str) -> int | None:
         """How many rows can differ, if it is known: those of the state below, if the definition has another filter and nothing else."""
@@ -202,6 +196,10 @@ class _Output:
             held_if=held_if,
             refusals=refusals,
         )
+
+
+def _key_types(view: View, output: Output) -> list[str]:
+    return [str(view.types[column]) for column in output.key]
 
 
 def _format(output: Output) -> str:

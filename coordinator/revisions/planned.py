@@ -111,7 +111,8 @@ def _share(comparison: Comparison, kept: frozenset[int] | set[int]) -> tuple[flo
     sizes = comparison.facts.bytes
     if sizes is not None and (every := _bytes(comparison, comparison.with_state_before)):
         return _bytes(comparison, kept) / every, "bytes"
-    return len(kept) / max(1, len(comparison.with_state_before)) if comparison.with_state_before else 1.0, "nodes"
+    every_node = len(comparison.with_state_before)
+    return (len(kept) / every_node if every_node else 1.0), "nodes"
 
 
 def _bytes(comparison: Comparison, previous: frozenset[int] | set[int]) -> int:
@@ -120,18 +121,11 @@ def _bytes(comparison: Comparison, previous: frozenset[int] | set[int]) -> int:
 
 
 def _rows(comparison: Comparison) -> int | None:
-    old = [
-        previous
-        for name in comparison.views
-        if comparison.is_changed(name) and comparison.needs_old_content(name)
-        for previous in [comparison.previous(name)]
-    ]
-    needed = [comparison.needed_by(comparison.histories.of)]
-    needed += [comparison.needed_by((), previous) for previous in old]
-    whole = needed[0]
-    for each in needed[1:]:
-        whole = whole.with_more(each)
-    return comparison.rows_of(whole)
+    needed = comparison.needed_by(comparison.histories.of)
+    for name in comparison.views:
+        if comparison.is_changed(name) and comparison.needs_old_content(name):
+            needed = needed.with_more(comparison.needed_by((), comparison.previous(name)))
+    return comparison.rows_of(needed)
 
 
 def _disk_bytes(comparison: Comparison, views: tuple[ViewPlan, ...]) -> int | None:
@@ -139,5 +133,6 @@ def _disk_bytes(comparison: Comparison, views: tuple[ViewPlan, ...]) -> int | No
     if comparison.facts.bytes is None or any(view.kind == "new" for view in views):
         return None
     changed = [name for name in comparison.views if comparison.is_changed(name)]
-    lost = {index for name in changed for index in comparison.lost(comparison.previous(name) or 0)}
+    former = [previous for name in changed if (previous := comparison.previous(name)) is not None]
+    lost = {index for previous in former for index in comparison.lost(previous)}
     return _bytes(comparison, lost)
