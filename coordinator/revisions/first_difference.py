@@ -66,7 +66,7 @@ class Differences:
             yield difference(self._was, old, self._now, index)
         yield self._of_leaves(index)
         if old is None:
-            yield "the previous definition has no such node"
+            yield f"{self._now.title(index)}: new here"
             return
         yield self._of_state(index, old)
         if isinstance(node, View):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.column_names import Names, named_text, output_names
@@ -79,11 +80,13 @@ class NodeWords:
         sql = expression.sql if expression.column is None else f"c{expression.column}"
         return shortened(named_text(sql, self._read_by(index)))
 
-    def filter(self, index: int) -> str:
-        """The condition of a Map."""
+    def filters(self, index: int) -> list[str]:
+        """The conditions of a Map, all of which a row has to meet."""
         node = self.document.circuit.nodes[index]
         assert isinstance(node, Map)
-        return "none" if node.predicate is None else self.expression(index, node.predicate)
+        if node.predicate is None:
+            return []
+        return [without_types(each) for each in conjuncts(named_text(node.predicate.sql, self._read_by(index)))]
 
     def expressions(self, index: int) -> list[str]:
         """What a Map computes, column by column."""
@@ -107,23 +110,66 @@ class NodeWords:
         return tuple(name for below in self.document.circuit.nodes[index].inputs for name in self._names[below])
 
 
-_CAST = re.compile(r"CAST\(('(?:[^']|'')*'|-?[0-9.]+) AS [A-Z]+(?:\([0-9]+(?:, ?[0-9]+)?\))?\)")
+_EPOCH = date(1970, 1, 1)
+_DATE = re.compile(r"\(DATE '1970-01-01' \+ (-?[0-9]{1,6})\)")
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_CAST = re.compile(r"CAST\(('(?:[^']|'')*'|-?[0-9.]+) AS ([A-Z]+)(?:\([0-9]+(?:, ?[0-9]+)?\))?\)")
 """A constant with its type, which a user has not written."""
 _OF_PARTIALS = re.compile(r"\bs[0-9]+\b")
 """An argument of which partial sums come: it is no column of the input."""
 
 
 def shortened(text: str) -> str:
-    text = _CAST.sub(lambda found: found[1], re.sub(r"\s+", " ", text))
+    text = without_types(re.sub(r"\s+", " ", text))
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
+
+
+def without_types(text: str) -> str:
+    """Constants as a user writes them."""
+    return _DATE.sub(lambda found: f"DATE '{_EPOCH + timedelta(int(found[1]))}'", _CAST.sub(_constant, text))
+
+
+def _constant(found: re.Match[str]) -> str:
+    is_number = found[2] in _NUMBERS and found[1].startswith("'")
+    return found[1].strip("'") if is_number else found[1]
+
+
+def conjuncts(sql: str) -> list[str]:
+    """The conditions that an AND connects, each without parentheses around it. A text that cannot be divided is one condition."""
+    sql = sql.strip()
+    while sql.startswith("(") and _closing(sql, 0) == len(sql) - 1:
+        sql = sql[1:-1].strip()
+    parts, begin, at = [], 0, 0
+    while at < len(sql):
+        if sql[at] in "('\"":
+            at = _closing(sql, at)
+        elif sql.startswith(" AND ", at):
+            parts.append(sql[begin:at])
+            begin = at + len(" AND ")
+        at += 1
+    if not parts:
+        return [sql]
+    return [each for part in (*parts, sql[begin:]) for each in conjuncts(part)]
+
+
+def _closing(sql: str, at: int) -> int:
+    """Where the parenthesis or the quote that opens there is closed; the end of the text if it is not."""
+    opened = sql[at]
+    if opened != "(":
+        end = sql.find(opened, at + 1)
+        return end if end >= 0 else len(sql)
+    at += 1
+    while at < len(sql) and sql[at] != ")":
+        at = (_closing(sql, at) if sql[at] in "('\"" else at) + 1
+    return at
 
 
 def difference(was: NodeWords, before: int, now: NodeWords, after: int) -> str:
     """How two nodes of one kind differ by what they do themselves; empty if they do the same."""
     old, new = was.document.circuit.nodes[before], now.document.circuit.nodes[after]
     if isinstance(old, Map) and isinstance(new, Map):
-        filters = was.filter(before), now.filter(after)
-        return _was_is("the filter", *filters) or _columns(was.expressions(before), now.expressions(after))
+        filters = _filters(was.filters(before), now.filters(after))
+        return filters or _columns(was.expressions(before), now.expressions(after))
     if isinstance(old, Aggregate | FinalAggregate) and isinstance(new, Aggregate | FinalAggregate):
         return _between_aggregates(was.columns(before), len(old.group), now.columns(after), len(new.group))
     if isinstance(old, View) and isinstance(new, View):
@@ -132,6 +178,18 @@ def difference(was: NodeWords, before: int, now: NodeWords, after: int) -> str:
     if isinstance(old, PythonMap) and isinstance(new, PythonMap) and (changed := _changed_function(old, new)):
         return f"the function {changed.name} ({changed.place}) is another one now"
     return _was_is(now.kind(after), was.text(before), now.text(after))
+
+
+def _filters(before: list[str], now: list[str]) -> str:
+    """Spark adds conditions that follow from others (`IS NOT NULL`). They are told only if nothing else differs."""
+    gone, come = [text for text in before if text not in now], [text for text in now if text not in before]
+    told = [[text for text in each if not text.endswith(" IS NOT NULL")] for each in (gone, come)]
+    gone, come = told if any(told) else (gone, come)
+    if gone and come:
+        return _was_is("the filter", " AND ".join(gone), " AND ".join(come))
+    if gone or come:
+        return f"the filter {shortened(' AND '.join(gone or come))}: {'left out now' if gone else 'new here'}"
+    return "" if before == now else "the conditions of the filter have another order"
 
 
 def _between_aggregates(before: Names, group_before: int, now: Names, group: int) -> str:
