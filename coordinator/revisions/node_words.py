@@ -112,6 +112,7 @@ class NodeWords:
 
 _EPOCH = date(1970, 1, 1)
 _DATE = re.compile(r"\(DATE '1970-01-01' \+ (-?[0-9]{1,6})\)")
+_OURS = re.compile(r"\bspark_(?=[a-z0-9_]+\()")
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _CAST = re.compile(r"CAST\(('(?:[^']|'')*'|-?[0-9.]+) AS ([A-Z]+)(?:\([0-9]+(?:, ?[0-9]+)?\))?\)")
 """A constant with its type, which a user has not written."""
@@ -125,8 +126,9 @@ def shortened(text: str) -> str:
 
 
 def without_types(text: str) -> str:
-    """Constants as a user writes them."""
-    return _DATE.sub(lambda found: f"DATE '{_EPOCH + timedelta(int(found[1]))}'", _CAST.sub(_constant, text))
+    """Constants and functions as a user writes them."""
+    text = _OURS.sub("", _CAST.sub(_constant, text))
+    return _DATE.sub(lambda found: f"DATE '{_EPOCH + timedelta(int(found[1]))}'", text)
 
 
 def _constant(found: re.Match[str]) -> str:

@@ -84,6 +84,7 @@ def test_of_a_long_filter_the_conditions_that_differ_are_told() -> None:
 
 def test_long_texts_are_shortened_and_constants_have_no_types() -> None:
     assert (
-        shortened("CAST('a''b' AS VARCHAR) = c1 AND c0 > CAST(-1.50 AS DECIMAL(3,2))") == "'a''b' = c1 AND c0 > -1.50"
+        shortened("spark_upper(CAST('a''b' AS VARCHAR)) = c1 AND c0 > CAST(-1.50 AS DECIMAL(3,2))")
+        == "upper('a''b') = c1 AND c0 > -1.50"
     )
     assert len(shortened("x" * 1_000)) == TEXT_MAX
