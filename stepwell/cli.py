@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 COMMANDS = {
     "init": "stepwell.commands.init",
     "dry-run": "stepwell.commands.dry_run",
+    "plan": "stepwell.commands.plan",
     "run": "stepwell.commands.run",
     "status": "stepwell.commands.control",
     "pause": "stepwell.commands.control",

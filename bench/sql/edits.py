@@ -8,20 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from bench.sql.lowering import resolved
 from bench.sql.suites import Suite
-from coordinator.revisions.leaves import leaves_of, named
-from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.revisions.leaves import named_project
+from coordinator.specification import InputTopic
 from engine.analysis.identity import Named
 from engine.analysis.transition import nodes_with_state, transition
-from io_kafka.clients.settings import KafkaSettings
-from io_kafka.step_log.division import Limits
 from stepwell.lowering.driver import survey
-from stepwell.planning.pipeline import source_table
+from stepwell.planning.pipeline import PlannedProject, source_table
 from stepwell.planning.plans import ResolvedProject
 
 LARGEST = {"tpch": "lineitem", "tpcds": "store_sales", "nexmark": "bid"}
@@ -72,16 +69,8 @@ def _compared(edit: str, previous: Named, now: Named, of: Named | None = None) -
 def _named(project: ResolvedProject) -> Named:
     lowered = survey(project)
     assert not lowered.errors, lowered.errors[:3]
-    spec = PipelineSpec(
-        name="suite",
-        storage=Path(),
-        circuit=lowered.circuit,
-        inputs=tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in project.sources),
-        outputs=(),
-        kafka=KafkaSettings({}),
-        limits=Limits(1, 1),
-    )
-    return named(lowered.circuit, leaves_of(lowered.circuit, spec.inputs, spec.outputs))
+    inputs = tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in project.sources)
+    return named_project(PlannedProject(lowered.circuit, inputs, (), {}, {}))
 
 
 def table(found: Sequence[Kept]) -> str:

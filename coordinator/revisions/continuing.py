@@ -10,25 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.leaves import leaves_of, named
-from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.revisions.leaves import Project, named_project
+from coordinator.specification import InputTopic
 from engine.analysis.numbering import numbers_of
 from engine.analysis.transition import nodes_with_state, transition
 from engine.model.circuit import Circuit, Output, View
 
 
-def continuing_numbers(before: PlanDocument, spec: PipelineSpec) -> tuple[int, ...] | None:
+def continuing_numbers(before: PlanDocument, project: Project) -> tuple[int, ...] | None:
     """The numbers of the project's nodes, if it continues the state of `before`; otherwise None."""
-    if _tables(before.inputs) != _tables(spec.inputs):
+    if _tables(before.inputs) != _tables(project.inputs):
         return None  # the step log has what was loaded by the name of the table
-    now = transition(
-        named(before.circuit, leaves_of(before.circuit, before.inputs, before.outputs)),
-        named(spec.circuit, leaves_of(spec.circuit, spec.inputs, spec.outputs)),
-    )
-    if not _that_last(spec.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:
+    now = transition(named_project(before), named_project(project))
+    if not _that_last(project.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:
         return None
     kept = {index: before.numbers[was] for index, was in now.kept.items()}
-    return numbers_of(spec.circuit, kept, taken=before.numbers)
+    return numbers_of(project.circuit, kept, taken=before.numbers)
 
 
 def _tables(inputs: Iterable[InputTopic]) -> set[str]:

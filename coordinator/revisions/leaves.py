@@ -1,19 +1,14 @@
-"""The sources and the outputs' topics that a state belongs to: how a project's are told, and how they are compared with the recorded ones.
-
-Guarantees: a state is continued only with the sources that it was made of, and only into the topics that it was written to. Otherwise the start
-is refused before any database is touched, and the fault says which property of which source differs, what is recorded and what the project says.
+"""The sources and the outputs' topics of a project: how they are told, and how those of two projects are compared.
 
 Left out is what changes no row of a message that can be read. These are the policies for malformed messages and for truncations, which each
 division records, the dead-letter topic, `startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of
 partitions of new topics, and the addresses of brokers and registries.
-
-A state that was made by a version without this record adopts the sources of its next start. Then only the names of the topics can be compared,
-because all that were read and written are in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Protocol
 
 from base.options import UNAVAILABLE_VALUE
 from base.text.type_names import sql_type
@@ -27,19 +22,31 @@ from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import FORMATS, format_of, reading_of
 from io_kafka.step_log.former_records import LeavesRecord
 from io_kafka.step_log.leaves import Leaves, OutputLeaf, SourceLeaf
-from io_kafka.step_log.state import StepLogState
 
 NOT_NULL = " NOT NULL"
 
 
-def leaves_of(circuit: Circuit, inputs: Sequence[InputTopic], outputs: Sequence[OutputTopic]) -> Leaves:
+class Project(Protocol):
+    """What has sources and outputs: a pipeline as it runs, or a plan document."""
+
+    @property
+    def circuit(self) -> Circuit: ...
+
+    @property
+    def inputs(self) -> tuple[InputTopic, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[OutputTopic, ...]: ...
+
+
+def leaves_of(project: Project) -> Leaves:
     """The sources that the circuit reads, and the outputs."""
-    read = {node.handle for node in circuit.nodes if isinstance(node, Source)}
-    sources = sorted((s for s in inputs if s.table.handle in read), key=lambda source: source.table.handle)
-    topics = sorted((output.handle, output.topic) for output in outputs)
+    read = {node.handle for node in project.circuit.nodes if isinstance(node, Source)}
+    sources = sorted((s for s in project.inputs if s.table.handle in read), key=lambda source: source.table.handle)
+    outputs = sorted((output.handle, output.topic) for output in project.outputs)
     return Leaves(
         sources=tuple(map(_source, sources)),
-        outputs=tuple(OutputLeaf(handle=handle, topic=topic) for handle, topic in topics),
+        outputs=tuple(OutputLeaf(handle=handle, topic=topic) for handle, topic in outputs),
     )
 
 
@@ -48,24 +55,12 @@ def differences(recorded: Leaves | LeavesRecord, now: Leaves) -> Iterator[str]:
     sources = {leaf.handle: leaf for leaf in recorded.sources}
     for source in now.sources:
         if source.handle in sources:
-            yield from (f"source {source.handle}: {what}" for what in _between(sources[source.handle], source))
+            yield from (f"source {source.handle}: {what}" for what in between(sources[source.handle], source))
     topics = {leaf.handle: leaf.topic for leaf in recorded.outputs}
     for output in now.outputs:
         before = topics.get(output.handle, output.topic)
         if before != output.topic:
             yield f"output {output.handle}: {difference_text('topic', before, output.topic)}"
-
-
-def unknown_topics(now: Leaves, state: StepLogState) -> Iterator[str]:
-    """What a log without a record of the leaves shows. Its divisions name all topics that a run has read or written."""
-    if not state.topics or state.division_next == 0:
-        return
-    of_sources = ((f"source {leaf.handle}", "subscribe", name) for leaf in now.sources for name in leaf.topics)
-    of_outputs = ((f"output {leaf.handle}", "topic", leaf.topic) for leaf in now.outputs)
-    known = ", ".join(sorted(state.topics))
-    for owner, what, name in (*of_sources, *of_outputs):
-        if name not in state.topics:
-            yield f"{owner}: {what} is {name}, which is none of the topics that the state belongs to ({known})"
 
 
 def _source(source: InputTopic) -> SourceLeaf:
@@ -117,6 +112,11 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 # Who is who in a project that changes (engine/analysis/identity.py)
 
 
+def named_project(project: Project) -> Named:
+    """The circuit of a project with its sources and topics."""
+    return named(project.circuit, leaves_of(project))
+
+
 def named(circuit: Circuit, leaves: Leaves) -> Named:
     """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded."""
     sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
@@ -137,7 +137,8 @@ def _declared(leaf: SourceLeaf) -> tuple[str, ...]:
 # What differs, for people
 
 
-def _between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
+def between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
+    """What differs in a source that two projects have."""
     values = (
         ("subscribe", ", ".join(before.topics), ", ".join(now.topics)),
         ("subscribePattern", before.pattern or "", now.pattern or ""),

@@ -1,9 +1,17 @@
-"""Whether the project is the one that the state belongs to."""
+"""Whether the project is the one that the state belongs to.
+
+Guarantees: a state is continued only with a project that computes the same: with the sources that it was made of, into the topics that it was
+written to. Otherwise the start is refused before any database is touched, and the fault says which property of which source differs, what is
+recorded and what the project says.
+
+A state of a version that did not record its sources adopts those of its next start. Then only the names of the topics can be compared, because
+all that were read and written are in the log.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import xxhash
@@ -11,7 +19,7 @@ import xxhash
 from coordinator.revisions.continuing import continuing_numbers
 from coordinator.revisions.document import Revision
 from coordinator.revisions.leaves import difference_text as changed_property
-from coordinator.revisions.leaves import differences, leaves_of, unknown_topics
+from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged, StateLost
 from engine.model.circuit import Circuit
@@ -38,10 +46,10 @@ def numbers_if_continued(spec: PipelineSpec, state: StepLogState, revision: Revi
 def _check_project(spec: PipelineSpec, state: StepLogState, revision: Revision | None) -> None:
     """Raises CircuitChanged unless the state, if there is one, has the leaves and the circuit of the project. The leaves are compared first,
     because a changed type of a column also changes the views above it."""
-    now = leaves_of(spec.circuit, spec.inputs, spec.outputs)
+    now = leaves_of(spec)
     if revision is not None:
         recorded = revision.document
-        check_leaves(now, leaves_of(recorded.circuit, recorded.inputs, recorded.outputs), state)
+        check_leaves(now, leaves_of(recorded), state)
         check_same_circuit(spec.circuit, recorded.circuit.fingerprint, recorded.circuit.to_json())
     elif state.circuit is not None:  # a log of format 2
         check_leaves(now, state.leaves, state)
@@ -57,6 +65,18 @@ def check_leaves(now: Leaves, recorded: Leaves | LeavesRecord | None, state: Ste
             f"the project is not the one that the state belongs to; what differs: {'; '.join(differs)}.",
             "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`.",
         )
+
+
+def unknown_topics(now: Leaves, state: StepLogState) -> Iterator[str]:
+    """What a log without a record of the leaves shows. Its divisions name all topics that a run has read or written."""
+    if not state.topics or state.division_next == 0:
+        return
+    of_sources = ((f"source {leaf.handle}", "subscribe", name) for leaf in now.sources for name in leaf.topics)
+    of_outputs = ((f"output {leaf.handle}", "topic", leaf.topic) for leaf in now.outputs)
+    known = ", ".join(sorted(state.topics))
+    for owner, what, name in (*of_sources, *of_outputs):
+        if name not in state.topics:
+            yield f"{owner}: {what} is {name}, which is none of the topics that the state belongs to ({known})"
 
 
 def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:

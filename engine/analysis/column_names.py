@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from engine.model.aggregates import Aggregate, FinalAggregate, PartialAggregate
+from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit, View
-from engine.model.joins import Join, OuterJoin, SemiJoin
-from engine.model.node import NodeBase
+from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
+from engine.model.node import Expression, NodeBase
 from engine.model.ordered import TopK, Window
-from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, PythonMap, Replicate, Source, Union
+from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, PythonMap, Replicate, ScalarMap, Source, Union
 
 Names = tuple[str | None, ...]
 
@@ -30,12 +30,42 @@ _IN_VALUES = re.compile(r"(?<![^ ])c([0-9]+) = ")
 def input_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], index: int) -> Names:
     """The names of the columns that the expressions of a node read: those of its inputs, one after the other. `sources`: the columns' names by
     handle."""
-    known: dict[int, Names] = {}
-    for at, node in enumerate(circuit.nodes[:index]):
+    known = output_names(Circuit(circuit.nodes[:index]), sources, computed=False)
+    return tuple(name for each in circuit.nodes[index].inputs for name in known[each])
+
+
+def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, computed: bool) -> list[Names]:
+    """The names of the columns of each node. `computed`: what an aggregate has computed is called like its call,
+    `sum(delay)`, and a short expression like its text."""
+    known: list[Names] = []
+    for node in circuit.nodes:
         inputs = [known[each] for each in node.inputs]
         found = _names(node, inputs, sources)
-        known[at] = (*found, *(None,) * len(node.types))[: len(node.types)]
-    return tuple(name for each in circuit.nodes[index].inputs for name in known[each])
+        if computed and isinstance(node, Aggregate):
+            found += tuple(_of_call(call, inputs[0]) for call in node.calls)
+        elif computed and isinstance(node, FinalAggregate):  # its arguments are not the columns of its input
+            found += tuple("count(*)" if call.argument is None else f"{call.function}(...)" for call in node.calls)
+        elif computed and isinstance(node, Map):
+            short = (_of_expression(each, inputs[0]) for each in node.projections)
+            found = tuple(name or text for name, text in zip(found, short, strict=True))
+        known.append((*found, *(None,) * len(node.types))[: len(node.types)])
+    return known
+
+
+EXPRESSION_MAX = 40
+"""The characters of an expression that stands for a name."""
+
+
+def _of_expression(expression: Expression, names: Names) -> str | None:
+    if expression.column is not None:
+        return names[expression.column]
+    text = named_text(expression.sql, names)
+    return text if len(text) <= EXPRESSION_MAX else None
+
+
+def _of_call(call: AggregateCall, names: Names) -> str:
+    argument = "*" if call.argument is None else names[call.argument] or "..."
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
 
 
 def _names(node: NodeBase, inputs: Sequence[Names], sources: Mapping[str, Sequence[str]]) -> Names:
@@ -45,11 +75,25 @@ def _names(node: NodeBase, inputs: Sequence[Names], sources: Mapping[str, Sequen
         return node.names
     if isinstance(node, Map):
         return tuple(None if each.column is None else inputs[0][each.column] for each in node.projections)
+    if isinstance(node, ScalarMap):
+        every = (*inputs[0], *(name for each in inputs[1:] for name in each[:-1]))
+        return tuple(None if each.column is None else every[each.column] for each in node.projections)
     if isinstance(node, Aggregate | PartialAggregate | FinalAggregate):
         return tuple(inputs[0][column] for column in node.group)
-    if isinstance(node, Join | OuterJoin):
+    if isinstance(node, Join | OuterJoin | JoinPartials):
         return tuple(name for each in inputs for name in each)
     return inputs[0] if isinstance(node, _PASSING_ON) else ()
+
+
+def named_text(text: str, names: Names) -> str:
+    """A text of an operator, or an expression in SQL, with the names in place of `c0`, `c1`, ... What is quoted is left as it is, and so is a
+    column without a name."""
+
+    def name_of(found: re.Match[str]) -> str:
+        at = -1 if found[1] is None else int(found[1])
+        return (names[at] if 0 <= at < len(names) else None) or found[0]
+
+    return _IN_SQL.sub(name_of, text)
 
 
 def with_names(text: str, names: Names) -> str:
@@ -60,10 +104,5 @@ def with_names(text: str, names: Names) -> str:
         return text
     sql, with_, values = text[start:].partition(_WITH)
 
-    def name_of(found: re.Match[str]) -> str | None:
-        at = -1 if found[1] is None else int(found[1])
-        return names[at] if 0 <= at < len(names) else None
-
-    sql = _IN_SQL.sub(lambda found: name_of(found) or found[0], sql)
-    values = _IN_VALUES.sub(lambda found: f"{name_of(found) or f'c{found[1]}'} = ", values)
-    return f"{text[:start]}{sql}{with_}{values}"
+    values = _IN_VALUES.sub(lambda found: f"{named_text(f'c{found[1]}', names)} = ", values)
+    return f"{text[:start]}{named_text(sql, names)}{with_}{values}"

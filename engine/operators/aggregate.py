@@ -310,6 +310,7 @@ AGGREGATE = Operator(
     keeps=_keeps,
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
     content=ContentOfState(_content),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: not node.group,
     counts_errors=lambda node: True,
     needs_append_only=False,

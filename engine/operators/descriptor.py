@@ -61,6 +61,9 @@ class Operator(Generic[N]):
     `unique_key(node, unique keys of the inputs)`: columns of the output whose values are in at most one row at the end of a step; `()` if there
     is at most one row; None if no unique key is known.
     `content`: how the content of the output can be read from the state.
+    `fed_from_state(node)`: whether the content of the output can be computed from its state, and from the values of subqueries that it reads,
+    so that it can be given to new nodes by ranges of hashes (engine/analysis/history.py). It may be so although `content` cannot, because a
+    query has to be cheap. An operator without state says no.
     `outputs_without_input(node)`: whether there can be output before there is any input.
     `counts_errors(node)`: whether rows can be in error in this operator (`DataError.is_of_rows`). Then its step leaves them out and adds them to
     `StepContext.errors`, if that is not None (error_rows.py).
@@ -79,6 +82,7 @@ class Operator(Generic[N]):
     keeps: Callable[[N, bool], str]
     unique_key: Callable[[N, Sequence[Key | None]], Key | None]
     content: Content[N]
+    fed_from_state: Callable[[N], bool]
     outputs_without_input: Callable[[N], bool]
     counts_errors: Callable[[N], bool]
     needs_append_only: bool

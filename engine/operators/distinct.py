@@ -91,6 +91,7 @@ DISTINCT = Operator(
     keeps=lambda node, append_only: "the weight of every row",
     unique_key=lambda node, inputs: tuple(range(len(node.types))),
     content=NoContent(),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
@@ -110,6 +111,7 @@ DEDUPLICATE = Operator(
     # The key is unique too. With that key here, more joins would get partial sums, and the circuits of existing state would change.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

@@ -63,6 +63,7 @@ GENERATE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=ContentOfInput(lambda node, content: _generated(node, content)),
+    fed_from_state=lambda node: False,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

@@ -110,6 +110,7 @@ JOIN = Operator(
     keeps=lambda node, append_only: "both inputs, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,

@@ -172,6 +172,7 @@ LAST_BY_KEY = Operator(
     keeps=lambda node, append_only: "the last row of every key",
     unique_key=lambda node, inputs: node.key,
     content=NoContent(),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

@@ -239,6 +239,7 @@ OUTPUT = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: False,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: not node.written.says_every_row,
     needs_append_only=False,

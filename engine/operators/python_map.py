@@ -65,6 +65,7 @@ PYTHON_MAP = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # a view stores the results: a query does not call the functions again
+    fed_from_state=lambda node: False,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,

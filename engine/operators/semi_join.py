@@ -255,6 +255,7 @@ SEMI_JOIN = Operator(
     # would change.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: not node.anti,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,

@@ -82,6 +82,7 @@ SESSIONS = Operator(
     keeps=lambda node, append_only: "all rows, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

@@ -39,6 +39,7 @@ SOURCE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: False,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

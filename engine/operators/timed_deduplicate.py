@@ -83,6 +83,7 @@ TIMED_DEDUPLICATE = Operator(
     keeps=_keeps,
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: False,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=True,

@@ -179,6 +179,7 @@ TIMED_JOIN = Operator(
     keeps=_keeps,
     unique_key=lambda node, inputs: None,
     content=NoContent(),
+    fed_from_state=lambda node: False,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=True,

@@ -187,6 +187,8 @@ TOP_K = Operator(
     # The state holds the content among all other rows, if the input can retract. A view stores the few rows that are in it instead, and a query
     # reads these alone.
     content=NoContent(),
+    # Without a count, and over an input that only grows, it keeps the rows that are left out, and not those of its output.
+    fed_from_state=lambda node: node.count is not None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

@@ -107,6 +107,7 @@ VIEW = Operator(
     keeps=lambda node, append_only: "the content, for queries" if node.stored else "",
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
+    fed_from_state=lambda node: node.stored,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.stored and bool(node.key),
     needs_append_only=False,

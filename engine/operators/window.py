@@ -184,6 +184,7 @@ WINDOW = Operator(
     keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
     unique_key=_unique_key,
     content=ContentOfState(_content),
+    fed_from_state=lambda node: True,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,

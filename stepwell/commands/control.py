@@ -10,8 +10,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from base.sizes import size_text
 from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
-from stepwell.commands.layout_text import RescaleBar, shares_text, size_text
+from stepwell.commands.layout_text import RescaleBar, shares_text
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 

@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from base.options import WORKERS_MAX
+from base.sizes import size_text
 from stepwell.commands.common import JsonOption, SpecOption, keep_showing, plain_table, project_of, report_faults, show
 from stepwell.commands.layout_text import (
     RescaleBar,
@@ -21,7 +22,6 @@ from stepwell.commands.layout_text import (
     pause_text,
     rescale_text,
     share_text,
-    size_text,
     time_text,
 )
 from stepwell.errors import StepwellError

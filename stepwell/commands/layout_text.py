@@ -10,18 +10,11 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from base.sizes import size_text
 from base.slots import SLOTS
 
 BAR_WIDTH = 40
 """Columns: the text beside it needs the rest of a narrow terminal."""
-
-
-def size_text(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
 
 
 def time_text(seconds: float) -> str:

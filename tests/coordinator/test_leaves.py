@@ -78,7 +78,7 @@ def leaves(*inputs: InputTopic, **more: Any) -> Leaves:
 
 
 def of(given: PipelineSpec) -> Leaves:
-    return leaves_of(given.circuit, given.inputs, given.outputs)
+    return leaves_of(given)
 
 
 def told(before: InputTopic, now: InputTopic) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from engine.analysis.column_names import input_names, with_names
+from engine.analysis.column_names import EXPRESSION_MAX, input_names, output_names, with_names
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Node, View
 from engine.model.joins import Join
@@ -64,3 +64,19 @@ def test_names_stand_in_the_part_that_shows_the_expression(
     text: str, names: tuple[str | None, ...], shown: str
 ) -> None:
     assert with_names(text, names) == shown
+
+
+def test_what_is_computed_has_a_name_where_people_ask_for_one() -> None:
+    doubled, long = Expression("(c0 * 2)", INT), Expression(f"concat(c1, '{'x' * EXPRESSION_MAX}')", TEXT)
+    calls = AggregateCall("count", None, False, INT), AggregateCall("sum", 0, True, INT)
+    circuit = Circuit(
+        (
+            Source((), (INT, TEXT), "in"),
+            Map((0,), (INT, TEXT), None, (doubled, long)),
+            Aggregate((1,), (TEXT, INT, INT), (1,), calls),
+        )
+    )
+    sources = {"in": ("n", "word")}
+    called = [("n", "word"), ("(n * 2)", None), (None, "count(*)", "sum(DISTINCT (n * 2))")]
+    assert output_names(circuit, sources, computed=True) == called
+    assert output_names(circuit, sources, computed=False) == [("n", "word"), (None, None), (None, None, None)]

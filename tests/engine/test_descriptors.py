@@ -21,7 +21,7 @@ from engine.analysis.uniqueness import unique_keys
 from engine.errors import EngineError
 from engine.model.circuit import Node, Output, View
 from engine.model.event_time import LatestTime, Watermark
-from engine.model.numbers import TRACES_MAX
+from engine.model.numbers import TRACES_MAX, number_of
 from engine.model.rows import Distinct, ScalarValue, Source
 from engine.operators.base import StepContext
 from engine.operators.distinct import DISTINCT
@@ -35,7 +35,7 @@ from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import contexts_of
-from tests.engine.every_kind import OF_EVENT_TIME, PARTITIONS, every_kind, history, rows_everywhere
+from tests.engine.every_kind import OF_EVENT_TIME, PARTITIONS, Input, every_kind, history, rows_everywhere
 from tests.engine.zsets import Rows, plus, to_rows
 
 CIRCUIT = every_kind()
@@ -193,6 +193,51 @@ def test_a_content_that_is_read_from_state_is_the_sum_of_all_changes(seed: int) 
     assert found, "no operator of this circuit can be read: the test shows nothing"
     for index in found:
         assert to_rows(content_below(CIRCUIT, index, ran.context)) == ran.contents[index], named(index)
+
+
+def silent_steps(seed: int) -> Counter[int]:
+    """For each node, in how many steps its output changed although its state did not. In the last step a row of NULLs comes alone."""
+    store, found, before = DictStore(), Counter[int](), records_by_node(DictStore())
+    for number, given_ in enumerate([*history(seed), Input(Counter({(None, None): 1}), [], Counter()).tables(1 << 20)]):
+        made: list[pa.Table] = []
+        context_of = contexts_of(CIRCUIT, store, number, partitions=PARTITIONS)
+        for index, node in enumerate(CIRCUIT.nodes):
+            step = operator_of(node).step
+            if step is None:
+                assert isinstance(node, Source)
+                made.append(given_[node.handle])
+            else:
+                made.append(step(node, [made[i] for i in node.inputs], context_of(index)))
+        after = records_by_node(store)
+        for index, node in enumerate(CIRCUIT.nodes):
+            if not isinstance(node, Output) and to_rows(made[index]):
+                found[index] += before.get(index) == after.get(index)
+        before = after
+    return found
+
+
+def records_by_node(store: DictStore) -> dict[int | None, dict[bytes, bytes]]:
+    found: dict[int | None, dict[bytes, bytes]] = {}
+    for key, value in store.records.items():
+        found.setdefault(number_of(int.from_bytes(key[:2], "big")), {})[key] = value
+    return found
+
+
+def test_an_output_that_is_fed_from_state_changes_only_with_the_state() -> None:
+    """Otherwise new nodes that are filled from the state would lack rows that it does not have, as those of an anti join with NULL keys."""
+    silent = [silent_steps(seed) for seed in range(2)]
+    for index, node in enumerate(CIRCUIT.nodes):
+        operator, steps = operator_of(node), sum(each[index] for each in silent)
+        if operator.fed_from_state(node):
+            assert operator.keeps(node, all(APPEND_ONLY[index])), named(index)
+            reads_value = any(isinstance(CIRCUIT.nodes[i], ScalarValue) for i in node.inputs)
+            assert not steps or reads_value, named(index)
+    unlike = {
+        CIRCUIT.nodes[index].kind
+        for index, node in enumerate(CIRCUIT.nodes)
+        if operator_of(node).keeps(node, all(APPEND_ONLY[index])) and sum(each[index] for each in silent)
+    }
+    assert unlike >= {"SemiJoin", "TopK"}, "nothing had NULL keys: the test shows nothing"
 
 
 def test_an_operator_stores_something_if_and_only_if_its_descriptor_says_so() -> None:

@@ -619,8 +619,8 @@ COORDINATOR = (
         (
             Edit(
                 SAME_PROJECT,
-                "        check_leaves(now, leaves_of(recorded.circuit, recorded.inputs, recorded.outputs), state)\n",
-                "        leaves_of(recorded.circuit, recorded.inputs, recorded.outputs)\n",
+                "        check_leaves(now, leaves_of(recorded), state)\n",
+                "        leaves_of(recorded)\n",
             ),
         ),
         (f"{CHANGED_SOURCES}::test_what_gives_other_rows_is_refused_by_name_and_what_does_not_passes",),

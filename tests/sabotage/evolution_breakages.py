@@ -9,11 +9,23 @@ TEST_IDENTITY = "tests/engine/test_identity.py"
 DOCUMENT, TEST_DOCUMENT = "engine/run/plan_document.py", "tests/engine/test_plan_document.py"
 CONTINUING, LOG_STATE = "coordinator/revisions/continuing.py", "io_kafka/step_log/state.py"
 REVISIONS = "tests/end_to_end/test_revisions.py"
+HISTORY, TEST_HISTORY = "engine/analysis/history.py", "tests/engine/test_history.py"
+REREADING, OUTPUTS = "coordinator/revisions/rereading.py", "coordinator/revisions/output_plans.py"
+TEST_PLANNED = "tests/stepwell/test_planned.py"
+FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_changes_only_with_the_state"
+STORED_IS_FED = (
+    "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        below"
+)
+FILLED = "filled state is that of a fresh run"
 KEPT_STATE = "state is kept exactly if it is what the new project would have"
 
 
 def edit(name: str) -> str:
     return f"tests/stepwell/test_transition.py::test_what_an_edit_keeps[{name}]"
+
+
+def refused(code: str) -> str:
+    return f"{TEST_PLANNED}::test_a_view_whose_messages_cannot_be_read_again_is_refused[{code}]"
 
 
 EVOLUTION = (
@@ -170,14 +182,14 @@ EVOLUTION = (
         "a-view-without-its-history",
         "A project with another view continues the state, and the view has only what came since.",
         KEPT_STATE,
-        (Edit(CONTINUING, "not _that_last(spec.circuit) <= now.kept.keys() or", ""),),
+        (Edit(CONTINUING, "not _that_last(project.circuit) <= now.kept.keys() or", ""),),
         (edit("a view is added"),),
     ),
     Breakage(
         "numbers-are-given-anew",
         "The nodes of a changed project get new numbers, so they find the state of others or none.",
         KEPT_STATE,
-        (Edit(CONTINUING, "numbers_of(spec.circuit, kept, taken=before.numbers)", "numbers_of(spec.circuit)"),),
+        (Edit(CONTINUING, "numbers_of(project.circuit, kept, taken=before.numbers)", "numbers_of(project.circuit)"),),
         (edit("a column at the front of a source"),),
     ),
     Breakage(
@@ -247,5 +259,152 @@ EVOLUTION = (
         "no silence",
         (Edit("coordinator/starting/patterns.py", "{spec.log_topic, spec.plan_topic, ", "{spec.log_topic, "),),
         ("tests/coordinator/test_patterns.py::test_the_topics_whose_whole_names_match",),
+    ),
+    Breakage(
+        "feeds-of-anti-joins",
+        "The content of an anti join is read from its state, which has no row with a NULL key.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/semi_join.py",
+                "fed_from_state=lambda node: not node.anti",
+                "fed_from_state=lambda node: True",
+            ),
+        ),
+        (FED, f"{TEST_HISTORY}::test_a_new_view_over_a_node_of_every_kind_has_a_history"),
+    ),
+    Breakage(
+        "feeds-of-offsets",
+        "The content of an OFFSET without a LIMIT is read from its state, which has the rows that are left out.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/top_k.py",
+                "fed_from_state=lambda node: node.count is not None",
+                "fed_from_state=lambda node: True",
+            ),
+        ),
+        (FED,),
+    ),
+    Breakage(
+        "stored-views-are-not-fed-from",
+        "What a view has stored is not used, so messages are read again that may have expired.",
+        "state goes first",
+        (Edit(HISTORY, STORED_IS_FED, "        below"),),
+        (f"{TEST_HISTORY}::test_a_new_view_over_a_node_of_every_kind_has_a_history",),
+    ),
+    Breakage(
+        "missing-messages-below-a-twin",
+        "A node is computed once more although a source below it cannot be read again.",
+        FILLED,
+        (
+            Edit(
+                HISTORY,
+                "lacking = [each for each in below if isinstance(each, NoHistory)]",
+                "lacking: list[NoHistory] = []",
+            ),
+        ),
+        (f"{TEST_HISTORY}::test_without_its_messages_a_node_has_a_history_only_if_state_has_it",),
+    ),
+    Breakage(
+        "expired-offsets-are-passed-over",
+        "A source is read again although a partition begins above the offset at which the pipeline began.",
+        "what a plan can tell is refused before anything is written",
+        (Edit(REREADING, "if facts.begins[where] > start]", "if facts.begins[where] > facts.ends[where]]"),),
+        (refused("expired_input"),),
+    ),
+    Breakage(
+        "compacted-topics-are-streams",
+        "A compacted topic is read again as if all its messages were there.",
+        "what a plan can tell is refused before anything is written",
+        (Edit(REREADING, "if compacted and not compared:", "if compacted and compared:"),),
+        (refused("compacted_input"),),
+    ),
+    Breakage(
+        "an-unknown-start-is-the-beginning",
+        "Where nobody has recorded it, the pipeline is said to have begun where the topic begins today.",
+        "what a plan can tell is refused before anything is written",
+        (
+            Edit(
+                REREADING,
+                'source.starting_offsets == "earliest" else None',
+                'source.starting_offsets == "earliest" else facts.begins[where]',
+            ),
+        ),
+        (refused("unknown_start"),),
+    ),
+    Breakage(
+        "another-key-for-a-topic",
+        "The key of a topic changes under its consumers.",
+        "what a plan can tell is refused before anything is written",
+        (Edit(OUTPUTS, "        if keys[0] != keys[1]:\n", "        if keys[0] != keys[1] and not node.key:\n"),),
+        (f"{TEST_PLANNED}::test_the_key_of_a_topic_stays",),
+    ),
+    Breakage(
+        "a-topic-of-another-view",
+        "Two views change topics, so each topic gets the difference of views that have nothing to do with each other.",
+        "what a plan can tell is refused before anything is written",
+        (Edit(OUTPUTS, ".ids.leaves[self.view.name]:", ".ids.leaves[self.view.name] and not self.view.kept:"),),
+        (f"{TEST_PLANNED}::test_two_views_cannot_change_topics",),
+    ),
+    Breakage(
+        "append-outputs-take-rows-back",
+        "An append output receives a difference, and nothing says that it may be held.",
+        "an append topic is never retracted",
+        (Edit(OUTPUTS, "            held_if=RETRACTS,\n", ""),),
+        (f"{TEST_PLANNED}::test_an_append_output_is_held_if_rows_would_be_taken_back",),
+    ),
+    Breakage(
+        "a-reader-of-a-changed-view-gets-nothing",
+        "The plan says of a view behind a changed one that nothing happens to it.",
+        "a plan tells all that is written",
+        (
+            Edit(
+                "coordinator/revisions/view_plans.py",
+                "if below in seen or below not in disturbed:",
+                "if below in seen or below in disturbed:",
+            ),
+        ),
+        (f"{TEST_PLANNED}::test_another_column_of_a_view_leaves_its_readers_as_they_are",),
+    ),
+    Breakage(
+        "too-many-nodes-are-planned",
+        "A plan does not ask whether there are numbers for the new nodes beside the previous ones.",
+        "what a plan can tell is refused before anything is written",
+        (Edit("coordinator/revisions/planned.py", "    refusals += _too_many(comparison)\n", ""),),
+        (f"{TEST_PLANNED}::test_too_many_nodes_are_refused",),
+    ),
+    Breakage(
+        "a-new-topic-without-a-history",
+        "A new topic of a view that nobody keeps is planned although the messages are gone from which its rows would come.",
+        "what a plan can tell is refused before anything is written",
+        (Edit(OUTPUTS, "needed = self.comparison.needed_by((self.index,))", "needed = self.comparison.needed_by(())"),),
+        (f"{TEST_PLANNED}::test_a_new_append_topic_gets_what_the_first_run_wrote",),
+    ),
+    Breakage(
+        "event-time-is-compared",
+        "An append output over event time gets a difference, although what it has written depends on how its messages were read.",
+        "an append topic is never retracted",
+        (
+            Edit(
+                OUTPUTS,
+                "if is_changed and comparison.reads_event_time(",
+                "if not is_changed and comparison.reads_event_time(",
+            ),
+        ),
+        (f"{TEST_PLANNED}::test_an_append_output_over_event_time_is_not_compared",),
+    ),
+    Breakage(
+        "keys-of-joins-by-the-left",
+        "The key of the right side of a join is called like a column of the left side.",
+        "a plan names the user's columns",
+        (
+            Edit(
+                "coordinator/revisions/node_words.py",
+                "right[other] or f'c{other}'",
+                "left[other] or f'c{other}'",
+            ),
+        ),
+        ("tests/coordinator/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
     ),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,16 +11,14 @@ from pyspark.sql import SparkSession
 
 from coordinator.revisions.continuing import continuing_numbers
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.leaves import leaves_of, named
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.revisions.leaves import named_project
+from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
-from engine.analysis.numbering import numbers_of
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output
+from engine.model.numbers import assign_numbers
 from engine.run.sources import SourceTable
-from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import TableFormat
-from io_kafka.step_log.division import Limits
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedView
@@ -57,24 +55,20 @@ class Project:
         return replace(self, views=self.views | queries)
 
     def planned(self, spark: SparkSession) -> Named:
-        return named_of(self.specified(spark))
+        return named_project(self.document(spark))
 
-    def specified(self, spark: SparkSession) -> PipelineSpec:
+    def document(self, spark: SparkSession) -> PlanDocument:
         bench = Workbench(spark).source("flights", self.flights).source("planes", self.planes, "upsert", ("plane",))
         for name, query in self.views.items():
             self._add(bench, name, query)
-        circuit = lower(bench.project())
-        tables = [source_table(source) for source in bench.sources]
-        tables = [replace(t, topics=(self.topic_of_flights,)) if t.handle == "flights" else t for t in tables]
-        return PipelineSpec(
-            name="p",
-            storage=Path(),
-            circuit=circuit,
-            inputs=tuple(InputTopic(table, "earliest", "fail", None) for table in tables),
-            outputs=tuple(OutputTopic(name, dict(self.topics).get(name, name), 1, False) for name in self.views),
-            kafka=KafkaSettings({}),
-            limits=Limits(1000, 1 << 20),
-        )
+        found = document_of_bench(bench, dict(self.topics))
+        inputs = [
+            replace(each, table=replace(each.table, topics=(self.topic_of_flights,)))
+            if each.table.handle == "flights"
+            else each
+            for each in found.inputs
+        ]
+        return replace(found, inputs=tuple(inputs))
 
     def _add(self, bench: Workbench, name: str, query: str) -> None:
         """Spark plans a query once for the same tables and views before it."""
@@ -87,8 +81,18 @@ class Project:
             PLANNED[key] = bench.views[-1]
 
 
-def named_of(spec: PipelineSpec) -> Named:
-    return named(spec.circuit, leaves_of(spec.circuit, spec.inputs, spec.outputs))
+def document_of_bench(bench: Workbench, topics: Mapping[str, str]) -> PlanDocument:
+    """`topics`: of the outputs that are not called like their view."""
+    circuit = lower(bench.project())
+    return PlanDocument(
+        circuit=circuit,
+        numbers=assign_numbers(len(circuit.nodes), nodes_with_state(circuit), {}),
+        inputs=tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in bench.sources),
+        outputs=tuple(
+            OutputTopic(view.name, topics.get(view.name, view.name), 1, False) for view in bench.views if view.output
+        ),
+        places={view.name: str(view.location) for view in bench.views},
+    )
 
 
 PLANNED: dict[object, ResolvedView] = {}
@@ -205,24 +209,23 @@ EDITS = {
 
 
 @pytest.fixture(scope="module")
-def before(spark: SparkSession) -> PipelineSpec:
-    return BEFORE.specified(spark)
+def before(spark: SparkSession) -> PlanDocument:
+    return BEFORE.document(spark)
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_what_an_edit_keeps(spark: SparkSession, before: PipelineSpec, name: str) -> None:
+def test_what_an_edit_keeps(spark: SparkSession, before: PlanDocument, name: str) -> None:
     """A project that loses nothing, changes nothing and has nothing new continues the state as it is, and no other does."""
-    edit, after = EDITS[name], EDITS[name].after.specified(spark)
-    recorded = document(before)
-    numbers = continuing_numbers(recorded, after)
+    edit, after = EDITS[name], EDITS[name].after.document(spark)
+    numbers = continuing_numbers(before, after)
     assert (numbers is not None) == (edit == Edit(edit.after)), numbers
-    found = transition(named_of(before), named_of(after))
+    found = transition(named_project(before), named_project(after))
     if numbers is not None:
         for index, number in enumerate(numbers):
             if index in found.kept:
-                assert number == recorded.numbers[found.kept[index]], "a node that is kept has another number"
+                assert number == before.numbers[found.kept[index]], "a node that is kept has another number"
             else:
-                assert number not in recorded.numbers, "a new node has the number of another one"
+                assert number not in before.numbers, "a new node has the number of another one"
     lost = sorted(lost_state(found))
     assert (lost, set(found.changed), set(found.new), set(found.dropped), new_outputs(found)) == (
         sorted(edit.lost),
@@ -233,24 +236,16 @@ def test_what_an_edit_keeps(spark: SparkSession, before: PipelineSpec, name: str
     )
 
 
-def document(spec: PipelineSpec) -> PlanDocument:
-    return PlanDocument(
-        circuit=spec.circuit, numbers=numbers_of(spec.circuit), inputs=spec.inputs, outputs=spec.outputs
-    )
-
-
-def test_a_batch_table_of_another_name_is_loaded_anew(spark: SparkSession, before: PipelineSpec) -> None:
+def test_a_batch_table_of_another_name_is_loaded_anew(before: PlanDocument) -> None:
     """The step log knows by its name what was loaded."""
     schema = pa.schema([("n", pa.int64())])
-    first, second = (
-        replace(
-            before,
-            inputs=(*before.inputs, InputTopic(SourceTable(name, ("t",), TableFormat(name, schema)), "", "fail", None)),
-        )
-        for name in ("one", "two")
-    )
-    assert continuing_numbers(document(first), first) is not None
-    assert continuing_numbers(document(first), second) is None
+
+    def having(name: str) -> PlanDocument:
+        table = SourceTable(name, ("t",), TableFormat(name, schema))
+        return replace(before, inputs=(*before.inputs, InputTopic(table, "", "fail", None)))
+
+    assert continuing_numbers(having("one"), having("one")) is not None
+    assert continuing_numbers(having("one"), having("two")) is None
 
 
 def lost_state(found: Transition) -> list[str]:

@@ -1,0 +1,240 @@
+"""Two plan documents, compared: what the plans of sources, views and outputs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.facts import Facts
+from coordinator.revisions.first_difference import Differences
+from coordinator.revisions.leaves import between, leaves_of, named_project
+from coordinator.revisions.node_words import NodeWords
+from coordinator.revisions.plan_parts import Refusal, RefusalCode
+from coordinator.revisions.rereading import Obstacle, Rereading, Unreadable, messages_of, rereadings
+from engine.analysis.definitions import definition_of
+from engine.analysis.history import (
+    Feed,
+    Histories,
+    NoHistory,
+    Reread,
+    Take,
+    Young,
+    histories,
+    old_content,
+    parts_of,
+    twins_of,
+)
+from engine.analysis.history import (
+    leaves_of as rows_begin_at,
+)
+from engine.analysis.transition import Transition, nodes_with_state, transition
+from engine.model.circuit import Output, View
+from engine.model.rows import Union
+from engine.operators.table import operator_of
+
+_CODES: Mapping[Obstacle, RefusalCode] = {
+    "expired": "expired_input",
+    "compacted": "compacted_input",
+    "unknown start": "unknown_start",
+    "missing topic": "missing_topic",
+}
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a view or a table needs: the `readings` of sources, and the nodes whose state gives rows, by their previous indices."""
+
+    texts: tuple[str, ...]
+    readings: tuple[Rereading, ...]
+    holders: frozenset[int]
+    obstacles: tuple[tuple[str, Unreadable], ...]
+
+    def with_more(self, other: Needed) -> Needed:
+        return Needed(
+            self.texts + other.texts,
+            self.readings + other.readings,
+            self.holders | other.holders,
+            self.obstacles + other.obstacles,
+        )
+
+
+class Comparison:
+    """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle."""
+
+    def __init__(self, before: PlanDocument, now: PlanDocument, facts: Facts) -> None:
+        self.before, self.now, self.facts = before, now, facts
+        self.found: Transition = transition(named_project(before), named_project(now))
+        was, is_now = leaves_of(before), leaves_of(now)
+        self.sources_before = {leaf.handle: leaf for leaf in was.sources}
+        self.sources_now = {leaf.handle: leaf for leaf in is_now.sources}
+        self.differences: dict[str, tuple[str, ...]] = {
+            handle: tuple(between(self.sources_before[handle], leaf))
+            for handle, leaf in self.sources_now.items()
+            if handle in self.sources_before
+        }
+        self.topics_before = {leaf.topic: leaf.handle for leaf in was.outputs}
+        self.topics_now = {leaf.handle: leaf.topic for leaf in is_now.outputs}
+        self.words, self.words_before = NodeWords(now), NodeWords(before)
+        self.reasons = Differences(self.found, self.words_before, self.words, self.differences)
+        self.readings, self.unreadable = rereadings(before, now, facts)
+        self.histories: Histories = histories(self.found, self._why_not(self.unreadable), self.new_outputs())
+
+    @staticmethod
+    def _why_not(unreadable: Mapping[str, Unreadable]) -> dict[str, str]:
+        return {handle: each.reason for handle, each in unreadable.items()}
+
+    # views
+
+    @cached_property
+    def views(self) -> dict[str, int]:
+        """Their indices now, by name."""
+        return {node.name: i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, View)}
+
+    @cached_property
+    def views_before(self) -> dict[str, int]:
+        return {node.name: i for i, node in enumerate(self.before.circuit.nodes) if isinstance(node, View)}
+
+    def previous(self, name: str) -> int | None:
+        """The previous index of a view, by its name now; None if it is new."""
+        return self.views_before.get(self.found.ids.leaves[name])
+
+    def is_changed(self, name: str) -> bool:
+        return self.previous(name) is not None and self.found.is_young(self.views[name])
+
+    def members(self, view: int) -> tuple[int, ...]:
+        """The nodes of a view's definition, and the view."""
+        return (*definition_of(self.now.circuit, view).nodes, view)
+
+    def lost(self, previous: int) -> tuple[int, ...]:
+        """The nodes of a previous definition that are not kept, by their previous indices."""
+        kept = self._kept_before
+        return tuple(i for i in (*definition_of(self.before.circuit, previous).nodes, previous) if i not in kept)
+
+    @cached_property
+    def _kept_before(self) -> frozenset[int]:
+        return frozenset(self.found.kept.values())
+
+    @cached_property
+    def with_state(self) -> frozenset[int]:
+        return frozenset(nodes_with_state(self.now.circuit))
+
+    @cached_property
+    def with_state_before(self) -> frozenset[int]:
+        return frozenset(nodes_with_state(self.before.circuit))
+
+    def gains_flows_only(self, name: str) -> bool:
+        """Whether a changed view has all that it had, and more flows or parts of a UNION ALL beside them."""
+        previous = self.previous(name)
+        assert previous is not None
+        had = self._flows(self.before, previous)
+        has = [self.found.kept.get(index) for index in self._flows(self.now, self.views[name])]
+        return len(had) < len(has) and all(had.count(index) <= has.count(index) for index in had)
+
+    @staticmethod
+    def _flows(document: PlanDocument, view: int) -> tuple[int, ...]:
+        nodes = document.circuit.nodes
+        (below,) = nodes[view].inputs
+        node = nodes[below]
+        return node.inputs if isinstance(node, Union) else (below,)
+
+    def reads_event_time(self, view: int) -> bool:
+        """Whether young nodes of the view follow a watermark."""
+        nodes = self.now.circuit.nodes
+        return any(operator_of(nodes[i]).needs_append_only for i in self.members(view) if self.found.is_young(i))
+
+    # outputs
+
+    @cached_property
+    def outputs(self) -> dict[str, int]:
+        return {node.handle: i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, Output)}
+
+    @cached_property
+    def outputs_before(self) -> dict[str, int]:
+        return {node.handle: i for i, node in enumerate(self.before.circuit.nodes) if isinstance(node, Output)}
+
+    def new_outputs(self) -> frozenset[int]:
+        """The Outputs whose topic the previous project does not write."""
+        return frozenset(i for handle, i in self.outputs.items() if self.topics_now[handle] not in self.topics_before)
+
+    def needs_old_content(self, name: str) -> bool:
+        """Whether a changed view has to be compared with what it was, and nothing has kept that."""
+        previous = self.previous(name)
+        assert previous is not None
+        old = self.before.circuit.nodes[previous]
+        assert isinstance(old, View)
+        if old.kept or self.gains_flows_only(name):
+            return False
+        readers = (i for i, node in enumerate(self.now.circuit.nodes) if self.views[name] in node.inputs)
+        return any(
+            i in self.found.kept or (i in self.outputs.values() and i not in self.new_outputs()) for i in readers
+        )
+
+    # histories
+
+    def needed_by(self, members: Iterable[int], old_view: int | None = None) -> Needed:
+        """What these nodes take, of those that need a history. `old_view`: the previous index of a view that is computed once more as it was."""
+        takes = [take for index in members for take in self.histories.of.get(index, ())]
+        tables = [each.node for each in parts_of(takes) if isinstance(each, Young) and each.node in self._tables]
+        takes += [take for index in tables for take in self.histories.of[index]]
+        texts, readings, holders, obstacles = self._collected(takes, self.words, self.readings, self.unreadable)
+        if old_view is not None:
+            texts.append("what it was is computed once more, to be compared")
+            able, unable = rereadings(self.before, self.before, self.facts)
+            take = old_content(self.found, old_view, self._why_not(unable))
+            more = self._collected([take], self.words_before, able, unable)
+            texts += [text for text in more[0] if text not in texts]
+            readings += [reading for reading in more[1] if reading not in readings]
+            holders |= more[2]
+            obstacles += [each for each in more[3] if each not in obstacles]
+        return Needed(tuple(texts), tuple(readings), frozenset(holders), tuple(obstacles))
+
+    @cached_property
+    def _tables(self) -> frozenset[int]:
+        """The nodes that need a history and belong to no definition: the tables of keyed sources."""
+        return frozenset(i for i in self.histories.of if self.now.circuit.nodes[i].kind == "LastByKey")
+
+    def _collected(
+        self,
+        takes: Sequence[Take],
+        words: NodeWords,
+        able: Mapping[str, Rereading],
+        unable: Mapping[str, Unreadable],
+    ) -> tuple[list[str], list[Rereading], set[int], list[tuple[str, Unreadable]]]:
+        texts: list[str] = []
+        readings: list[Rereading] = []
+        holders: set[int] = set()
+        obstacles: list[tuple[str, Unreadable]] = []
+        nodes = words.document.circuit.nodes
+        for take in parts_of(takes):
+            node = nodes[take.node]
+            if isinstance(take, Young) and isinstance(node, View):
+                texts.append(f"{node.name}: as it is filled")
+        for leaf in rows_begin_at(takes):
+            match leaf:
+                case Feed(node=index, holder=holder):
+                    kept = self.before.circuit.nodes[holder]
+                    texts.append(f"{kept.name if isinstance(kept, View) else words.title(index)}: state")
+                    holders.add(holder)
+                case Reread(handle=handle):
+                    texts.append(able[handle].text)
+                    readings.append(able[handle])
+                case NoHistory(reasons=reasons):
+                    obstacles += [(handle, unable[handle]) for handle, _ in reasons if handle in unable]
+        texts += [f"{words.title(twin.node)}: computed once more" for twin in twins_of(takes)]
+        return list(dict.fromkeys(texts)), readings, holders, list(dict.fromkeys(obstacles))
+
+    def rows_of(self, needed: Needed) -> int | None:
+        """How many messages and rows of state that is at most; None if it is not known."""
+        messages = messages_of(needed.readings, self.facts)
+        numbers = [self.before.numbers[holder] for holder in needed.holders]
+        if messages is None or (numbers and self.facts.rows is None):
+            return None
+        return messages + sum((self.facts.rows or {}).get(number, 0) for number in numbers)
+
+    def refusals_of(self, needed: Needed, subject: str, place: str) -> tuple[Refusal, ...]:
+        return tuple(
+            Refusal(_CODES[each.obstacle], subject, place, f"{handle}: {each.reason}", each.way_out, each.partitions)
+            for handle, each in needed.obstacles
+        )

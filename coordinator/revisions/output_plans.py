@@ -1,0 +1,208 @@
+"""What the topic of each output receives.
+
+A topic belongs to the view that writes it. Its consumers have keys, a mode and a format, which a change of the project may not
+change below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coordinator.revisions.comparison import Comparison
+from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
+from engine.analysis.uniqueness import unique_keys
+from engine.model.circuit import Output, View
+from engine.model.rows import Map
+
+RETRACTS = "rows would have to be taken back"
+TELLS_ROWS = {"upsert": "changed keys, and null values for keys that are gone", "changelog": "c, u and d"}
+
+
+def output_plans(comparison: Comparison) -> Iterator[OutputPlan]:
+    """Of all outputs of the project, in its order, and then of the topics that it does not write any more."""
+    for handle in comparison.outputs:
+        yield _Output(comparison, handle).plan()
+    written = set(comparison.topics_now.values())
+    for topic, handle in comparison.topics_before.items():
+        if topic not in written:
+            output = comparison.before.circuit.nodes[comparison.outputs_before[handle]]
+            assert isinstance(output, Output)
+            view = comparison.before.circuit.nodes[output.inputs[0]]
+            assert isinstance(view, View)
+            yield OutputPlan(
+                handle=handle,
+                topic=topic,
+                mode=output.mode,
+                view=view.name,
+                kind="dropped",
+                receives=f"nothing more; the topic stays (--retract {topic} empties it)",
+            )
+
+
+@dataclass
+class _Output:
+    comparison: Comparison
+    handle: str
+
+    def __post_init__(self) -> None:
+        comparison = self.comparison
+        self.index = comparison.outputs[self.handle]
+        node = comparison.now.circuit.nodes[self.index]
+        assert isinstance(node, Output)
+        view = comparison.now.circuit.nodes[node.inputs[0]]
+        assert isinstance(view, View)
+        self.node, self.view = node, view
+        self.topic = comparison.topics_now[self.handle]
+        self.place = comparison.now.places.get(view.name, "")
+
+    def plan(self) -> OutputPlan:
+        former = self.comparison.topics_before.get(self.topic)
+        if former is None:
+            return self._new_topic()
+        old = self.comparison.before.circuit.nodes[self.comparison.outputs_before[former]]
+        assert isinstance(old, Output)
+        refusals = tuple(self._refusals(old))
+        if refusals:
+            return self._made("refused", "REFUSED", refusals=refusals)
+        return self._existing(old)
+
+    def _new_topic(self) -> OutputPlan:
+        ends, begins = self.comparison.facts.ends, self.comparison.facts.begins
+        held = [where for where, end in ends.items() if where.topic == self.topic and end > begins[where]]
+        if held:
+            reason = f"topic {self.topic} has messages already, the first in {held[0]} at offset {begins[held[0]]:,}"
+            refusal = self._refusal("topic_not_empty", reason, "Name another topic, or delete this one")
+            return self._made("refused", "REFUSED", refusals=(refusal,))
+        needed = self.comparison.needed_by((self.index,))
+        refusals = self.comparison.refusals_of(needed, f"output {self.handle}", self.place)
+        if refusals:
+            return self._made("refused", "REFUSED", refusals=refusals)
+        history = f" ({'; '.join(needed.texts)})" if needed.texts and not self._is_filled() else ""
+        rows = None if self._is_filled() else self.comparison.rows_of(needed)
+        return self._made("new_topic", f"new topic: all rows, after the switch{history}", rows_max=rows)
+
+    def _is_filled(self) -> bool:
+        """Whether the view is filled anyway, so that the new topic needs nothing beside it."""
+        return self.comparison.found.is_young(self.comparison.views[self.view.name])
+
+    def _existing(self, old: Output) -> OutputPlan:
+        comparison, view = self.comparison, self.view.name
+        is_changed, is_disturbed = comparison.is_changed(view), self.node.inputs[0] in comparison.found.disturbed
+        other_columns = old.names != self.node.names
+        if not is_changed and not is_disturbed:
+            return self._with_other_names(old) if other_columns else self._made("nothing", "nothing")
+        columns = " with its other columns" if other_columns else ""
+        if self.node.mode != "append":
+            rows = TELLS_ROWS[self.node.mode]
+            receives = f"what differs{columns}, as {rows}, in one step"
+            most = self._rows_max(view) if is_changed else None
+            if most is not None:
+                receives = f"what differs, at most {most:,} rows, as {rows}, in one step"
+            return self._made("difference", receives, rows_max=most)
+        if is_changed and comparison.gains_flows_only(view):
+            return self._made("new_flows", "the rows of the new flows, in one step")
+        if is_changed and comparison.reads_event_time(comparison.views[view]):
+            refusal = self._refusal(
+                "append_over_event_time",
+                "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
+                self._ways_out(),
+            )
+            return self._made("refused", "REFUSED", refusals=(refusal,))
+        return self._made(
+            "append_difference",
+            f"rows that were not there{columns}, in one step; held if {RETRACTS}, which is known when it is filled: {self._ways_out()}",
+            held_if=RETRACTS,
+        )
+
+    def _with_other_names(self, old: Output) -> OutputPlan:
+        pairs = zip(old.names, self.node.names, strict=True)
+        renamed = ", ".join(f"{was} is {now} now" for was, now in pairs if was != now)
+        if self.node.mode == "append":
+            return self._made("other_columns", f"nothing; in new messages {renamed}")
+        return self._made("other_columns", f"all rows once more, because {renamed}")
+
+    def _refusals(self, old: Output) -> Iterator[Refusal]:
+        node, other = self.node, "Give the output another topic"
+        writer = self.comparison.before.circuit.nodes[old.inputs[0]]
+        assert isinstance(writer, View)
+        if writer.name != self.comparison.found.ids.leaves[self.view.name]:
+            reason = f"topic {self.topic} is that of view {writer.name}, and view {self.view.name} would write it now"
+            yield self._refusal("topic_of_another_view", reason, other)
+        if node.mode != old.mode:
+            yield self._refusal(
+                "other_mode", f"the mode of topic {self.topic} was {old.mode}, and is {node.mode} now", other
+            )
+        keys = [", ".join(each.names[column] for column in each.key) or "none" for each in (old, node)]
+        if keys[0] != keys[1]:
+            yield self._refusal(
+                "other_key", f"the key of topic {self.topic} was {keys[0]}, and is {keys[1]} now", other
+            )
+        elif _key_types(writer, old) != _key_types(self.view, node):
+            yield self._refusal(
+                "other_key", f"the columns of the key of topic {self.topic} have other types now", other
+            )
+        formats = [_format(each) for each in (old, node)]
+        if formats[0] != formats[1]:
+            reason = f"the format of topic {self.topic} was {formats[0]}, and is {formats[1]} now"
+            yield self._refusal("other_format", reason, other)
+
+    def _rows_max(self, view: str) -> int | None:
+        """How many rows can differ, if it is known: those of the state below, if the definition has another filter and nothing else."""
+        comparison = self.comparison
+        index, previous = comparison.views[view], comparison.previous(view)
+        assert previous is not None
+        young = [i for i in comparison.members(index) if comparison.found.is_young(i)]
+        lost = comparison.lost(previous)
+        now, before = comparison.now.circuit.nodes, comparison.before.circuit.nodes
+        maps = [
+            [node for node in each if isinstance(node, Map)]
+            for each in ([now[i] for i in young], [before[i] for i in lost])
+        ]
+        others = [*(now[i] for i in young), *(before[i] for i in lost)]
+        if not all(isinstance(node, Map | View) for node in others) or len(maps[0]) != 1 or len(maps[1]) != 1:
+            return None
+        if maps[0][0].projections != maps[1][0].projections:
+            return None
+        needed = comparison.needed_by(comparison.members(index))
+        keys = unique_keys(comparison.before.circuit)
+        if any(keys[holder] is None for holder in needed.holders):
+            return None  # a join has more rows than its state
+        return comparison.rows_of(needed)
+
+    def _ways_out(self) -> str:
+        return f"a new topic, or --append {self.handle}=from-now"
+
+    def _refusal(self, code: RefusalCode, reason: str, way_out: str) -> Refusal:
+        return Refusal(code, f"output {self.handle}", self.place, reason, way_out)
+
+    def _made(
+        self,
+        kind: OutputKind,
+        receives: str,
+        *,
+        rows_max: int | None = None,
+        held_if: str = "",
+        refusals: tuple[Refusal, ...] = (),
+    ) -> OutputPlan:
+        return OutputPlan(
+            handle=self.handle,
+            topic=self.topic,
+            mode=self.node.mode,
+            view=self.view.name,
+            kind=kind,
+            receives=receives,
+            rows_max=rows_max,
+            held_if=held_if,
+            refusals=refusals,
+        )
+
+
+def _key_types(view: View, output: Output) -> list[str]:
+    return [str(view.types[column]) for column in output.key]
+
+
+def _format(output: Output) -> str:
+    more = {name: value for name, value in output.written.recorded().items() if name != "format"}
+    options = "".join(f", {name} = {value}" for name, value in sorted(more.items()))
+    return output.written.format + options

@@ -1,0 +1,162 @@
+"""What `stepwell plan` tells, as plain data: of each source, view and output of a changed project, and what is refused.
+
+`to_json` gives stable names, on which programs may rely. The texts are for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from io_kafka.offsets import TopicPartition
+
+ViewKind = Literal["kept", "kept_gets_changes", "rebuilt", "new", "renamed", "dropped", "refused"]
+OutputKind = Literal[
+    "nothing", "difference", "append_difference", "new_flows", "other_columns", "new_topic", "dropped", "refused"
+]
+SourceKind = Literal["kept", "changed", "new", "renamed", "dropped"]
+RefusalCode = Literal[
+    "expired_input", "compacted_input", "unknown_start", "missing_topic", "topic_of_another_view", "other_mode", "other_key", "other_format",
+    "append_over_event_time", "topic_not_empty", "too_many_nodes",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`subject`: what is refused, such as "view late". `place`: its file and line, or empty. `partitions`: where messages are missing, with
+    how many offsets."""
+
+    code: RefusalCode
+    subject: str
+    place: str
+    reason: str
+    way_out: str
+    partitions: tuple[tuple[TopicPartition, int], ...] = ()
+
+    def __str__(self) -> str:
+        where = f" ({self.place})" if self.place else ""
+        return f"{self.subject}{where}: {self.reason}. {self.way_out}."
+
+    def to_json(self) -> dict[str, Any]:
+        missing = [
+            {"topic": where.topic, "partition": where.partition, "offsets": count} for where, count in self.partitions
+        ]
+        return {
+            "code": self.code,
+            "subject": self.subject,
+            "place": self.place,
+            "reason": self.reason,
+            "way_out": self.way_out,
+            "missing": missing,
+        }
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many of a view's nodes are kept, and how many of those with state."""
+
+    kept: int
+    nodes: int
+    kept_with_state: int
+    with_state: int
+
+    def to_json(self) -> dict[str, int]:
+        return {
+            "kept": self.kept,
+            "all": self.nodes,
+            "kept_with_state": self.kept_with_state,
+            "with_state": self.with_state,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewPlan:
+    """`happens`: what is done, in words. `first`: the first node that differs. `why`: what is different there. `gets_from`: the changed views
+    whose differences it gets. `history`: where what it lacks comes from, a text for each place. `rows`: how many messages and rows
+    of state are read for it at most; None if unknown. `remark`: what may be other than in the first run."""
+
+    name: str
+    kind: ViewKind
+    place: str
+    happens: str
+    renamed_from: str | None = None
+    first: str = ""
+    why: str = ""
+    gets_from: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    rows: int | None = 0
+    nodes: Count = Count(0, 0, 0, 0)
+    remark: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "view": self.name,
+            "kind": self.kind,
+            "place": self.place,
+            "happens": self.happens,
+            "renamed_from": self.renamed_from,
+            "first": self.first,
+            "why": self.why,
+            "gets_from": list(self.gets_from),
+            "history": list(self.history),
+            "rows": self.rows,
+            "nodes": self.nodes.to_json(),
+            "remark": self.remark,
+            "refused": [refusal.to_json() for refusal in self.refusals],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPlan:
+    """`receives`: what its topic gets, in words. `held_if`: what only the data can tell, and what holds the change then; empty if nothing."""
+
+    handle: str
+    topic: str
+    mode: str
+    view: str
+    kind: OutputKind
+    receives: str
+    rows_max: int | None = None
+    held_if: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "output": self.handle,
+            "topic": self.topic,
+            "mode": self.mode,
+            "view": self.view,
+            "kind": self.kind,
+            "receives": self.receives,
+            "rows_max": self.rows_max,
+            "held_if": self.held_if,
+            "refused": [refusal.to_json() for refusal in self.refusals],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourcePlan:
+    """`differences`: a text for each property and column. `table`: where the rows of its table come from, if the table is filled; otherwise
+    empty. `held_if`: as in an OutputPlan."""
+
+    handle: str
+    kind: SourceKind
+    renamed_from: str | None = None
+    differences: tuple[str, ...] = ()
+    table: str = ""
+    rows: int | None = 0
+    held_if: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.handle,
+            "kind": self.kind,
+            "renamed_from": self.renamed_from,
+            "differences": list(self.differences),
+            "table": self.table,
+            "rows": self.rows,
+            "held_if": self.held_if,
+            "refused": [refusal.to_json() for refusal in self.refusals],
+        }

@@ -1,0 +1,24 @@
+"""What is recorded of the revision in force, with which the project's files are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from base.fault import ExitCode, Fault
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.facts import Facts
+
+
+class NothingRecorded(Fault):
+    """There is no revision with which a project could be compared."""
+
+    exit_code = ExitCode.STATE
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`number`: that of the revision, from 1 on."""
+
+    number: int
+    document: PlanDocument
+    facts: Facts

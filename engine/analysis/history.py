@@ -1,0 +1,222 @@
+"""Where the history of young nodes comes from: what their inputs have held up to now.
+
+A young node begins with empty state, so it has to get the whole content of its inputs. For an input n that is not young
+itself, `take(n)` is the first of these that is possible:
+
+    Feed     the content of n is in the state, that of n itself or of a stored view directly over it
+    Copied   n has no state, and is computed again over what its inputs take
+    Reread   n is a source, whose messages are read again from where the pipeline began
+    Twin     n has state that does not tell its content, so a young copy of it is filled from what its inputs take
+    NoHistory    one of the sources that would have to be read again cannot be
+
+State goes first, because it is exactly what was counted: no retention, compaction or skipped message matters. An input that
+is young is filled itself (`Young`), so its readers need nothing else.
+
+A node needs a history if it is young and keeps state, if it is a young view, if its output goes to a topic that has nothing of it yet, or
+if one that needs a history reads it. Other young nodes only pass on what comes. Of these are the source that got a column and
+the Map over it, between which and the kept nodes nothing is to be filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.transition import Transition
+from engine.model.circuit import Circuit, Output, View
+from engine.model.rows import Source
+from engine.operators.table import operator_of
+
+
+@dataclass(frozen=True)
+class Young:
+    """The node is young, and is filled itself."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The content of `node` is given by ranges of hashes. `holder`: the previous index of the node that has it in its state."""
+
+    node: int
+    holder: int
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The node without state is computed again over `below`, of which a constant has none."""
+
+    node: int
+    below: tuple[Take, ...]
+
+
+@dataclass(frozen=True)
+class Reread:
+    """The messages of the source are read again."""
+
+    node: int
+    handle: str
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A young copy of the node is filled from `below`."""
+
+    node: int
+    below: tuple[Take, ...]
+
+
+@dataclass(frozen=True)
+class NoHistory:
+    """`reasons`: why each source that would have to be read again cannot be, by its handle."""
+
+    node: int
+    reasons: tuple[tuple[str, str], ...]
+
+
+Take = Young | Feed | Copied | Reread | Twin | NoHistory
+"""A `match` over it ends in `assert_never`."""
+
+
+@dataclass(frozen=True)
+class Histories:
+    """`of`: for each node that needs a history, where each of its inputs takes it from."""
+
+    of: Mapping[int, tuple[Take, ...]]
+
+    def check(self, found: Transition) -> None:
+        """Asserts that each input of a node that needs a history has exactly one, and that the history is there."""
+        nodes = found.now.circuit.nodes
+        for index, takes in self.of.items():
+            assert found.is_young(index) or isinstance(nodes[index], Output), f"node {index} has its history"
+            assert tuple(each.node for each in takes) == nodes[index].inputs
+            for take in takes:
+                self._check_take(found, take)
+
+    def _check_take(self, found: Transition, take: Take) -> None:
+        match take:
+            case Young(node):
+                assert found.is_young(node) and node in self.of, f"node {node} is read by a needy one, and gets nothing"
+            case Feed(node, holder):
+                previous = found.previous.circuit.nodes
+                assert holder == found.kept[node] or found.kept[node] in previous[holder].inputs
+            case Copied(node, below) | Twin(node, below):
+                assert not found.is_young(node)
+                assert tuple(each.node for each in below) == found.now.circuit.nodes[node].inputs
+                for each in below:
+                    self._check_take(found, each)
+            case Reread(node, handle):
+                source = found.now.circuit.nodes[node]
+                assert isinstance(source, Source) and source.handle == handle
+            case NoHistory(_, reasons):
+                assert reasons
+            case _:
+                assert_never(take)
+
+
+def histories(found: Transition, unreadable: Mapping[str, str], new_outputs: Collection[int]) -> Histories:
+    """`unreadable`: by handle, why the messages of a source cannot be read again. `new_outputs`: the Outputs whose topic the
+    previous project did not write."""
+    nodes = found.now.circuit.nodes
+    taking = _Taking(found.now.circuit, found.previous.circuit, found.kept, unreadable)
+    of: dict[int, tuple[Take, ...]] = {}
+    waiting = list(_beginning(found, new_outputs))
+    while waiting:
+        index = waiting.pop()
+        if index not in of:
+            of[index] = tuple(map(taking.take, nodes[index].inputs))
+            waiting += (each.node for each in parts_of(of[index]) if isinstance(each, Young))
+    made = Histories(dict(sorted(of.items())))
+    made.check(found)
+    return made
+
+
+def old_content(found: Transition, view: int, unreadable: Mapping[str, str]) -> Take:
+    """Where the content comes from that a changed view has had: the other half of its difference. `view`: its previous index.
+    `unreadable`: by previous handle."""
+    circuit = found.previous.circuit
+    return _Taking(circuit, circuit, {index: index for index in range(len(circuit.nodes))}, unreadable).take(view)
+
+
+def _beginning(found: Transition, new_outputs: Collection[int]) -> Iterator[int]:
+    """The young nodes that need a history whoever reads them."""
+    grows = append_only_inputs(found.now.circuit)
+    for index, node in enumerate(found.now.circuit.nodes):
+        keeps = bool(operator_of(node).keeps(node, all(grows[index])))
+        if index in new_outputs or (found.is_young(index) and (keeps or isinstance(node, View))):
+            yield index
+
+
+@dataclass
+class _Taking:
+    """`held`: the index in `previous` of each node of `circuit` whose state there is."""
+
+    circuit: Circuit
+    previous: Circuit
+    held: Mapping[int, int]
+    unreadable: Mapping[str, str]
+    known: dict[int, Take] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        views = (
+            (node.inputs[0], i) for i, node in enumerate(self.previous.nodes) if isinstance(node, View) and node.stored
+        )
+        self._stored = dict(views)
+
+    def take(self, index: int) -> Take:
+        if index not in self.known:
+            self.known[index] = self._take(index)
+        return self.known[index]
+
+    def _take(self, index: int) -> Take:
+        node = self.circuit.nodes[index]
+        if isinstance(node, Source):
+            return self._reread(index, node)
+        if index not in self.held:
+            return Young(index)
+        before = self.held[index]
+        if operator_of(node).fed_from_state(node):
+            return Feed(index, before)
+        if before in self._stored:
+            return Feed(index, self._stored[before])
+        below = tuple(map(self.take, node.inputs))
+        lacking = [each for each in below if isinstance(each, NoHistory)]
+        if lacking:
+            return NoHistory(index, tuple(dict.fromkeys(reason for each in lacking for reason in each.reasons)))
+        has_state = bool(operator_of(node).keeps(node, False))
+        return Twin(index, below) if has_state else Copied(index, below)
+
+    def _reread(self, index: int, source: Source) -> Take:
+        """Whether the source is young does not matter: no state has its messages, unless a view over it has stored all of them."""
+        before = self.held.get(index)
+        if before in self._stored:
+            return Feed(index, self._stored[before])
+        if source.handle in self.unreadable:
+            return NoHistory(index, ((source.handle, self.unreadable[source.handle]),))
+        return Reread(index, source.handle)
+
+
+def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
+    """These and what they are made of. Each node comes once, because it takes the same for all that read it."""
+    seen: set[int] = set()
+    waiting = list(reversed(list(takes)))
+    while waiting:
+        take = waiting.pop()
+        if take.node not in seen:
+            seen.add(take.node)
+            yield take
+            if isinstance(take, Copied | Twin):
+                waiting += reversed(take.below)
+
+
+def leaves_of(takes: Iterable[Take]) -> tuple[Feed | Reread | NoHistory, ...]:
+    """Where the rows begin that these inputs take, each once and in order."""
+    return tuple(each for each in parts_of(takes) if isinstance(each, Feed | Reread | NoHistory))
+
+
+def twins_of(takes: Iterable[Take]) -> tuple[Twin, ...]:
+    """The nodes that are computed a second time, each once."""
+    return tuple(each for each in parts_of(takes) if isinstance(each, Twin))

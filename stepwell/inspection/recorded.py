@@ -1,0 +1,102 @@
+"""What is recorded of the revision in force: its plan document, where the pipeline is in its inputs, and how large its state is.
+
+Nothing is fenced and nothing is changed, so it works with and without a running service. The state is counted only if it is on this host
+and small enough to be read within some seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.facts import Facts
+from coordinator.revisions.recorded import NothingRecorded, Recorded
+from coordinator.specification import log_topic_of, plan_topic_of
+from coordinator.starting.in_force import revision_in_force
+from coordinator.starting.same_project import refuse_former
+from engine.model.numbers import number_of
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogGone, StepLogReader
+from io_kafka.clients.topics import Topics
+from io_kafka.step_log.state import StepLogState
+from stepwell.project.loading import Project
+from storage.database import Database
+from storage.errors import StorageError
+from storage.keys import key_table
+
+COUNTED_BYTES_MAX = 1 << 30
+"""Of databases that are read to count their rows: two seconds."""
+
+
+def recorded(project: Project, now: PlanDocument) -> Recorded:
+    """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka."""
+    settings = KafkaSettings.parse(project.settings.kafka)
+    topics, state = Topics(settings), _log(project, settings)
+    revision = revision_in_force(settings, topics, plan_topic_of(project.name), state)
+    if revision is None:
+        raise _nothing(project, state)
+    document = revision.document
+    known = {topic for each in (document, now) for topic in _topics_of(each)} & topics.names()
+    rows, sizes = _counted(project) or (None, None)
+    facts = Facts(
+        first=state.firsts,
+        positions=state.positions,
+        begins=topics.begin_offsets(sorted(known)),
+        ends=topics.end_offsets(sorted(known)),
+        compacted=frozenset(name for name, fact in topics.describe(known).items() if fact.compacted),
+        rows=rows,
+        bytes=sizes,
+    )
+    return Recorded(revision.number, document, facts)
+
+
+def _log(project: Project, settings: KafkaSettings) -> StepLogState:
+    try:
+        state = StepLogReader(settings, log_topic_of(project.name)).read()
+    except StepLogGone:
+        state = StepLogState(log_topic_of(project.name))
+    refuse_former(state)
+    return state
+
+
+def _nothing(project: Project, state: StepLogState) -> NothingRecorded:
+    if state.circuit is not None:
+        return NothingRecorded(
+            f"the state of {project.name} was made by a former version of Stepwell, which recorded no revision.",
+            "Run it once with the definitions that it was made with: that records them.",
+        )
+    return NothingRecorded(
+        f"{project.name} has no state, so there is nothing with which its files could be compared.",
+        "`stepwell dry-run` shows what the files define, and `stepwell run` begins with all input.",
+    )
+
+
+def _topics_of(document: PlanDocument) -> Collection[str]:
+    read = {topic for source in document.inputs for topic in source.table.topics}
+    return read | {output.topic for output in document.outputs}
+
+
+def _counted(project: Project) -> tuple[dict[int, int], dict[int, int]] | None:
+    """(rows, bytes) of the last checkpoint, by node number. None if the databases are not here, too large, or cannot be read. A row
+    that lies in several runs of a trace is counted in each."""
+    if project.on_cluster:
+        return None
+    folder = project.databases
+    paths = [folder.databases / name for name in folder.names()]
+    try:
+        if sum(file.stat().st_size for path in paths for file in path.rglob("*.mdb")) > COUNTED_BYTES_MAX:
+            return None
+        rows, sizes = Counter[int](), Counter[int]()
+        for path in paths:
+            with Database.read_committed(path) as (_, transaction):
+                for key, value in transaction.scan(b"", immutable=True):
+                    number = number_of(key_table(key))
+                    if number is not None:
+                        rows[number] += pa.ipc.open_stream(pa.py_buffer(value)).read_all().num_rows
+                        sizes[number] += len(value)
+    except (OSError, StorageError):
+        return None
+    return dict(rows), dict(sizes)

@@ -1,0 +1,128 @@
+"""What `stepwell plan` prints for people: a table of views, one of outputs, and the summary. It can be read in 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from base.sizes import size_text
+from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan
+from coordinator.revisions.planned import Planned
+
+NOTHING = "Nothing would be filled, written or lost."
+
+
+def revision_text(found: Planned, number: int) -> RenderableType:
+    """`number`: that of the revision in force."""
+    if found.is_nothing:
+        return Group(Text(f"revision {number}"), *_source_lines(found), *_renamed(found), Text(NOTHING))
+    parts: list[RenderableType] = [Text(f"revision {number} -> {number + 1}"), *_source_lines(found)]
+    parts += [_views(found), Text("")]
+    parts += [_outputs(found), Text("")] if found.outputs else []
+    parts += [Text(line) for line in _summary(found)]
+    if found.refusals:
+        parts.append(Text(""))
+        parts += [Text(f"REFUSED: {refusal}", style="red") for refusal in found.refusals]
+    return Group(*parts)
+
+
+def revision_json(found: Planned, number: int) -> dict[str, Any]:
+    """The same for programs. The names in it stay."""
+    return {"revision": number, "next": number if found.is_nothing else number + 1, **found.to_json()}
+
+
+def _renamed(found: Planned) -> Iterator[RenderableType]:
+    for view in found.views:
+        if view.kind == "renamed":
+            yield Text(f"view {view.name} ({view.place}): {view.happens}")
+
+
+def _source_lines(found: Planned) -> Iterator[RenderableType]:
+    for source in found.sources:
+        for line in _of_source(source):
+            yield Text(line)
+
+
+def _of_source(source: SourcePlan) -> Iterator[str]:
+    if source.kind == "renamed":
+        yield f"source {source.handle}: renamed from {source.renamed_from}"
+    if source.kind in ("new", "dropped"):
+        yield f"source {source.handle}: {'new' if source.kind == 'new' else 'not read any more; its topic stays'}"
+    yield from (f"source {source.handle}: {difference}" for difference in source.differences)
+    if source.table and not source.refusals:
+        held = f" ({source.held_if})" if source.held_if else ""
+        yield f"source {source.handle}: its table is filled. {source.table}{held}"
+
+
+def _views(found: Planned) -> Table:
+    table = _table("view", "what happens", "its history comes from", "rows")
+    table.columns[3].justify = "right"
+    unchanged = [view.name for view in found.views if view.kind == "kept"]
+    for view in found.views:
+        if view.kind != "kept":
+            happens = Text("\n".join(_happens(view)), style="red" if view.kind == "refused" else "")
+            table.add_row(Text(view.name), happens, Text("\n".join(view.history)), _rows(view))
+    if unchanged:
+        every = ", ".join(unchanged[:NAMES_MAX]) + (" ..." if len(unchanged) > NAMES_MAX else "")
+        others = f"{len(unchanged)} others" if table.rows else f"all {len(unchanged)}"
+        table.add_row(Text(others), Text(f"kept: {every}"), Text(""), Text(""))
+    return table
+
+
+NAMES_MAX = 8
+"""Views that are kept and named. Of a hundred, nobody reads the names."""
+
+
+def _happens(view: ViewPlan) -> Iterator[str]:
+    place = f" ({view.place})" if view.kind in ("rebuilt", "new", "refused", "renamed") and view.place else ""
+    yield view.happens + place
+    if view.why:
+        yield view.why
+    if view.remark:
+        yield f"note: {view.remark}"
+
+
+def _rows(view: ViewPlan) -> Text:
+    if view.kind not in ("rebuilt", "new"):
+        return Text("")
+    return Text("unknown" if view.rows is None else f"{view.rows:,}")
+
+
+def _outputs(found: Planned) -> Table:
+    table = _table("output", "mode", "receives")
+    for output in found.outputs:
+        if output.kind != "nothing":
+            table.add_row(Text(output.topic), Text(output.mode), Text(_receives(output)))
+    others = sum(output.kind == "nothing" for output in found.outputs)
+    if others:
+        table.add_row(Text(f"{others} others" if table.rows else f"all {others}"), Text(""), Text("nothing"))
+    return table
+
+
+def _receives(output: OutputPlan) -> str:
+    if not output.refusals:
+        return output.receives
+    return "REFUSED: " + "; ".join(refusal.reason for refusal in output.refusals)
+
+
+def _summary(found: Planned) -> Iterator[str]:
+    share = f"{100 * found.kept_share:.3g} % of the state is kept"
+    by = "" if found.share_of == "bytes" else f" ({found.kept_with_state} of {found.with_state} nodes with state)"
+    disk = f" For a while about {size_text(found.disk_bytes)} more disk." if found.disk_bytes else ""
+    rows = f" At most {found.rows:,} messages and rows of state are read." if found.rows else ""
+    yield f"{share}{by}.{rows}{disk}"
+    for view in found.dropped:
+        topics = [output.topic for output in found.outputs if output.kind == "dropped" and output.view == view]
+        stays = "".join(f"; its topic {topic} stays (--retract {topic} empties it)" for topic in topics)
+        yield f"Dropped: view {view}{stays}."
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
