@@ -235,6 +235,13 @@ class Comparison:
 
     def refusals_of(self, needed: Needed, subject: str, place: str) -> tuple[Refusal, ...]:
         return tuple(
-            Refusal(_CODES[each.obstacle], subject, place, f"{handle}: {each.reason}", each.way_out, each.partitions)
+            Refusal(
+                _CODES[each.obstacle],
+                subject,
+                place,
+                reason=f"{handle}: {each.reason}",
+                way_out=each.way_out,
+                partitions=each.partitions,
+            )
             for handle, each in needed.obstacles
         )

@@ -15,7 +15,8 @@ from coordinator.revisions.output_plans import output_plans
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, SourcePlan, ViewPlan
 from coordinator.revisions.source_plans import source_plans
 from coordinator.revisions.view_plans import view_plans
-from engine.model.numbers import TooManyNodes, assign_numbers
+from engine.analysis.numbering import numbers_of
+from engine.model.numbers import TooManyNodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ def _too_many(comparison: Comparison) -> list[Refusal]:
     numbers = comparison.before.numbers
     kept = {index: numbers[previous] for index, previous in comparison.found.kept.items()}
     try:
-        assign_numbers(len(comparison.now.circuit.nodes), comparison.with_state, kept, numbers)
+        numbers_of(comparison.now.circuit, kept, numbers)
     except TooManyNodes as error:
         return [Refusal("too_many_nodes", "project", "", str(error), "Change it in several parts, one after the other")]
     return []

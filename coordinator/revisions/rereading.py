@@ -119,7 +119,14 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
         return _expired(handle, expired, known, facts)
     begins = {where: max(start, facts.begins[where]) for where, start in known.items()}
     condition = "compared with its table: held if keys are missing in the topic" if compared else ""
-    return Rereading(handle, False, begins, _count(begins, facts), source.starting_offsets, condition)
+    return Rereading(
+        handle,
+        is_new=False,
+        starts=begins,
+        messages=_count(begins, facts),
+        starting_offsets=source.starting_offsets,
+        condition=condition,
+    )
 
 
 def _expired(

@@ -14,11 +14,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
+from coordinator.revisions.recorded import NothingRecorded, Recorded
 from coordinator.stepping.views_in_error import ViewsInError
 from io_kafka.broker.local import LocalBroker
+from stepwell.inspection.recorded import recorded
+from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import everything
-from tests.end_to_end.harness import Playground
+from tests.end_to_end.harness import Playground, Resolved
 from tests.releases.record import BROKER, CONF, FILES, PREFIX, PROJECT, WRONG
 from tests.settled import settled_log
 
@@ -54,6 +57,10 @@ def formats(play: Playground, topic: str) -> list[int]:
     return [json.loads(value)["format"] for value in values if value is not None]
 
 
+def recorded_now(resolved: Resolved) -> Recorded:
+    return recorded(resolved.project.project, document_of_project(resolved.project, resolved.spec.circuit))
+
+
 def test_a_sample_opens_and_goes_on(sample: Playground) -> None:
     """Its last run was killed: steps are replayed from the last checkpoint, and one view is in error."""
     resolved = sample.resolve(FILES, CONF)
@@ -62,6 +69,8 @@ def test_a_sample_opens_and_goes_on(sample: Playground) -> None:
     assert before.checkpoints and before.checkpoints[-1].step < before.steps, "no step is left to be replayed"
     assert before.nodes_in_error and before.pending
     assert before.snapshots, "the log was never made short"
+    with pytest.raises(NothingRecorded, match="made by a former version of Stepwell"):
+        recorded_now(resolved)
     former = formats(sample, resolved.spec.log_topic)
     with pytest.raises(ViewsInError, match="view divided"):
         sample.run(resolved)
@@ -72,6 +81,7 @@ def test_a_sample_opens_and_goes_on(sample: Playground) -> None:
     assert now[: len(former)] == former and set(now[len(former) :]) == {3}
     after = settled_log(sample.settings, resolved.spec.log_topic)
     assert after.revision is not None and after.revision.number == 1 and after.circuit is None
+    assert recorded_now(resolved).number == 1
     everything.send(sample, 4)
     sample.send("customers", [(WRONG, None)])
     sample.run(resolved)

@@ -14,9 +14,9 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import named_project
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
+from engine.analysis.numbering import numbers_of
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output
-from engine.model.numbers import assign_numbers
 from engine.run.sources import SourceTable
 from io_kafka.formats import TableFormat
 from stepwell.lowering.driver import lower
@@ -86,7 +86,7 @@ def document_of_bench(bench: Workbench, topics: Mapping[str, str]) -> PlanDocume
     circuit = lower(bench.project())
     return PlanDocument(
         circuit=circuit,
-        numbers=assign_numbers(len(circuit.nodes), nodes_with_state(circuit), {}),
+        numbers=numbers_of(circuit),
         inputs=tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in bench.sources),
         outputs=tuple(
             OutputTopic(view.name, topics.get(view.name, view.name), 1, False) for view in bench.views if view.output
