@@ -137,16 +137,11 @@ class Pipeline:
                 rebuild(self._spec, self._writer, self._topics)
             revision = revision_in_force(spec.kafka, self._topics, spec.plan_topic, self._writer.state)
             numbers = numbers_if_continued(spec, self._writer.state, revision)
-            if numbers is not None:
-                assert revision is not None
+            if revision is not None and numbers is not None:
                 self._settle(revision, log_facts.topic_id)
                 if self._request_in_force == "stop":
                     return
-                self._spec = spec
-                reached("revision.settled")
-                revision = next_revision(spec, numbers, self._writer, self._topics)
-                reached("revision.recorded")
-                _log.info("the project has changed, and continues its state", revision=revision.number)
+                revision = self._continue_as(spec, numbers)
             spec = load_tables(spec, self._writer, self._topics, self._table_rows)
             plan = self._run_revision(spec, revision, log_facts.topic_id, available_now=available_now)
             if available_now:
@@ -174,6 +169,15 @@ class Pipeline:
             self._run_revision(self._spec, revision, log_id, available_now=True)
         finally:
             self._settles = False
+
+    def _continue_as(self, spec: PipelineSpec, numbers: tuple[int, ...]) -> Revision:
+        """Records the project as the next revision. `numbers`: of its nodes."""
+        self._spec = spec
+        reached("revision.settled")
+        revision = next_revision(spec, numbers, self._writer, self._topics)
+        reached("revision.recorded")
+        _log.info("the project has changed, and continues its state", revision=revision.number)
+        return revision
 
     def _run_revision(
         self, spec: PipelineSpec, revision: Revision | None, log_id: str, *, available_now: bool

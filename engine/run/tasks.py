@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ class TaskSetup:
     facts: RunFacts
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def numbered(self) -> NumberedCircuit:
         return NumberedCircuit(self.plan.circuit, self.facts.numbers)
 
