@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.slots import SlotSet
+from engine.analysis.numbering import numbers_of
 from engine.analysis.stages import StagePlan
 from engine.expressions.evaluate import ExpressionError
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -51,21 +52,32 @@ WRONG = "!"
 
 _TYPES = (pa.string(), pa.int64(), pa.int64())
 FORMAT = SourceFormat(INPUT, pa.schema(list(zip(("key", "number", "weight"), _TYPES, strict=True))))
-CIRCUIT = Circuit(
-    (
-        Source((), _TYPES, INPUT),
-        Output((0,), (), ROWS, "append", ("key", "number", "weight")),
-        Aggregate(
-            (0,),
-            (pa.string(), pa.int64(), pa.int64()),
-            (0,),
-            (AggregateCall("count", None, False, pa.int64()), AggregateCall("sum", 1, False, pa.int64())),
-        ),
-        View((2,), _TYPES, SUMS, ("key", "count", "total"), False),
-        Output((3,), (), SUMS, "upsert", ("key", "count", "total"), (0,)),
+
+
+def _project(view: str) -> Circuit:
+    """`view`: the name of the view of the sums."""
+    return Circuit(
+        (
+            Source((), _TYPES, INPUT),
+            Output((0,), (), ROWS, "append", ("key", "number", "weight")),
+            Aggregate(
+                (0,),
+                (pa.string(), pa.int64(), pa.int64()),
+                (0,),
+                (AggregateCall("count", None, False, pa.int64()), AggregateCall("sum", 1, False, pa.int64())),
+            ),
+            View((2,), _TYPES, view, ("key", "count", "total"), False),
+            Output((3,), (), SUMS, "upsert", ("key", "count", "total"), (0,)),
+        )
     )
-)
+
+
+PROJECTS = (_project(SUMS), _project("totals"))
+"""They compute the same, so each continues the state of the other."""
+
+CIRCUIT = PROJECTS[0]
 _ROWS_NODE, AGGREGATE_NODE, _SUMS_NODE = 1, 2, 4
+AGGREGATE_NUMBER = numbers_of(CIRCUIT)[AGGREGATE_NODE]
 HELD_TABLE = table_of(_SUMS_NODE)
 
 Row = tuple[str, int, int]

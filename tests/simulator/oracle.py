@@ -22,7 +22,7 @@ from io_kafka.step_log.plans import text_in
 from storage.keys import key_slot
 from tests.simulator.broker import Broker, Entry, Transaction, Where
 from tests.simulator.circuit import (
-    AGGREGATE_NODE,
+    AGGREGATE_NUMBER,
     INPUT,
     PARTITIONS,
     ROWS,
@@ -129,6 +129,7 @@ class Oracle:
             "as planned": 0,
             "counted": 0,
             "released": 0,
+            "revisions": 0,
         }
 
     # Kafka
@@ -157,6 +158,7 @@ class Oracle:
         named = [record["plan"] for record in records if record["kind"] == "revision"]
         assert bool(named) == bool(plans), "a plan document without its record, or the record alone"
         assert all(text_in(plans, digest) is not None for digest in named), "another plan document"
+        self.seen["revisions"] += len(named)
         assert steps or not output, "output without its step's record"
         for record in records:
             self._record(record, transaction.writer, output, disk)
@@ -262,7 +264,7 @@ class Oracle:
         """The sums are held from the step on that finds an error, and released by the first division after the last error is gone."""
         step, counts = record["step"], bool(record["counted"])
         before = self.counted[-1] if self.counted else False
-        assert record["counted"] in ([], [AGGREGATE_NODE]), f"step {step} counts {record['counted']}"
+        assert record["counted"] in ([], [AGGREGATE_NUMBER]), f"step {step} counts {record['counted']}"
         assert counts or step != self.written or not self.is_in_error, f"step {step} does not count what is in error"
         assert record["released"] == ([SUMS] if before and not counts else []), f"step {step}: {record['released']}"
         self.counted.append(counts)

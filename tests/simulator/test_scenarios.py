@@ -11,7 +11,7 @@ import pytest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.starting.errors import DatabaseMissing
 from engine.resident.start_faults import NoSlots
-from faults.points import COPYING, LAYOUT, POINTS
+from faults.points import COPYING, LAYOUT, POINTS, REVISION
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
@@ -23,7 +23,7 @@ WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
     crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
     snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
-    errors=False,
+    errors=False, edited=0,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 MANY_KEYS = [(key, 1, 1) for key in "abcdefghijklmn"]
@@ -135,7 +135,11 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
         world.send(MANY_KEYS)
         world.ask_hot_change(world.start(available_now=True), 3)
         world.run_to_the_end()
+        world.project = 1
+        world.start(available_now=True)
+        world.run_to_the_end()
         world.drain()
+    assert world.oracle.seen["revisions"] == 2
     assert world.oracle.written == len(ROWS) + len(MANY_KEYS)
     assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
     assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
@@ -157,6 +161,10 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
             world.start(available_now=True)
             world.run_to_the_end()
         workers = None
+        if point in REVISION:
+            world.start(available_now=True)
+            world.run_to_the_end()
+            world.project = 1
         if point in LAYOUT:
             world.start(available_now=True)
             world.run_to_the_end()

@@ -95,10 +95,11 @@ IS_SEEN = {
     "ahead": 1 / 2,
     "counted": 1 / 5,
     "released": 1 / 10,
+    "revisions": 5 / 4,
 }
 """What the pipelines do, and how often at least per seed. "settled" and "turns" are ends of changes of the layout, "given" and "as planned" are
 slots that move undisturbed, "staged" are copies made before slots move, "ahead" are steps that run before the one before them is written, and
-"counted" and "released" are rows in error."""
+"counted" and "released" are rows in error, and "revisions" are projects that were recorded, of which each world has one."""
 
 ENOUGH = 8
 """What has to happen less often than this in so many seeds may not happen in them at all, and no change of the code is to blame."""

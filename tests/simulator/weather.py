@@ -92,6 +92,7 @@ class Weather:
     hosts: int
     resized: float
     errors: bool
+    edited: float
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
@@ -122,4 +123,5 @@ class Weather:
             hosts=rng.choice((1, 2)),
             resized=rng.choice((0, 0.2)),
             errors=rng.choice((False, True)),
+            edited=rng.choice((0, 0.3)),
         )

@@ -112,6 +112,7 @@ class World:
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
+        self.project = 0  # which of circuit.PROJECTS the files define
         self._producers = Producers(self, self.weather.messages, "abcde" + circuit.WRONG * self.weather.errors)
         self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._pids = 0
@@ -290,6 +291,8 @@ class World:
         self.ended[process] = KeyError()
         requests = self.runs[process] = _Requests(self)
         now = self.rng.random() < self.weather.available_now if available_now is None else available_now
+        if self.faults and self.rng.random() < self.weather.edited:
+            self.project = 1 - self.project
         if self.faults and workers is None and self.rng.random() < self.weather.resized:
             workers = self.rng.choice(SIZES)
         expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
@@ -343,7 +346,7 @@ class World:
         return PipelineSpec(
             name="p",
             storage=self.disk.path("state"),  # type: ignore[arg-type]
-            circuit=circuit.CIRCUIT,
+            circuit=circuit.PROJECTS[self.project],
             inputs=(
                 InputTopic(SourceTable(circuit.INPUT, (circuit.INPUT,), circuit.FORMAT), "earliest", "fail", None),
             ),
