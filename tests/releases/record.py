@@ -65,7 +65,7 @@ def main(target: Path) -> None:
 
 
 def _of_sample(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Without logs, and what the next start makes anew."""
+    """Without logs and process ids."""
     return None if member.name.endswith((".log", ".pid", ".lock")) and "00000" not in member.name else member
 
 
