@@ -44,9 +44,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import assert_never
 
-from base.fault import ExitCode, Fault
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
+from coordinator.common_version import common_version
 from coordinator.rescale.actions import Bury, LogRescale, RescaleAction, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
@@ -54,31 +54,6 @@ from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
 """How many past actions and reports the text of an assertion lists. One checkpoint has eight, and the cause is seldom older than that."""
-
-
-class NoCommonVersion(Fault):
-    """The workers' databases share no version: at least one was lost or belongs to another pipeline."""
-
-    exit_code = ExitCode.STATE
-
-    def __init__(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
-        self.versions = versions
-        shown = "; ".join(
-            f"worker {w}: {', '.join(f'{v.version} (step {v.step}, {v.checkpoint_id})' for v in vs) or 'none'}"
-            for w, vs in versions.items()
-        )
-        super().__init__(
-            f"no checkpoint is common to all workers: {shown}.",
-            "Restore the storage folder that belongs to this pipeline, or rebuild the state with `stepwell run --full-refresh`.",
-        )
-
-
-def common_version(versions: Mapping[int, tuple[VersionId, ...]]) -> VersionId:
-    """The latest version that every worker can open: identities are compared, not numbers."""
-    shared = set.intersection(*(set(held) for held in versions.values())) if versions else set()
-    if not shared:
-        raise NoCommonVersion(versions)
-    return max(shared)
 
 
 # Actions

@@ -21,7 +21,7 @@ import structlog
 
 from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
-from coordinator.core import NoCommonVersion, common_version
+from coordinator.common_version import NoCommonVersion, common_version
 from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import (

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
+from coordinator.common_version import NoCommonVersion, common_version
 from coordinator.core import (
     Action,
     Checkpoint,
@@ -27,10 +28,8 @@ from coordinator.core import (
     Freeze,
     Give,
     LogIntent,
-    NoCommonVersion,
     Settle,
     Wait,
-    common_version,
 )
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale

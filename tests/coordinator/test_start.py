@@ -10,7 +10,7 @@ import pytest
 
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.core import NoCommonVersion
+from coordinator.common_version import NoCommonVersion
 from coordinator.starting.binding import Bound, Rules
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.same_project import check_same_circuit

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.core import NoCommonVersion
+from coordinator.common_version import NoCommonVersion
 from coordinator.starting.circuit_file import CIRCUIT_FILE
 from coordinator.starting.errors import StateLost, TopicChanged
 from faults.points import Crash, Order, arm
