@@ -44,9 +44,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import assert_never
 
+from base.common_version import common_version
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.common_version import common_version
 from coordinator.rescale.actions import Bury, LogRescale, RescaleAction, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from base.common_version import NoCommonVersion, common_version
 from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
-from coordinator.common_version import NoCommonVersion, common_version
 from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import (

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from base.common_version import NoCommonVersion, common_version
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
-from coordinator.common_version import NoCommonVersion, common_version
 from coordinator.core import (
     Action,
     Checkpoint,

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from base.common_version import NoCommonVersion
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.common_version import NoCommonVersion
 from coordinator.starting.binding import Bound, Rules
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.same_project import check_same_circuit

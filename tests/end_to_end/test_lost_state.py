@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from base.common_version import NoCommonVersion
 from base.fault import ExitCode, exit_code_of
-from coordinator.common_version import NoCommonVersion
 from coordinator.starting.circuit_file import CIRCUIT_FILE
 from coordinator.starting.errors import StateLost, TopicChanged
 from faults.points import Crash, Order, arm

@@ -61,7 +61,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                CORE,
+                "base/common_version.py",
                 "    shared = set.intersection(*(set(held) for held in versions.values())) if versions else set()\n",
                 "    numbers = set.intersection(*({v.version for v in held} for held in versions.values()))\n"
                 "    shared = {v for held in versions.values() for v in held if v.version in numbers}\n",
