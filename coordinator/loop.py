@@ -28,6 +28,7 @@ from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
+from coordinator.revisions.former import former_project
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables
 from coordinator.starting.binding_rules import rules_of
@@ -100,7 +101,7 @@ class Pipeline:
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
         self._layout_written = -1  # the number of the layout that circuit.json has
         self._only_layout = False
-        self._settles = False  # whether the run ends when all recorded steps are in a checkpoint
+        self._finishes = False  # whether the run ends when all steps that are divided are in a checkpoint
         self._attempts = 0
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
@@ -136,13 +137,15 @@ class Pipeline:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
             revision = revision_in_force(spec.kafka, self._topics, spec.plan_topic, self._writer.state)
-            numbers = numbers_if_continued(spec, self._writer.state, revision)
+            numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
             if revision is not None and numbers is not None:
-                self._settle(revision, log_facts.topic_id)
+                self._finish_recorded_steps(revision, log_facts.topic_id)
                 if self._request_in_force == "stop":
                     return
-                revision = self._continue_as(spec, numbers)
             spec = load_tables(spec, self._writer, self._topics, self._table_rows)
+            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+            if numbers is not None:
+                revision = self._continue_as(spec, numbers)
             plan = self._run_revision(spec, revision, log_facts.topic_id, available_now=available_now)
             if available_now:
                 check_answers(plan, self._writer.state, self._spec.column_names)
@@ -161,19 +164,17 @@ class Pipeline:
             self._requests.end()
             self._board.update(phase="stopped")
 
-    def _settle(self, revision: Revision, log_id: str) -> None:
-        """Runs the steps that the log has of the revision in force, and takes a checkpoint that has all of them."""
-        self._spec = revision.document.specified(self._spec)
-        self._settles = True
-        try:
-            self._run_revision(self._spec, revision, log_id, available_now=True)
-        finally:
-            self._settles = False
+    def _finish_recorded_steps(self, revision: Revision, log_id: str) -> None:
+        """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
+        files, former = self._spec, former_project(revision.document, self._spec)
+        former = with_matching_topics(former, self._topics, self._writer.state.topics)
+        self._spec, self._finishes = former, True
+        self._run_revision(former, revision, log_id, available_now=True)
+        self._spec, self._finishes = files, False
 
     def _continue_as(self, spec: PipelineSpec, numbers: tuple[int, ...]) -> Revision:
         """Records the project as the next revision. `numbers`: of its nodes."""
-        self._spec = spec
-        reached("revision.settled")
+        reached("revision.finished")
         revision = next_revision(spec, numbers, self._writer, self._topics)
         reached("revision.recorded")
         _log.info("the project has changed, and continues its state", revision=revision.number)
@@ -183,7 +184,6 @@ class Pipeline:
         self, spec: PipelineSpec, revision: Revision | None, log_id: str, *, available_now: bool
     ) -> NumberedCircuit:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
-        spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
         setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
         assert self._writer.state.revision is not None
         self._board.update(revision=self._writer.state.revision.number)
@@ -195,6 +195,7 @@ class Pipeline:
             self._writer.state,
             plan=setup.numbered,
             available_now=available_now,
+            finishes=self._finishes,
         )
         self._recover_and_loop(setup, inputs, log_id)
         return setup.numbered
@@ -263,8 +264,8 @@ class Pipeline:
             self._outside.new_id,
             rescale,
             inputs.ends_now,
-            self._only_layout and not self._settles,
-            exhausted=self._settles,
+            self._only_layout,
+            exhausted=self._finishes,
         )
         self._rescaling.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:

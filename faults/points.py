@@ -36,7 +36,7 @@ StartPoint = Literal[
     "create.done",  # a worker's database was created
 ]
 RevisionPoint = Literal[
-    "revision.settled",  # a checkpoint has all steps of the revision in force, and the next revision is not recorded
+    "revision.finished",  # a checkpoint has all steps of the revision in force, and the next revision is not recorded
     "revision.recorded",
 ]
 RecoveryPoint = Literal[

@@ -7,29 +7,44 @@ a node of the other one (engine/analysis/identity.py), so its tables keep their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.leaves import Project, named_project
+from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.specification import InputTopic
+from engine.analysis.identity import revisions_of
 from engine.analysis.numbering import numbers_of
 from engine.analysis.transition import nodes_with_state, transition
 from engine.model.circuit import Circuit, Output, View
+from io_kafka.formats import SourceFormat
 
 
-def continuing_numbers(before: PlanDocument, project: Project) -> tuple[int, ...] | None:
-    """The numbers of the project's nodes, if it continues the state of `before`; otherwise None."""
+def continuing_numbers(before: PlanDocument, project: Project, counted: Collection[int] = ()) -> tuple[int, ...] | None:
+    """The numbers of the project's nodes, if it continues the state of `before`; otherwise None. `counted`: the numbers of nodes whose error
+    rows are counted, which would be in error for ever if the project lacked them."""
     if _tables(before.inputs) != _tables(project.inputs):
         return None  # the step log has what was loaded by the name of the table
+    if _are_alike(before.inputs) or _are_alike(project.inputs):
+        return None
+    if before.revisions != revisions_of(project.circuit):
+        return None
     now = transition(named_project(before), named_project(project))
     if not _that_last(project.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:
         return None
     kept = {index: before.numbers[was] for index, was in now.kept.items()}
+    if not set(counted) <= {*kept.values()}:
+        return None
     return numbers_of(project.circuit, kept, taken=before.numbers)
 
 
 def _tables(inputs: Iterable[InputTopic]) -> set[str]:
     return {source.table.handle for source in inputs if source.is_table}
+
+
+def _are_alike(inputs: Iterable[InputTopic]) -> bool:
+    """Whether two tables are made of the same messages. Nothing tells which of them is which, and the policy for truncations can differ."""
+    keys = [leaf_key(source) for source in inputs if isinstance(source.table.format, SourceFormat)]
+    return len(keys) != len(set(keys))
 
 
 def _that_last(circuit: Circuit) -> set[int]:

@@ -11,10 +11,10 @@ The SHA-256 of the text names the document. The step log has that name, and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.specification import InputTopic, OutputTopic
 from engine.model.circuit import Circuit
 from engine.model.numbers import NumberedCircuit
 from engine.run import plan_document
@@ -26,7 +26,8 @@ DOCUMENT_FORMAT: Literal[1] = 1
 @dataclass(frozen=True, kw_only=True)
 class PlanDocument:
     """`numbers`: of each node of the circuit (engine/model/numbers.py). `places`: the file and the line of each view's
-    definition, by its name. `versions`: of Stepwell, Spark and Python, by name."""
+    definition, by its name. `versions`: of Stepwell, Spark and Python, by name. `revisions`: of operators and functions
+    that have changed (engine/analysis/identity.py)."""
 
     circuit: Circuit
     numbers: tuple[int, ...]
@@ -34,23 +35,13 @@ class PlanDocument:
     outputs: tuple[OutputTopic, ...]
     places: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    revisions: Mapping[str, int] = field(default_factory=dict)
     format: Literal[1] = DOCUMENT_FORMAT
 
     @property
     def text(self) -> str:
         """Equal documents have equal texts, apart from pickles of functions, of which equal ones can differ."""
         return plan_document.text_of(self, PlanDocument)
-
-    def specified(self, spec: PipelineSpec) -> PipelineSpec:
-        """This project with the settings of `spec`. Passwords of registries are settings."""
-        return replace(
-            spec,
-            circuit=self.circuit,
-            inputs=tuple(source.with_auth(spec.registry_auth) for source in self.inputs),
-            outputs=tuple(output.with_auth(spec.registry_auth) for output in self.outputs),
-            places=self.places,
-            versions=self.versions,
-        )
 
     @property
     def numbered(self) -> NumberedCircuit:

@@ -50,6 +50,11 @@ def leaves_of(project: Project) -> Leaves:
     )
 
 
+def leaf_key(source: InputTopic) -> str:
+    """What a source is known by, whatever its handle is and which columns it has that may be NULL."""
+    return _leaf_text(_source(source))
+
+
 def differences(recorded: Leaves | LeavesRecord, now: Leaves) -> Iterator[str]:
     """What differs in the sources and outputs that are in both. The circuit says which are new and which are gone."""
     sources = {leaf.handle: leaf for leaf in recorded.sources}

@@ -12,7 +12,7 @@ class CoordinatorError(Fault):
 
 
 class CircuitChanged(CoordinatorError):
-    """The project lowers to another circuit than the one that the state belongs to."""
+    """The project is not the one that the state belongs to, and does not continue it."""
 
 
 class WorkersUnknown(CoordinatorError):

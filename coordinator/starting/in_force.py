@@ -8,9 +8,10 @@ from coordinator.revisions.document import PlanDocument, Revision, document_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import first_layout
+from engine.analysis.identity import revisions_of
 from engine.analysis.numbering import numbers_of
 from engine.run.plan_document import BadDocument
-from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, read_plan
+from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, check_plan_topic, read_plan
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -66,11 +67,12 @@ def _record(
         outputs=spec.outputs,
         places=spec.places,
         versions=spec.versions,
+        revisions=revisions_of(spec.circuit),
     )
     document.check()
     text, before = document.text, writer.state.revision
     number = 1 if before is None else before.number + 1
     record = RevisionRecord(epoch=writer.epoch, number=number, plan=digest_of(text), step=step)
-    topics.ensure(spec.plan_topic, 1, PLAN_TOPIC_CONFIG, replication=spec.replication)
+    check_plan_topic(topics.ensure(spec.plan_topic, 1, PLAN_TOPIC_CONFIG, replication=spec.replication))
     writer.append_with_plan([record, *more], spec.plan_topic, text)
     return Revision(number, document)

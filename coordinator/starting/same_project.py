@@ -22,6 +22,7 @@ from coordinator.revisions.leaves import difference_text as changed_property
 from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged, StateLost
+from engine.analysis.identity import revisions_of
 from engine.model.circuit import Circuit
 from io_kafka.formats.table import options_of_outputs
 from io_kafka.step_log.former_records import LeavesRecord
@@ -29,14 +30,19 @@ from io_kafka.step_log.leaves import Leaves
 from io_kafka.step_log.state import StepLogState
 
 
-def numbers_if_continued(spec: PipelineSpec, state: StepLogState, revision: Revision | None) -> tuple[int, ...] | None:
+def numbers_if_continued(
+    spec: PipelineSpec, state: StepLogState, revision: Revision | None, *, may_continue: bool
+) -> tuple[int, ...] | None:
     """The numbers of the project's nodes, if it is not that of the state and continues the state as it is. None if it is that of the state, or
-    if there is no state. Raises StateLost or CircuitChanged if the state belongs to another project. `revision`: the one in force."""
+    if there is no state. Raises StateLost or CircuitChanged if the state belongs to another project. `revision`: the one in force.
+    `may_continue`: whether this run may change the project at all."""
     refuse_former(state)
     try:
         _check_project(spec, state, revision)
     except CircuitChanged:
-        numbers = None if revision is None else continuing_numbers(revision.document, spec)
+        in_error = {*state.counted, *state.nodes_in_error}
+        may = revision is not None and may_continue
+        numbers = continuing_numbers(revision.document, spec, in_error) if revision is not None and may else None
         if numbers is None:
             raise
         return numbers
@@ -49,11 +55,22 @@ def _check_project(spec: PipelineSpec, state: StepLogState, revision: Revision |
     now = leaves_of(spec)
     if revision is not None:
         recorded = revision.document
+        _check_revisions(recorded.revisions, revisions_of(spec.circuit))
         check_leaves(now, leaves_of(recorded), state)
         check_same_circuit(spec.circuit, recorded.circuit.fingerprint, recorded.circuit.to_json())
     elif state.circuit is not None:  # a log of format 2
         check_leaves(now, state.leaves, state)
         check_same_circuit(spec.circuit, state.circuit.fingerprint, state.circuit.text)
+
+
+def _check_revisions(before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """Raises CircuitChanged if this release computes something in another way than the one that made the state."""
+    changed = sorted(name for name in before.keys() | now.keys() if before.get(name, 1) != now.get(name, 1))
+    if changed:
+        raise CircuitChanged(
+            f"this version of Stepwell computes {', '.join(changed)} in another way than the one that made the state.",
+            "Run that version, or rebuild the state with `stepwell run --full-refresh`.",
+        )
 
 
 def check_leaves(now: Leaves, recorded: Leaves | LeavesRecord | None, state: StepLogState) -> None:

@@ -73,11 +73,13 @@ class Named:
 @dataclass(frozen=True)
 class Identities:
     """`nodes`: the identity of each node. `views`: the identity of each view's definition, by the name by which readers
-    know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed."""
+    know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed. `columns`: how
+    readers name the columns of each view, by the name by which they know it."""
 
     nodes: tuple[str, ...]
     views: Mapping[str, str]
     leaves: Mapping[str, str]
+    columns: Mapping[str, tuple[str, ...]]
 
 
 def identify(project: Named, previous: Identities | None = None) -> Identities:
@@ -95,6 +97,18 @@ def pair_nodes(previous: Identities, now: Identities) -> dict[int, int]:
     return {index: waiting[identity].pop(0) for index, identity in enumerate(now.nodes) if waiting.get(identity)}
 
 
+def revisions_of(circuit: Circuit) -> dict[str, int]:
+    """The revisions of the operators and functions of a circuit, as far as they have changed since their first one. By them a later
+    release knows whether it computes the same."""
+    found: dict[str, int] = {}
+    for node in circuit.nodes:
+        if (revision := operator_of(node).revision) > 1:
+            found[f"operator {node.kind}"] = revision
+        for text in _texts(plain_fields(node)):
+            found |= {f"function {name}": number for name, number in revisions_in(text).items()}
+    return found
+
+
 @dataclass(frozen=True)
 class _Rows:
     """What a node gives to its readers. `columns`: how they name its columns."""
@@ -107,6 +121,7 @@ class _Identifying:
     def __init__(self, project: Named, previous: Identities | None) -> None:
         self._project, self._nodes = project, project.circuit.nodes
         self._previous: Mapping[str, str] = {} if previous is None else previous.views
+        self._previous_columns: Mapping[str, tuple[str, ...]] = {} if previous is None else previous.columns
         self._names = {node.name for node in self._nodes if isinstance(node, View)}
         self._append_only = append_only_inputs(project.circuit)
         self._colocation = plan_stages(project.circuit).input_colocation
@@ -114,6 +129,7 @@ class _Identifying:
         self._found: list[str] = []
         self._leaves: dict[str, str] = {}
         self._views: dict[str, str] = {}
+        self._columns: dict[str, tuple[str, ...]] = {}
 
     def all(self) -> Identities:
         for index, node in enumerate(self._nodes):
@@ -125,7 +141,7 @@ class _Identifying:
                 identity = _hashed([identity, name])
             self._found.append(identity)
             self._rows.append(self._as_read(index, node, inputs))
-        return Identities(tuple(self._found), self._views, self._leaves)
+        return Identities(tuple(self._found), self._views, self._leaves, self._columns)
 
     def _identity(self, index: int, node: Node, inputs: Sequence[_Rows]) -> str:
         named: Node = node
@@ -168,12 +184,19 @@ class _Identifying:
             return _Rows(_hashed([node.kind, leaf.text]), (*leaf.columns, *more))
         if isinstance(node, View):
             name = self._leaves[node.name]
-            columns = tuple(f"{name} {kind}" for name, kind in zip(node.names, node.types, strict=True))
+            columns = self._columns[name] = self._columns_of(name, node)
             return _Rows(_hashed(["View", name]), columns)
         if isinstance(node, Map) and (selected := node.selected) is not None:
             (rows,) = inputs
             return _Rows(rows.identity, tuple(rows.columns[column] for column in selected))
         return _Rows(own, tuple(f"c{place}" for place in range(len(node.types))))
+
+    def _columns_of(self, name: str, view: View) -> tuple[str, ...]:
+        """How readers name the columns of a view. A view of equal definition keeps the names that it had, by position: if two
+        columns change names, a reader of one of them reads other rows, although it names the same column."""
+        if name in self._previous_columns and self._previous[name] == self._views[name]:
+            return self._previous_columns[name]
+        return tuple(f"{column} {kind}" for column, kind in zip(view.names, view.types, strict=True))
 
     def _paired(self, view: View, definition: str) -> str:
         """The name by which readers know the view."""

@@ -1,4 +1,4 @@
-"""The circuit: the graph of operators to which a project is compiled. State belongs to one circuit.
+"""The circuit: the graph of operators to which a project is compiled.
 
 A circuit is a list of nodes in topological order. A node names its inputs by their index in the list. A circuit is plain data without Spark,
 Kafka and state: it can be pickled, it is stored beside the state as JSON, and the `fingerprint` of that JSON identifies it. Columns have no

@@ -78,5 +78,9 @@ def _in_present_form(part: object) -> object:
         return [_in_present_form(each) for each in part]
     if isinstance(part, dict):
         changed = {name: _in_present_form(each) for name, each in part.items()}
-        return {**changed, "format": FORMAT_VERSION} if "format" in part and "epoch" in part else changed
+        return (
+            {**changed, "format": FORMAT_VERSION}
+            if isinstance(part.get("format"), int) and "epoch" in part
+            else changed
+        )
     return part

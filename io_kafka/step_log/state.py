@@ -326,10 +326,18 @@ class StepLogState:
     def _why_not_snapshot(self, record: Snapshot) -> str | None:
         if self.claim is None:
             return None
-        known = self.snapshot()
-        if record.firsts is None:  # of format 2
-            known = known.model_copy(update={"firsts": None})
-        return None if record == known else "it contradicts the records before it"
+        known = self.snapshot().model_copy(update={"firsts": record.firsts})
+        if record != known or not self._may_be_firsts(record):
+            return "it contradicts the records before it"
+        return None
+
+    def _may_be_firsts(self, record: Snapshot) -> bool:
+        """A snapshot of format 2 does not say where the inputs began. One that follows it can say it of inputs of which the records since do
+        not, because its writer has read the log from an earlier record on."""
+        if record.firsts is None:
+            return True
+        said = _as_offsets(record.firsts)
+        return self.firsts.items() <= said.items() and said.keys() <= self.positions.keys()
 
     def _why_not_division(self, record: DivisionRecord) -> str | None:
         if self.steps <= record.step < self.division_next:
@@ -456,10 +464,13 @@ class StepLogState:
             case Reset():
                 return self._reset(record)
             case Snapshot():
-                adopted = self._adopted(record) if self.claim is None else self
+                adopted = self._adopted(record) if self.claim is None else self._with_firsts_of(record)
                 return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
             case _:
                 assert_never(record)
+
+    def _with_firsts_of(self, record: Snapshot) -> StepLogState:
+        return self if record.firsts is None else replace(self, firsts=_as_offsets(record.firsts))
 
     def _firsts_with(self, record: DivisionRecord) -> Mapping[TopicPartition, int]:
         new = {r.where: r.start for r in record.ranges if r.where not in self.positions}

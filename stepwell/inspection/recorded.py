@@ -6,6 +6,7 @@ and small enough to be read within some seconds.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection
 
@@ -39,13 +40,16 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
     if revision is None:
         raise _nothing(project, state)
     document = revision.document
-    known = {topic for each in (document, now) for topic in _topics_of(each)} & topics.names()
+    names = topics.names()
+    known = ({topic for each in (document, now) for topic in _topics_of(each, names)} | state.topics.keys()) & names
     rows, sizes = _counted(project) or (None, None)
+    begins, ends = topics.begin_offsets(sorted(known)), topics.end_offsets(sorted(known))
+    both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
     facts = Facts(
         first=state.firsts,
         positions=state.positions,
-        begins=topics.begin_offsets(sorted(known)),
-        ends=topics.end_offsets(sorted(known)),
+        begins={where: begins[where] for where in both},
+        ends={where: ends[where] for where in both},
         compacted=frozenset(name for name, fact in topics.describe(known).items() if fact.compacted),
         rows=rows,
         bytes=sizes,
@@ -74,8 +78,11 @@ def _nothing(project: Project, state: StepLogState) -> NothingRecorded:
     )
 
 
-def _topics_of(document: PlanDocument) -> Collection[str]:
+def _topics_of(document: PlanDocument, names: Collection[str]) -> Collection[str]:
+    """`names`: of all topics, which patterns match."""
     read = {topic for source in document.inputs for topic in source.table.topics}
+    patterns = {source.table.pattern for source in document.inputs if source.table.pattern is not None}
+    read |= {name for name in names for pattern in patterns if re.fullmatch(pattern, name)}
     return read | {output.topic for output in document.outputs}
 
 

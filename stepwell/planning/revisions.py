@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.revisions.document import PlanDocument
+from engine.analysis.identity import revisions_of
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit
 from stepwell.planning.pipeline import plan_project
@@ -19,4 +20,5 @@ def document_of_project(resolved: ResolvedProject, circuit: Circuit) -> PlanDocu
         outputs=plan.outputs,
         places=plan.places,
         versions=plan.versions,
+        revisions=revisions_of(circuit),
     )

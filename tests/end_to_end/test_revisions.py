@@ -12,14 +12,15 @@ import pytest
 from base.term import Term
 from coordinator import loop
 from coordinator.revisions.document import PlanDocument, document_of
-from coordinator.starting.errors import StateLost
+from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.stepping.views_in_error import ViewsInError
+from engine.errors import DataError
 from engine.resident.crew import Crew
 from engine.run import plan_document
 from engine.run.plan_document import text_of
 from engine.run.tasks import TaskSetup
 from faults.points import REVISION, Crash, Order, Point, arm
-from io_kafka.clients.plan_topic import PlanMissing, read_plan
+from io_kafka.clients.plan_topic import PlanMissing, UnsuitablePlanTopic, read_plan
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import RevisionRecord
 from storage.database import Database
@@ -99,7 +100,7 @@ def test_a_document_of_a_newer_version_is_refused_by_name(play: Playground, monk
 
 
 COUNTED = """
-CREATE STREAMING TABLE numbers ({columns}) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE STREAMING TABLE numbers ({columns}) USING kafka TBLPROPERTIES ('subscribe' = '@in'{more});
 CREATE STREAMING TABLE names (k STRING, name STRING)
   USING kafka TBLPROPERTIES ('subscribe' = '@names', 'mode' = 'upsert', 'key' = 'k');
 CREATE MATERIALIZED VIEW {sums} AS SELECT {of} FROM {source} GROUP BY k;
@@ -108,7 +109,14 @@ CREATE MATERIALIZED VIEW named TBLPROPERTIES ('topic' = '@named', 'mode' = 'upse
 CREATE MATERIALIZED VIEW parts TBLPROPERTIES ('topic' = '@parts', 'mode' = 'changelog') AS
   SELECT k, 100 div total AS part FROM {sums} {extra};
 """
-BEFORE = {"columns": "k STRING, n INT", "sums": "sums", "of": "k, sum(n) AS total", "source": "numbers", "extra": ""}
+BEFORE = {
+    "columns": "k STRING, n INT",
+    "sums": "sums",
+    "of": "k, sum(n) AS total",
+    "source": "numbers",
+    "extra": "",
+    "more": "",
+}
 CONTINUES = {
     "a view has another name": {"sums": "totals"},
     "a column of the source is new, at the front": {"columns": "more INT, k STRING, n INT"},
@@ -128,6 +136,71 @@ def send_both(play: Playground, seed: int, *, zero: bool = False) -> None:
         rows = [{"k": f"{partition}{n % 3}", "n": n + 1, "more": 1} for n in range(seed, seed + 7)]
         play.send("in", [*rows, {"k": "zero", "n": 1 if zero else 2}, {"k": "zero", "n": -1}], partition)
     play.send("names", [({"k": key}, {"k": key, "name": f"{key}-{seed}"}) for key in ("00", "11", "zero")])
+
+
+LOOKS_THE_SAME: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "two columns of a view change names": (
+        {"of": "k, max(n) AS total, min(n) AS low"},
+        {"of": "k, max(n) AS low, min(n) AS total"},
+    ),
+    "a view is rebuilt under its name": ({}, {"of": "k, sum(n) + 1 AS total"}),
+    "a column that is read has another name in messages": (
+        {},
+        {"columns": "k STRING, m INT", "of": "k, sum(m) AS total"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOOKS_THE_SAME)
+def test_a_project_that_only_looks_the_same_is_refused(play: Playground, what: str) -> None:
+    before, after = LOOKS_THE_SAME[what]
+    play.topic("in", 2)
+    play.topic("names")
+    send_both(play, 1)
+    play.run(counted(play, 1, **before))
+    with pytest.raises(CircuitChanged, match=r"`stepwell plan` shows|Change it back"):
+        play.run(counted(play, 1, **after))
+
+
+def test_the_last_steps_of_a_revision_have_the_policies_of_today_and_no_new_input(play: Playground) -> None:
+    """A message that `fail` refuses stops the run, although it was `skip` when the revision was recorded."""
+    play.topic("in", 2)
+    play.topic("names")
+    send_both(play, 1)
+    former = counted(play, 1, more=", 'on.error' = 'skip'")
+    play.run(former)
+    send_both(play, 2)
+    with arm(Order("log.committed", "raise", visit=2)), pytest.raises(Crash):
+        play.run(counted(play, 1))  # a step is divided
+    divided = play.log(former).division_next
+    assert divided > play.log(former).steps
+    play.send("in", ["{"] * 20)
+    changed = counted(play, 1, sums="totals")
+    with pytest.raises(DataError, match="malformed message"):
+        play.run(changed)
+    log = play.log(changed)
+    assert log.revision is not None and (log.revision.number, log.revision.step) == (2, divided), "it read new input"
+
+
+def test_only_the_layout_is_changed_by_a_run_for_that(play: Playground) -> None:
+    play.topic("in", 2)
+    play.topic("names")
+    send_both(play, 1)
+    play.run(counted(play, 1))
+    with pytest.raises(CircuitChanged):
+        play.run(counted(play, 1, sums="totals"), only_layout=True)
+
+
+@pytest.mark.parametrize(("config", "partitions"), [({"cleanup.policy": "delete"}, 1), ({}, 2)])
+def test_a_topic_that_would_lose_plan_documents_is_refused(
+    play: Playground, config: dict[str, str], partitions: int
+) -> None:
+    play.topic("in", 2)
+    resolved = play.resolve(sums.files())
+    play.topics.ensure(resolved.spec.plan_topic, partitions, {"cleanup.policy": "compact", **config})
+    with pytest.raises(UnsuitablePlanTopic, match="cannot have plan documents"):
+        play.run(resolved)
+    assert play.log(resolved).revision is None
 
 
 @pytest.mark.parametrize("workers", [1, 3])

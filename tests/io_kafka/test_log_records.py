@@ -155,6 +155,12 @@ def test_of_the_former_format_only_is_known_that_there_was_a_layout_or_a_checkpo
     assert decode(former, "log", 0) == Former(epoch=4)
 
 
+def test_names_of_sources_are_no_formats_of_records() -> None:
+    named = DIVISION.model_copy(update={"on_error": {"format": "skip", "epoch": "fail"}})
+    former = json.loads(encode(named)) | {"format": 2}
+    assert decode(json.dumps(former).encode(), "log", 0) == named
+
+
 def test_what_the_former_format_says_of_topics_and_claims_is_read() -> None:
     plain = json.loads(encode(CLAIM)) | {"format": 1}
     assert decode(json.dumps(plain).encode(), "log", 0) == CLAIM

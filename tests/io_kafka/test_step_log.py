@@ -721,6 +721,25 @@ def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snap
         assert cut.firsts.items() <= whole.firsts.items(), "the snapshots do not say where the inputs began"
 
 
+def test_a_log_that_was_made_short_at_a_former_snapshot_takes_what_later_ones_say_of_the_beginnings() -> None:
+    """The writer of the later one has read the log from an earlier record on."""
+    records = [decode(line, "log", offset) for offset, line in enumerate(sample())]
+    reset = next(offset for offset, record in enumerate(records) if isinstance(record, Refresh))
+    whole = folded(*records[:reset])
+    assert whole.firsts
+    later = whole.snapshot()
+    for begin in (offset for offset, record in enumerate(records[:reset]) if isinstance(record, Snapshot)):
+        cut = StepLogState("log", offset_next=2 * begin)
+        for offset, record in enumerate(records[begin:reset], start=begin):
+            cut = cut.apply(record, 2 * offset)
+        cut = cut.apply(later, 900)
+        cut.check()
+        assert cut.firsts == whole.firsts
+    another = later.model_copy(update={"firsts": (PartitionOffset(topic="nobody", partition=0, offset=1),)})
+    with pytest.raises(BrokenStepLog, match="contradicts"):
+        whole.apply(another, 900)
+
+
 def test_what_a_former_version_has_written_is_written_alike() -> None:
     """Fields may have come since; what was said before is said as it was."""
     for line in sample():

@@ -215,7 +215,9 @@ EVOLUTION = (
         "A changed project begins while steps of the former one are in no checkpoint, and replays them.",
         "1 division first",
         (
-            Edit("coordinator/loop.py", "                self._settle(revision, log_facts.topic_id)\n", ""),
+            Edit(
+                "coordinator/loop.py", "                self._finish_recorded_steps(revision, log_facts.topic_id)\n", ""
+            ),
             Edit(
                 LOG_STATE,
                 "        if self.pending or self.intent is not None or not self.checkpoints",
@@ -406,5 +408,57 @@ EVOLUTION = (
             ),
         ),
         ("tests/coordinator/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
+    ),
+    Breakage(
+        "names-of-columns-change-places",
+        "Two columns of a view change names, and what reads one of them keeps the sums of the other.",
+        KEPT_STATE,
+        (Edit(IDENTITY, "        if name in self._previous_columns and", "        if not name and"),),
+        (f"{REVISIONS}::test_a_project_that_only_looks_the_same_is_refused[two columns of a view change names]",),
+    ),
+    Breakage(
+        "former-snapshots-contradict",
+        "A log that begins with a snapshot of the former format cannot be read on, because later ones say where inputs began.",
+        "no silence",
+        (
+            Edit(
+                LOG_STATE,
+                "return self.firsts.items() <= said.items() and said.keys() <= self.positions.keys()",
+                "return self.firsts == said",
+            ),
+        ),
+        (
+            "tests/io_kafka/test_step_log.py::"
+            "test_a_log_that_was_made_short_at_a_former_snapshot_takes_what_later_ones_say_of_the_beginnings",
+        ),
+        tells="contradicts",
+    ),
+    Breakage(
+        "the-last-steps-have-former-policies",
+        "The last steps of a revision do with malformed messages what the files said when it was recorded.",
+        "no silence",
+        (Edit("coordinator/revisions/former.py", "        on_error=now.on_error,\n", ""),),
+        (f"{REVISIONS}::test_the_last_steps_of_a_revision_have_the_policies_of_today_and_no_new_input",),
+    ),
+    Breakage(
+        "the-last-steps-are-not-the-last",
+        "While the recorded steps of a revision are finished, new input is divided.",
+        "1 division first",
+        (Edit("coordinator/stepping/inputs.py", "if self._finishes or is_release_due", "if is_release_due"),),
+        (f"{REVISIONS}::test_the_last_steps_of_a_revision_have_the_policies_of_today_and_no_new_input",),
+    ),
+    Breakage(
+        "errors-of-nodes-that-are-gone",
+        "A project continues a state with error rows of a node that it lacks, which nothing can end.",
+        KEPT_STATE,
+        (Edit(CONTINUING, "    if not set(counted) <= {*kept.values()}:\n", "    if not kept:\n"),),
+        ("tests/stepwell/test_transition.py::test_error_rows_of_a_node_that_is_gone_would_stay",),
+    ),
+    Breakage(
+        "a-plan-topic-that-forgets",
+        "Plan documents are written to a topic that deletes them after a week.",
+        "no silence",
+        (Edit("io_kafka/clients/plan_topic.py", '    if policy != "compact":\n', "    if not policy:\n"),),
+        (f"{REVISIONS}::test_a_topic_that_would_lose_plan_documents_is_refused[config0-1]",),
     ),
 )

@@ -248,6 +248,22 @@ def test_a_batch_table_of_another_name_is_loaded_anew(before: PlanDocument) -> N
     assert continuing_numbers(having("one"), having("two")) is None
 
 
+def test_error_rows_of_a_node_that_is_gone_would_stay(before: PlanDocument) -> None:
+    assert continuing_numbers(before, before, before.numbers) is not None
+    assert continuing_numbers(before, before, [max(before.numbers) + 1]) is None
+
+
+def test_tables_of_the_same_messages_are_not_told_apart(before: PlanDocument) -> None:
+    planes = next(source for source in before.inputs if source.table.handle == "planes")
+    twin = replace(planes, table=replace(planes.table, handle="twin"))
+    alike = replace(before, inputs=(*before.inputs, twin))
+    assert continuing_numbers(alike, before) is None and continuing_numbers(before, alike) is None
+
+
+def test_what_another_release_computes_in_another_way_does_not_continue(before: PlanDocument) -> None:
+    assert continuing_numbers(replace(before, revisions={"operator TopK": 2}), before) is None
+
+
 def lost_state(found: Transition) -> list[str]:
     circuit = found.previous.circuit
     lost = set(nodes_with_state(circuit)) - set(found.kept.values())

@@ -22,7 +22,7 @@ from tests.engine.resident.test_frames import received, sent
 
 NOT_OF_A_WORKER = {
     "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
-    "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing",
+    "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing", "UnsuitablePlanTopic",
     "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
     "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError",
 }  # fmt: skip

@@ -1,0 +1,62 @@
+"""The project of a recorded revision, as a run of today's files runs its last steps.
+
+What decides rows and messages is recorded: the circuit, and the formats and topics of sources and outputs. Everything else is as the files have
+it now: what is done with malformed messages and truncations, the dead-letter topic, and where a registry is. The recorded values of these are
+those of the day on which the revision was recorded, and any start may have changed them since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.leaves import leaf_key
+from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from io_kafka.formats import SourceFormat
+from io_kafka.formats.encodings import WithRegistry
+
+
+def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
+    """The project of the document with the settings of the files."""
+    sources = {leaf_key(source): source for source in reversed(files.inputs)}
+    sources |= {source.table.handle: source for source in files.inputs}
+    outputs = {output.topic: output for output in files.outputs}
+    return replace(
+        files,
+        circuit=document.circuit,
+        inputs=tuple(_source(source, sources, files.registry_auth) for source in document.inputs),
+        outputs=tuple(_output(output, outputs.get(output.topic), files.registry_auth) for output in document.outputs),
+        places=document.places,
+        versions=document.versions,
+    )
+
+
+def _source(recorded: InputTopic, files: Mapping[str, InputTopic], auth: str | None) -> InputTopic:
+    """`files`: by handle, and by what else a source is known by."""
+    now = files.get(recorded.table.handle) or files.get(leaf_key(recorded))
+    if now is None:
+        return recorded.with_auth(auth)
+    return replace(
+        recorded,
+        table=replace(recorded.table, format=_format(recorded, now)),
+        starting_offsets=now.starting_offsets,
+        on_error=now.on_error,
+        dead_letter_topic=now.dead_letter_topic,
+        truncate=now.truncate,
+    ).with_auth(auth)
+
+
+def _format(recorded: InputTopic, now: InputTopic) -> SourceFormat:
+    """With the registry of today."""
+    was, is_now = recorded.table.format, now.table.format
+    if not isinstance(was, SourceFormat) or not isinstance(is_now, SourceFormat):
+        return was  # type: ignore[return-value]
+    if not isinstance(was.encoding, WithRegistry) or not isinstance(is_now.encoding, WithRegistry):
+        return was
+    return replace(was, encoding=replace(was.encoding, registry=is_now.encoding.registry))
+
+
+def _output(recorded: OutputTopic, now: OutputTopic | None, auth: str | None) -> OutputTopic:
+    """`now`: the output of today with the same topic."""
+    return (recorded if now is None else replace(recorded, registry=now.registry)).with_auth(auth)
