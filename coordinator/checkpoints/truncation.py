@@ -4,7 +4,7 @@ Guarantees: what is left of the log begins with a snapshot. It suffices to repla
 records of the last `kept` steps. Deletion is not fenced and need not be: the offset is a function of the log, so a late request of an older
 run deletes nothing that was still needed.
 
-Not every checkpoint has a snapshot, because a snapshot holds the circuit, the layout and all positions, some 10 to 100 KB. Spread over many
+Not every checkpoint has a snapshot, because a snapshot holds the layout and all positions, some 10 KB and more. Spread over many
 steps it costs no more per step than the step's own record. A start reads and compares all snapshots.
 """
 

@@ -51,7 +51,7 @@ def begun(play: Playground) -> Resolved:
 
 
 def views(result: Result) -> dict[str, Any]:
-    return {view["name"]: view for view in json.loads(result.stdout)["views"]}
+    return {view["view"]: view for view in json.loads(result.stdout)["views"]}
 
 
 def test_without_a_state_there_is_nothing_to_compare_with(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
