@@ -53,6 +53,7 @@ from stepwell.project.loading import load_project
 from tests.end_to_end.oracle import Answer, Batch, Ends, Messages, Oracle, Story, Watched
 from tests.end_to_end.threads import ThreadLauncher, threads
 from tests.settled import settled_log
+from tests.small_jobs import SETTINGS
 
 READ_SECONDS_MAX = 30.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,7 +155,8 @@ class Playground:
 
     def write(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Path:
         """Writes a project; returns its file."""
-        configuration = {"kafka.bootstrap.servers": self.servers, "stepwell.topics.partitions": 2, **(conf or {})}
+        usual = {"kafka.bootstrap.servers": self.servers, "stepwell.topics.partitions": 2, **SETTINGS}
+        configuration = {**usual, **(conf or {})}
         lines = "".join(f"  {key}: '{value}'\n" for key, value in configuration.items())
         spec = self.folder / "spark-pipeline.yml"
         spec.write_text(

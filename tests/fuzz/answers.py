@@ -18,14 +18,7 @@ from tests.fuzz import python_functions
 from tests.fuzz.cases import RECORDS, Case, Source, View, contents, numbered, time_ms
 from tests.fuzz.terms import Recursive, Unduplicated, frame, frame_or_sql, walk
 from tests.fuzz.values import DDL, INTERVALS, arrow_column, seen
-
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    # Tiny inputs: to compile a plan would take longer than to run it. And the expressions' reference is Spark's interpreter.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+from tests.small_jobs import small
 
 
 @dataclass(frozen=True)
@@ -45,10 +38,8 @@ class Batch:
     """A session whose jobs are tiny."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark.newSession()
+        self.spark = small(spark)
         python_functions.register(self.spark)
-        for name, value in SETTINGS.items():
-            self.spark.conf.set(name, value)
 
     def answers(self, case: Case) -> Answers:
         frames = dict(self._frames(case))

@@ -248,7 +248,8 @@ def test_every_function_is_sparks_after_every_step(spark: SparkSession, cases: s
     for step, change in enumerate(_history(random.Random(cases + group), grow=mode == "append")):
         whole = plus(whole, change)
         content = plus(content, _step(circuit, store, step, change))
-        bench.spark.createDataFrame(list(whole.elements()), TABLE).createOrReplaceTempView("t")
+        rows = bench.spark.createDataFrame(list(whole.elements()), TABLE).coalesce(1)
+        rows.createOrReplaceTempView("t")
         answer = bench.spark.sql(_query([case.expected for case in chosen], keys)).toArrow()
         expected = _rows_of(answer.append_column("weight", pa.array([1] * len(answer), pa.int64())))
         _compare(chosen, width, list(content.elements()), list(expected.elements()))

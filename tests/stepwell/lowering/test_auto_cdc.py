@@ -24,6 +24,7 @@ from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
 from stepwell.project.auto_cdc import END, RESERVED_PREFIX, START, AutoCdcQuery, Choice, read_table
 from tests.engine.zsets import Rows, plus, to_table
+from tests.small_jobs import small
 from tests.stepwell.lowering.projects import Workbench, output
 from tests.stepwell.lowering.test_against_spark import NAN, WORKERS, steps_of
 
@@ -96,7 +97,7 @@ def _sparks(spark: SparkSession, rows: Rows, query: AutoCdcQuery) -> Rows:
     """What the classes that Spark runs AUTO CDC with make of the changes, if they come in one batch."""
     jvm: Any = spark._jvm
     package = jvm.org.apache.spark.sql.pipelines.autocdc
-    frame = spark.createDataFrame(list(rows.elements()), DDL)
+    frame = small(spark).createDataFrame(list(rows.elements()), DDL).coalesce(1)
 
     def option(value: Any) -> Any:
         return jvm.scala.Option.empty() if value is None else jvm.scala.Option.apply(value)
@@ -118,7 +119,7 @@ def _sparks(spark: SparkSession, rows: Rows, query: AutoCdcQuery) -> Rows:
     made = frame._jdf
     for name in _STAGES[query.scd_type]:
         made = getattr(processor, name)(made)
-    found = DataFrame(made, spark)
+    found = DataFrame(made, frame.sparkSession)
     if query.scd_type == 1:
         meta = found.columns[-1]
         found = found.where(F.col(f"{meta}.deleteSequence").isNull()).drop(meta)

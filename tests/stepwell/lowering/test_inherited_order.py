@@ -21,6 +21,7 @@ from engine.model.ordered import TopK, Window
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower, survey
 from tests.engine.zsets import Rows, plus
+from tests.small_jobs import small
 from tests.stepwell.lowering.projects import Query, Workbench
 from tests.stepwell.lowering.test_against_spark import STEPS, TABLES, history, show_batch, steps_of
 
@@ -194,8 +195,7 @@ def rounds(spark: SparkSession) -> Callable[[str], Round]:
 
         @cache
         def after(step: int) -> SparkSession:
-            session = spark.newSession()
-            session.conf.set("spark.sql.shuffle.partitions", "1")
+            session = small(spark)
             show_batch(session, {table: changes[:step] for table, changes in histories.items()})
             return session
 
