@@ -239,9 +239,9 @@ def _pairs(options: Any) -> dict[str, str]:
 def _python_function(java: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
     """The pickle of a JVM's PythonUDF, and the settings that Spark sends to a Python worker with it."""
     jvm = SparkContext._active_spark_context._jvm
-    pickled = bytes(java.func().command().toArray(jvm.scala.reflect.ClassTag.Byte()))
-    conf = jvm.org.apache.spark.sql.internal.SQLConf.get()
-    runner = jvm.org.apache.spark.sql.execution.python.ArrowPythonRunner
+    pickled = bytes(java.func().command().toArray(getattr(jvm, "scala.reflect.ClassTag").Byte()))
+    conf = getattr(jvm, "org.apache.spark.sql.internal.SQLConf").get()
+    runner = getattr(jvm, "org.apache.spark.sql.execution.python.ArrowPythonRunner")
     sent = _pairs(runner.getPythonRunnerConfMap(conf))
     return pickled, tuple((key, sent[key]) for key in sorted(_PYTHON_SETTINGS & sent.keys()))
 

@@ -131,7 +131,7 @@ class BatchTables:
 
     def _dataset(self, leaf: Any) -> Any:
         classic: Any = self._spark._jvm
-        return classic.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, leaf)
+        return getattr(classic, "org.apache.spark.sql.classic.Dataset").ofRows(self._spark._jsparkSession, leaf)
 
     def _as_batch(self, leaf: Any, view: str, location: Location) -> Any:
         """The leaf that reads the same in a batch. Raises UnsupportedError for a stream that is neither files nor a table."""

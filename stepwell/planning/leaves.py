@@ -32,11 +32,12 @@ TABLE_KINDS = ("InMemoryRelation", "StreamingRelation", "StreamingRelationV2")
 
 def boundary(name: str, schema: StructType, streaming: bool, spark: SparkSession) -> DataFrame:
     """The DataFrame that stands for the source or view `name` in queries."""
+    # By its whole name: for each part of jvm.org.apache... Py4J would ask whether it is a class, and the JVM would look in 280 jars.
     jvm = spark._jvm
     assert jvm is not None
-    context = jvm.org.apache.spark.api.java.JavaSparkContext.toSparkContext(spark.sparkContext._jsc)
-    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
-    rdd = context.emptyRDD(jvm.scala.reflect.ClassTag.apply(row_class))
+    context = getattr(jvm, "org.apache.spark.api.java.JavaSparkContext").toSparkContext(spark.sparkContext._jsc)
+    row_class = getattr(jvm, "java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow")
+    rdd = context.emptyRDD(getattr(jvm, "scala.reflect.ClassTag").apply(row_class))
     rdd.setName(BOUNDARY_PREFIX + name)
     java_schema = spark._jsparkSession.parseDataType(schema.json())
     return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, java_schema, streaming), spark)
@@ -109,7 +110,7 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     if leaf.isStreaming():
         assert count == 0, "only an empty relation can be streaming: its rows were folded away"
         leaf = leaf.copy(leaf.output(), leaf.data(), False, leaf.stream())
-    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
+    dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
     frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
     types = [arrow_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
     if any(map(is_months, types)):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow

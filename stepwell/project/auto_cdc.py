@@ -279,4 +279,4 @@ def items(sequence: Any) -> tuple[str, ...]:
 def java_column(expression: Any, spark: SparkSession) -> Column:
     """The column of one of the JVM's expressions."""
     jvm: Any = spark._jvm
-    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return ClassicColumn(getattr(jvm, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))

@@ -146,7 +146,7 @@ def quiet_spark() -> Iterator[None]:
 @contextlib.contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
     """Lets SparkSession.active() return `spark`, because definitions may call it."""
-    holder = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    holder = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     before, known = holder.getActiveSession(), SparkSession._activeSession
     holder.setActiveSession(spark._jsparkSession)
     SparkSession._activeSession = spark  # PySpark's own copy

@@ -59,7 +59,7 @@ class SqlQuery:
         return self.select(spark._jsparkSession.sessionState().sqlParser().parsePlan(self.statement))
 
     def __call__(self, spark: SparkSession) -> DataFrame:
-        dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
+        dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
         frame = DataFrame(dataset.ofRows(spark._jsparkSession, self.parse(spark)), spark)
         return frame.toDF(*self.columns) if self.columns else frame
 

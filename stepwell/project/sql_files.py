@@ -72,7 +72,7 @@ class SqlFile:
 
 def read_sql(text: str, file_name: str, spark: SparkSession) -> SqlFile:
     """What one file defines. Raises ProjectError with the line of the statement or of the syntax error."""
-    splitter = spark._jvm.org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext
+    splitter = getattr(spark._jvm, "org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext")
     file = SqlFile(file_name)
     try:
         statements = list(_items(splitter.splitSqlFileIntoQueries(spark._jsparkSession, text, file_name)))

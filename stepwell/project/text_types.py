@@ -67,10 +67,10 @@ def fit_frame(frame: DataFrame, declared: Mapping[str, str]) -> DataFrame:
     """The rows as they are in a table whose columns are declared so: Spark's own check of their lengths, and padding. `declared`: a type's
     text by column name."""
     jvm: Any = frame.sparkSession._jvm
-    utilities = jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils
-    parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")
+    utilities = getattr(jvm, "org.apache.spark.sql.catalyst.util.CharVarcharUtils")
+    parser = getattr(jvm, "org.apache.spark.sql.catalyst.parser.CatalystSqlParser$")
     parser = getattr(parser, "MODULE$")
-    expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    expressions = getattr(jvm, "org.apache.spark.sql.classic.ExpressionUtils")
     output = frame._jdf.queryExecution().analyzed().output()
     columns: list[Column] = []
     for position, name in enumerate(frame.columns):

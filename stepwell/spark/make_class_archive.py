@@ -10,10 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from stepwell.spark.class_archive import QUIET, archive
-from stepwell.spark.session import make_session
+from stepwell.spark.session import FAST_START, SMALL_HEAP, make_session
 
 EXIT_SECONDS_MAX = 120.0
 """The time for the JVM to write the archive and end. This takes 10 s on an idle machine."""
@@ -22,13 +24,26 @@ NO_IDLE_WORKER = {"spark.python.worker.reuse": "false"}
 """A Python worker that waits for its next task can print a traceback when the JVM ends."""
 
 
+DEFINITION = """
+CREATE MATERIALIZED VIEW v AS
+WITH latest AS (SELECT k, max(d) AS d, sum(n) AS n FROM t WHERE n > 1 AND k IS NOT NULL GROUP BY k HAVING count(*) > 0)
+SELECT t.k, latest.n + 1 AS n, avg(t.n) OVER (PARTITION BY t.k ORDER BY t.d DESC) AS a, explode(array(t.n, 1)) AS e,
+  CASE WHEN t.s IN ('a', 'b') THEN upper(t.s) ELSE cast(t.d AS DATE) END AS s
+FROM t LEFT JOIN latest ON t.k = latest.k WHERE t.n > (SELECT min(n) FROM latest) AND EXISTS (SELECT 1 FROM t u WHERE u.k = t.k)
+UNION ALL SELECT DISTINCT k, 1L, 1D, 1, s FROM t ORDER BY k LIMIT 9;
+"""
+"""With what queries usually have, so that the classes of most rules of Spark's analyser and optimiser are loaded."""
+
+
 def make(place: Path) -> None:
     """Starts a session, runs a query and a Python task in it, and ends its JVM. On its way out the JVM writes the classes that it has loaded."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}")
-    session = make_session("classes", NO_IDLE_WORKER, java_options=f'"-XX:ArchiveClassesAtExit={draft}" {QUIET}')
+    options = f'"-XX:ArchiveClassesAtExit={draft}" {QUIET} {FAST_START} {SMALL_HEAP}'
+    session = make_session("classes", NO_IDLE_WORKER, java_options=options)
     session.range(9).groupBy("id").count().collect()
     session.sparkContext.parallelize([0], 1).map(str).collect()
+    _plan(session)
     session.stop()
     gateway = SparkContext._gateway
     assert gateway is not None
@@ -36,6 +51,18 @@ def make(place: Path) -> None:
     gateway.proc.stdin.close()  # the JVM ends when its standard input closes
     gateway.proc.wait(EXIT_SECONDS_MAX)
     draft.rename(place)
+
+
+def _plan(session: SparkSession) -> None:
+    """What a start does with a definition: it is split off its file, analysed, optimised and read as JSON."""
+    session.createDataFrame(pa.table({"x": [1]})).toArrow()
+    columns = "k string, n bigint, s string, d timestamp"
+    session.createDataFrame([], columns).createOrReplaceTempView("t")
+    splitter = getattr(session._jvm, "org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext")
+    splitter.splitSqlFileIntoQueries(session._jsparkSession, DEFINITION, "definition.sql")
+    planned = session.sql(DEFINITION.split(" AS\n", 1)[1].rstrip(";\n"))._jdf.queryExecution()
+    planned.analyzed().toJSON()
+    planned.optimizedPlan().toJSON()
 
 
 def main() -> None:

@@ -80,8 +80,12 @@ class Batch:
     def schema(self, source: Source) -> Any:
         """The columns of the table in the JVM, or of the records. Of a CHAR or VARCHAR it is what Spark itself makes of one in a table."""
         jvm: Any = self.spark._jvm
-        declared = jvm.org.apache.spark.sql.types.StructType.fromDDL(RECORDS if source.read == "reader" else source.ddl)
-        return jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.replaceCharVarcharWithStringInSchema(declared)
+        declared = getattr(jvm, "org.apache.spark.sql.types.StructType").fromDDL(
+            RECORDS if source.read == "reader" else source.ddl
+        )
+        return getattr(jvm, "org.apache.spark.sql.catalyst.util.CharVarcharUtils").replaceCharVarcharWithStringInSchema(
+            declared
+        )
 
     def _versions(self, source: Source, case: Case) -> DataFrame:
         """Every row with the step from which on and the one before which it is there."""

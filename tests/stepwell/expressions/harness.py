@@ -101,8 +101,8 @@ class Oracle:
         assert not any(child.kind != "LogicalRDD" for child in below.children), plan.toString()
         jvm = self.spark.sparkContext._jvm
         output = plan.child().output()
-        sequence = getattr(jvm.org.apache.spark.sql.catalyst.expressions, "package$AttributeSeq")(output)
-        bind = jvm.org.apache.spark.sql.catalyst.expressions.BindReferences.bindReference
+        sequence = getattr(jvm, "org.apache.spark.sql.catalyst.expressions.package$AttributeSeq")(output)
+        bind = getattr(jvm, "org.apache.spark.sql.catalyst.expressions.BindReferences").bindReference
         found = []
         for index, projected in enumerate(tree["projectList"]):
             names = {n["exprId"]["id"]: n["name"] for n in projected.walk() if n.kind == "AttributeReference"}
@@ -158,7 +158,7 @@ class Oracle:
         if FLOAT_TO_DECIMAL.fullmatch(sql) is None or spark is None or ours is None or float(spark) != float(ours):
             return False
         jvm = self.spark.sparkContext._jvm
-        return int(jvm.java.lang.Runtime.version().feature()) < FEWEST_DIGITS_SINCE_JAVA
+        return int(getattr(jvm, "java.lang.Runtime").version().feature()) < FEWEST_DIGITS_SINCE_JAVA
 
     def _alone(self, ours: Expression, row: int) -> Any:
         read = set(re.findall(r"\bc\d+\b", ours.sql))
@@ -178,8 +178,8 @@ class Oracle:
 def _row_by_row(spark: SparkSession) -> Any:
     """An object of the class in `RowByRow.java`."""
     jvm = spark.sparkContext._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+    compiler = getattr(jvm, "org.codehaus.janino.SimpleCompiler")()
+    compiler.setParentClassLoader(getattr(jvm, "org.apache.spark.util.Utils").getContextOrSparkClassLoader())
     compiler.cook(Path(__file__).with_name("RowByRow.java").read_text())
     return compiler.getClassLoader().loadClass("stepwell.RowByRow").newInstance()
 

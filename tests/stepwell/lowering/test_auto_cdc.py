@@ -100,7 +100,7 @@ def _sparks(spark: SparkSession, rows: Rows, query: AutoCdcQuery) -> Rows:
     frame = small(spark).createDataFrame(list(rows.elements()), DDL).coalesce(1)
 
     def option(value: Any) -> Any:
-        return jvm.scala.Option.empty() if value is None else jvm.scala.Option.apply(value)
+        return getattr(jvm, "scala.Option").empty() if value is None else getattr(jvm, "scala.Option").apply(value)
 
     def names(of: Sequence[str]) -> Any:
         return jvm.PythonUtils.toSeq([package.UnqualifiedColumnName.apply(name) for name in of])
