@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from tests.rooms import ROOMS
@@ -15,8 +16,16 @@ from tests.rooms import ROOMS
 ROOT = Path(__file__).parent.parent
 POSITIONAL_MAX = 5
 
-TREES = {path: ast.parse(path.read_text()) for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
-OURS = {node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Of all of production code. They are made in the tests, because each worker of a run imports this file."""
+    return {path: ast.parse(path.read_text()) for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
+
+
+@cache
+def ours() -> set[str]:
+    return {node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 def called(call: ast.Call) -> str:
@@ -29,20 +38,20 @@ def called(call: ast.Call) -> str:
 def crowded(tree: ast.Module) -> list[ast.Call]:
     """The calls of classes with too many positional arguments. A class method calls its class `cls`."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return [call for call in calls if len(call.args) > POSITIONAL_MAX and called(call) in {*OURS, "cls"}]
+    return [call for call in calls if len(call.args) > POSITIONAL_MAX and called(call) in {*ours(), "cls"}]
 
 
 def test_an_object_is_made_of_five_positional_values_at_most() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{call.lineno} {called(call)}({len(call.args)})"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for call in crowded(tree)
     ]
     assert not found, "name the arguments, or make an object of those that belong together"
 
 
 def test_a_crowded_call_is_seen() -> None:
-    name = sorted(OURS)[0]
+    name = sorted(ours())[0]
     for text in (f"{name}(1, 2, 3, 4, 5, 6)", f"module.{name}(1, 2, 3, 4, 5, *rest)", "cls(1, 2, 3, 4, 5, 6, g=7)"):
         assert len(crowded(ast.parse(text))) == 1, text
     assert not crowded(ast.parse(f"{name}(1, 2, 3, 4, 5, f=6)\nnobody_s(1, 2, 3, 4, 5, 6)"))

@@ -43,7 +43,7 @@ APPEND_ONLY = append_only_inputs(CIRCUIT)
 PLACES = plan_stages(CIRCUIT).input_colocation
 SUITE_SEEDS = 4
 SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 12))]
-WORKER_SEEDS = range(3)
+WORKER_SEEDS = range(2)
 
 
 class Nodes:
@@ -357,7 +357,7 @@ def test_an_incomplete_table_of_operators_is_refused() -> None:
 def test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says() -> None:
     """With too few, two nodes of a body would write into one trace."""
     used: dict[str, int] = {}
-    for store in (nodes_after(seed).store for seed in range(6)):
+    for store in (nodes_after(seed).store for seed in range(SUITE_SEEDS)):
         for index, node in enumerate(CIRCUIT.nodes):
             tables = range(TABLE_FIRST + index * TRACES_MAX, TABLE_FIRST + (index + 1) * TRACES_MAX)
             some = [
