@@ -27,7 +27,10 @@ demo-cluster: $(STAMP)
 	$(BIN)/python -m examples.flights.demo_cluster
 
 # WORKERS beside each other, because each waits much of its time; tests/scheduling.py says which one runs what. TESTS="tests/engine" for some.
+# Each worker imports all test files. The first command leaves their byte code, whose assertions pytest has rewritten, so that this is done once.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP)
+	@$(BIN)/python -m pytest --collect-only -qq $(TESTS) > /dev/null || true
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
 check: lint types test
@@ -80,9 +83,9 @@ $(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
-	$(BIN)/python -m stepwell.spark.make_class_archive
-	$(BIN)/python -m tests.broker_classes
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev,demo]'
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
+	$(BIN)/python -m stepwell.spark.make_class_archive & spark=$$!; $(BIN)/python -m tests.broker_classes && wait $$spark
 	@touch $@
 
 clean:

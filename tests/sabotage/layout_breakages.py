@@ -161,7 +161,7 @@ LAYOUT = (
         "A cut between two ranges of copies files rows into the second one.",
         ONE_OWNER,
         (Edit(MOVES, "    edge = runs.free_from(edge)\n", ""),),
-        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved[6-0.5]",),
+        (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved[2-0.5]",),
         tells="than were ever in it",
     ),
     Breakage(
