@@ -20,10 +20,10 @@ Owned = dict[int, SlotSet]
 UNEVEN = {0: SlotSet(((0, 1), (7, 40000))), 1: SlotSet(((1, 7), (40000, 65536)))}
 ONE_ROUND = 1 << 16
 CHANGES: dict[str, tuple[Owned, Owned, int]] = {
-    "2 to 3": (owned_by(0, 1), owned_by(0, 1, 2), 700),
+    "2 to 3": (owned_by(0, 1), owned_by(0, 1, 2), 2100),
     "3 to 2": (owned_by(0, 1, 2), owned_by(0, 1), ONE_ROUND),
     "1 to 4": (owned_by(0), owned_by(0, 1, 2, 3), ONE_ROUND),
-    "others": (owned_by(0, 5), owned_by(1, 3), 700),
+    "others": (owned_by(0, 5), owned_by(1, 3), 2800),
     "even": (UNEVEN, owned_by(0, 1), 700),
     "give and get": (
         {0: SlotSet(((0, 100),)), 1: SlotSet(((100, 65536),))},
