@@ -298,7 +298,9 @@ def on_workers(workers: int, seed: int) -> OnWorkers:
     return seen
 
 
-@pytest.mark.parametrize("seed", WORKER_SEEDS)
+@pytest.mark.parametrize(
+    "seed", [*WORKER_SEEDS, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(len(WORKER_SEEDS), 6))]
+)
 def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: int) -> None:
     """With a wrong exchange, or a wrong placement of an output, the rows of a key would be on two workers."""
     for workers in (2, 5):
