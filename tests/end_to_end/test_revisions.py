@@ -162,24 +162,44 @@ def test_a_project_that_only_looks_the_same_is_refused(play: Playground, what: s
         play.run(counted(play, 1, **after))
 
 
-def test_the_last_steps_of_a_revision_have_the_policies_of_today_and_no_new_input(play: Playground) -> None:
+def divided_and_not_run(play: Playground, resolved: Resolved) -> int:
+    """A run that is broken off when its first division is recorded. Returns the next step to be divided."""
+    with arm(Order("log.committed", "raise")), pytest.raises(Crash):
+        play.run(resolved)
+    log = play.log(resolved)
+    assert log.pending and log.division_next == log.steps + 1
+    return log.division_next
+
+
+def test_the_last_steps_of_a_revision_have_the_policies_of_today(play: Playground) -> None:
     """A message that `fail` refuses stops the run, although it was `skip` when the revision was recorded."""
     play.topic("in", 2)
     play.topic("names")
     send_both(play, 1)
-    former = counted(play, 1, more=", 'on.error' = 'skip'")
-    play.run(former)
-    send_both(play, 2)
-    with arm(Order("log.committed", "raise", visit=2)), pytest.raises(Crash):
-        play.run(counted(play, 1))  # a step is divided
-    divided = play.log(former).division_next
-    assert divided > play.log(former).steps
-    play.send("in", ["{"] * 20)
+    play.run(counted(play, 1, more=", 'on.error' = 'skip'"))
+    play.send("in", ["{"])
+    divided_and_not_run(play, counted(play, 1))
     changed = counted(play, 1, sums="totals")
     with pytest.raises(DataError, match="malformed message"):
         play.run(changed)
-    log = play.log(changed)
-    assert log.revision is not None and (log.revision.number, log.revision.step) == (2, divided), "it read new input"
+    assert recorded(play, changed).number == 1, "its last step is not written"
+    play.run(counted(play, 1, sums="totals", more=", 'on.error' = 'skip'"))
+    assert recorded(play, changed).number == 2
+
+
+def test_the_last_steps_of_a_revision_read_nothing_new(play: Playground) -> None:
+    play.topic("in", 2)
+    play.topic("names")
+    send_both(play, 1)
+    play.run(counted(play, 1))
+    for seed in range(2, 6):
+        send_both(play, seed)
+    divided = divided_and_not_run(play, counted(play, 1))
+    changed = counted(play, 1, sums="totals")
+    play.run(changed)
+    found = recorded(play, changed)
+    assert (found.number, found.step) == (2, divided)
+    play.check(changed)
 
 
 def test_only_the_layout_is_changed_by_a_run_for_that(play: Playground) -> None:

@@ -438,14 +438,14 @@ EVOLUTION = (
         "The last steps of a revision do with malformed messages what the files said when it was recorded.",
         "no silence",
         (Edit("coordinator/revisions/former.py", "        on_error=now.on_error,\n", ""),),
-        (f"{REVISIONS}::test_the_last_steps_of_a_revision_have_the_policies_of_today_and_no_new_input",),
+        (f"{REVISIONS}::test_the_last_steps_of_a_revision_have_the_policies_of_today",),
     ),
     Breakage(
         "the-last-steps-are-not-the-last",
         "While the recorded steps of a revision are finished, new input is divided.",
         "1 division first",
         (Edit("coordinator/stepping/inputs.py", "if self._finishes or is_release_due", "if is_release_due"),),
-        (f"{REVISIONS}::test_the_last_steps_of_a_revision_have_the_policies_of_today_and_no_new_input",),
+        (f"{REVISIONS}::test_the_last_steps_of_a_revision_read_nothing_new",),
     ),
     Breakage(
         "errors-of-nodes-that-are-gone",
