@@ -14,7 +14,7 @@ from io_kafka.clients.topics import Topics
 from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import SparkUnavailable, spark_session
 from stepwell.doctor.check import Check
-from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks
+from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
@@ -51,6 +51,7 @@ def examine(spec: Path | None) -> list[Check]:
     checks += broker
     if topics is not None:
         checks.append(log_check(topics, project.name))
+        checks.append(plan_topic_check(topics, project.name))
         checks += layout_checks(project.settings.kafka, topics, project.name)
     if all(check.level != "FAIL" for check in machine):
         checks += _definition_checks(project, topics)

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from base.fault import Fault
-from coordinator.specification import log_topic_of
+from coordinator.specification import log_topic_of, plan_topic_of
+from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings, brokers_of, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -79,6 +80,21 @@ def log_check(topics: Topics, pipeline: str) -> Check:
             f"Records would be lost; set {wanted} on a topic of one partition.",
         )
     return Check("step log", "OK", name)
+
+
+def plan_topic_check(topics: Topics, pipeline: str) -> Check:
+    """The topic of plan documents, without which no state can be opened."""
+    name, label = plan_topic_of(pipeline), "plan documents"
+    facts = _facts(topics, name)
+    if isinstance(facts, KafkaFault):
+        return _asked_in_vain(f"{label} {name}", facts)
+    if facts is None:
+        return Check(label, "OK", f"{name} will be made by the first run")
+    try:
+        check_plan_topic(facts)
+    except UnsuitablePlanTopic as fault:
+        return Check(label, "FAIL", fault.message, fault.what_to_do)
+    return Check(label, "OK", name)
 
 
 def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) -> list[Check]:

@@ -14,7 +14,7 @@ from base.options import Mode
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
-from stepwell.doctor.kafka import input_checks, log_check, output_checks
+from stepwell.doctor.kafka import input_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import java_check
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
@@ -79,6 +79,10 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
     assert log_check(topics, topic_prefix).level == "OK"  # not there yet
     topics.ensure(f"stepwell.{topic_prefix}.steps", 1, {"retention.ms": "1000"})
     assert log_check(topics, topic_prefix).level == "FAIL"
+    assert plan_topic_check(topics, topic_prefix).level == "OK"  # not there yet
+    topics.ensure(f"stepwell.{topic_prefix}.plans", 1, {"cleanup.policy": "delete"})
+    check = plan_topic_check(topics, topic_prefix)
+    assert check.level == "FAIL" and "cleanup.policy is delete" in check.text
 
 
 def test_java_is_looked_for(monkeypatch: object, tmp_path: Path) -> None:
