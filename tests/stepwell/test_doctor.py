@@ -82,7 +82,7 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
     assert plan_topic_check(topics, topic_prefix).level == "OK"  # not there yet
     topics.ensure(f"stepwell.{topic_prefix}.plans", 1, {"cleanup.policy": "delete"})
     check = plan_topic_check(topics, topic_prefix)
-    assert check.level == "FAIL" and "cleanup.policy is delete" in check.text
+    assert check.level == "FAIL" and "cleanup.policy is delete" in check.found
 
 
 def test_java_is_looked_for(monkeypatch: object, tmp_path: Path) -> None:
