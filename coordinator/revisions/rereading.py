@@ -90,6 +90,9 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
     handle = source.table.handle
     if source.is_table:
         starts = {where: facts.begins[where] for where in _partitions(source, facts)}
+        if not starts and any(each.is_table and each.table.handle == handle for each in before.inputs):
+            reason = f"topic {', '.join(source.table.topics)}, which has its rows, was deleted"
+            return Unreadable("missing topic", reason, "Read the table again: `stepwell run --full-refresh`")
         return Rereading(handle, not starts, starts, _count(starts, facts) if starts else None, "earliest")
     if missing := [t for t in source.table.topics if not any(where.topic == t for where in facts.begins)]:
         return Unreadable("missing topic", f"there is no topic {', '.join(missing)}", "Create it")

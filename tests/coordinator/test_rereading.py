@@ -137,8 +137,14 @@ def test_a_batch_table_never_expires_and_may_not_be_loaded_yet() -> None:
     )
     reading = found(loaded, replace(FACTS, first={**FACTS.first, OTHER: 0}, positions={**FACTS.positions, OTHER: 20}))
     assert isinstance(reading, Rereading) and reading.messages == 10
-    reading = found(new)
-    assert isinstance(reading, Rereading) and (reading.is_new, reading.messages) == (True, None)
+    reading = found(new, before=source())
+    assert isinstance(reading, Rereading) and reading.messages is None, "sources of one handle"
+    able, _ = rereadings(
+        document(source()), document(source(), replace(new, table=replace(new.table, handle="t"))), FACTS
+    )
+    assert (able["t"].is_new, able["t"].messages) == (True, None)
+    gone = found(new, before=new)
+    assert isinstance(gone, Unreadable) and gone.reason == "topic none, which has its rows, was deleted"
 
 
 def test_sources_of_one_topic_share_its_messages() -> None:
