@@ -35,7 +35,7 @@ FAULTS = _all_faults()
 
 def test_there_are_faults_of_every_room_that_has_some() -> None:
     rooms = {kind.__module__.split(".")[0] for kind in FAULTS}
-    assert rooms == set(ROOMS) - {"base", "faults", "protocols"}
+    assert rooms == set(ROOMS) - {"faults", "protocols"}
 
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: str(kind.__name__))
