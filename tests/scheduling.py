@@ -38,6 +38,8 @@ LONG = tuple(
         "fuzz/test_fuzz.py",
         "end_to_end/test_views_in_error.py",
         "simulator/test_simulator.py",
+        "end_to_end/test_revisions.py",
+        "releases/test_releases.py",
         "end_to_end/test_placement.py",
         "stepwell/lowering/test_inherited_order.py",
         "io_kafka/test_writer.py",

@@ -138,6 +138,14 @@ def send_both(play: Playground, seed: int, *, zero: bool = False) -> None:
     play.send("names", [({"k": key}, {"k": key, "name": f"{key}-{seed}"}) for key in ("00", "11", "zero")])
 
 
+ALL_BREAKS: tuple[Point, ...] = (
+    "output.sent",
+    "output.committed",
+    "checkpoint.intended",
+    "replay.compared",
+    *REVISION,
+)
+
 LOOKS_THE_SAME: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "two columns of a view change names": (
         {"of": "k, max(n) AS total, min(n) AS low"},
@@ -223,15 +231,23 @@ def test_a_topic_that_would_lose_plan_documents_is_refused(
     assert play.log(resolved).revision is None
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_start_of_a_changed_project_that_is_broken_off_is_one_or_the_other(play: Playground, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("workers", "points"),
+    [
+        (3, REVISION),
+        pytest.param(1, ALL_BREAKS, marks=pytest.mark.soak),
+        pytest.param(3, ALL_BREAKS, marks=pytest.mark.soak),
+    ],
+)
+def test_a_start_of_a_changed_project_that_is_broken_off_is_one_or_the_other(
+    play: Playground, workers: int, points: tuple[Point, ...]
+) -> None:
     """In the steps of the former revision, and before and after the record of the next one; twice at each point."""
     play.topic("in", 2)
     play.topic("names")
     former = counted(play, workers)
     with play.oracle(former) as oracle:
         run(play, former)
-        points: list[Point] = ["output.sent", "output.committed", "checkpoint.intended", "replay.compared", *REVISION]
         for number, point in enumerate(points):
             send_both(play, number)
             with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
