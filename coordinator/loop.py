@@ -101,7 +101,6 @@ class Pipeline:
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
         self._layout_written = -1  # the number of the layout that circuit.json has
         self._only_layout = False
-        self._finishes = False  # whether the run ends when all steps that are divided are in a checkpoint
         self._attempts = 0
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
@@ -168,9 +167,9 @@ class Pipeline:
         """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
         files, former = self._spec, former_project(revision.document, self._spec)
         former = with_matching_topics(former, self._topics, self._writer.state.topics)
-        self._spec, self._finishes = former, True
-        self._run_revision(former, revision, log_id, available_now=True)
-        self._spec, self._finishes = files, False
+        self._spec = former  # also for the names in an error
+        self._run_revision(former, revision, log_id, available_now=True, finishes=True)
+        self._spec = files
 
     def _continue_as(self, spec: PipelineSpec, numbers: tuple[int, ...]) -> Revision:
         """Records the project as the next revision. `numbers`: of its nodes."""
@@ -181,9 +180,15 @@ class Pipeline:
         return revision
 
     def _run_revision(
-        self, spec: PipelineSpec, revision: Revision | None, log_id: str, *, available_now: bool
+        self,
+        spec: PipelineSpec,
+        revision: Revision | None,
+        log_id: str,
+        *,
+        available_now: bool,
+        finishes: bool = False,
     ) -> NumberedCircuit:
-        """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
+        """`spec`: the project of the revision; a new state has none yet. `finishes`: see Inputs. Returns the circuit that has run."""
         setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
         assert self._writer.state.revision is not None
         self._board.update(revision=self._writer.state.revision.number)
@@ -195,7 +200,7 @@ class Pipeline:
             self._writer.state,
             plan=setup.numbered,
             available_now=available_now,
-            finishes=self._finishes,
+            finishes=finishes,
         )
         self._recover_and_loop(setup, inputs, log_id)
         return setup.numbered
@@ -265,7 +270,7 @@ class Pipeline:
             rescale,
             inputs.ends_now,
             self._only_layout,
-            exhausted=self._finishes,
+            exhausted=inputs.finishes,
         )
         self._rescaling.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:

@@ -181,7 +181,7 @@ class Comparison:
         texts, readings, holders, obstacles = self._collected(takes, self.words, self.readings, self.unreadable)
         if old_view is not None:
             texts.append("what it was is computed once more, to be compared")
-            able, unable = rereadings(self.before, self.before, self.facts)
+            able, unable = self._readings_before
             take = old_content(self.found, old_view, self._why_not(unable))
             more = self._collected([take], self.words_before, able, unable)
             texts += [text for text in more[0] if text not in texts]
@@ -189,6 +189,10 @@ class Comparison:
             holders |= more[2]
             obstacles += [each for each in more[3] if each not in obstacles]
         return Needed(tuple(texts), tuple(readings), frozenset(holders), tuple(obstacles))
+
+    @cached_property
+    def _readings_before(self) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
+        return rereadings(self.before, self.before, self.facts)
 
     @cached_property
     def _tables(self) -> frozenset[int]:

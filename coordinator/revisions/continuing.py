@@ -13,7 +13,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.specification import InputTopic
 from engine.analysis.identity import revisions_of
-from engine.analysis.numbering import numbers_of
+from engine.analysis.numbering import numbers_after
 from engine.analysis.transition import nodes_with_state, transition
 from engine.model.circuit import Circuit, Output, View
 from io_kafka.formats import SourceFormat
@@ -31,10 +31,8 @@ def continuing_numbers(before: PlanDocument, project: Project, counted: Collecti
     now = transition(named_project(before), named_project(project))
     if not _that_last(project.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:
         return None
-    kept = {index: before.numbers[was] for index, was in now.kept.items()}
-    if not set(counted) <= {*kept.values()}:
-        return None
-    return numbers_of(project.circuit, kept, taken=before.numbers)
+    numbers = numbers_after(now, before.numbers)
+    return numbers if set(counted) <= set(numbers) else None
 
 
 def _tables(inputs: Iterable[InputTopic]) -> set[str]:

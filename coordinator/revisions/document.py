@@ -12,15 +12,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from coordinator.specification import InputTopic, OutputTopic
+from engine.analysis.identity import revisions_of
 from engine.model.circuit import Circuit
 from engine.model.numbers import NumberedCircuit
 from engine.run import plan_document
 
 DOCUMENT_FORMAT: Literal[1] = 1
 """It grows when a field changes its meaning. A reader refuses documents of a newer format."""
+
+
+class PlannedParts(Protocol):
+    """What planning gives: a pipeline as it runs, or a project that was only planned."""
+
+    @property
+    def circuit(self) -> Circuit: ...
+
+    @property
+    def inputs(self) -> tuple[InputTopic, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[OutputTopic, ...]: ...
+
+    @property
+    def places(self) -> Mapping[str, str]: ...
+
+    @property
+    def versions(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +57,19 @@ class PlanDocument:
     versions: Mapping[str, str] = field(default_factory=dict)
     revisions: Mapping[str, int] = field(default_factory=dict)
     format: Literal[1] = DOCUMENT_FORMAT
+
+    @classmethod
+    def of(cls, project: PlannedParts, numbers: tuple[int, ...]) -> PlanDocument:
+        """Of a project as it was planned."""
+        return cls(
+            circuit=project.circuit,
+            numbers=numbers,
+            inputs=project.inputs,
+            outputs=project.outputs,
+            places=project.places,
+            versions=project.versions,
+            revisions=revisions_of(project.circuit),
+        )
 
     @property
     def text(self) -> str:

@@ -9,10 +9,9 @@ from coordinator.revisions.node_words import NodeWords, difference
 from engine.analysis.definitions import definition_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
-from engine.analysis.transition import Transition, relies_on_growth
+from engine.analysis.transition import Transition, nodes_with_state, relies_on_growth
 from engine.model.circuit import View
 from engine.model.rows import LastByKey, Map, Source
-from engine.operators.table import operator_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Differences:
         self._grew = append_only_inputs(found.previous.circuit)
         self._places = plan_stages(found.now.circuit).input_colocation
         self._placed = plan_stages(found.previous.circuit).input_colocation
-        self._states = {i for i, node in enumerate(self._nodes) if operator_of(node).keeps(node, all(self._grows[i]))}
+        self._states = frozenset(nodes_with_state(found.now.circuit))
 
     def of_view(self, view: int, previous: int) -> FirstDifference:
         """Of a changed view. `view`, `previous`: its indices in both circuits."""

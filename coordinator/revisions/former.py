@@ -13,8 +13,6 @@ from dataclasses import replace
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import leaf_key
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
-from io_kafka.formats import SourceFormat
-from io_kafka.formats.encodings import WithRegistry
 
 
 def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
@@ -37,24 +35,14 @@ def _source(recorded: InputTopic, files: Mapping[str, InputTopic], auth: str | N
     now = files.get(recorded.table.handle) or files.get(leaf_key(recorded))
     if now is None:
         return recorded.with_auth(auth)
-    return replace(
+    policies = replace(
         recorded,
-        table=replace(recorded.table, format=_format(recorded, now)),
         starting_offsets=now.starting_offsets,
         on_error=now.on_error,
         dead_letter_topic=now.dead_letter_topic,
         truncate=now.truncate,
-    ).with_auth(auth)
-
-
-def _format(recorded: InputTopic, now: InputTopic) -> SourceFormat:
-    """With the registry of today."""
-    was, is_now = recorded.table.format, now.table.format
-    if not isinstance(was, SourceFormat) or not isinstance(is_now, SourceFormat):
-        return was  # type: ignore[return-value]
-    if not isinstance(was.encoding, WithRegistry) or not isinstance(is_now.encoding, WithRegistry):
-        return was
-    return replace(was, encoding=replace(was.encoding, registry=is_now.encoding.registry))
+    )
+    return policies.with_registry_of(now).with_auth(auth)
 
 
 def _output(recorded: OutputTopic, now: OutputTopic | None, auth: str | None) -> OutputTopic:

@@ -15,7 +15,7 @@ from coordinator.revisions.output_plans import output_plans
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, SourcePlan, ViewPlan
 from coordinator.revisions.source_plans import source_plans
 from coordinator.revisions.view_plans import view_plans
-from engine.analysis.numbering import numbers_of
+from engine.analysis.numbering import numbers_after
 from engine.model.numbers import TooManyNodes
 
 
@@ -99,10 +99,8 @@ def planned(before: PlanDocument, now: PlanDocument, facts: Facts) -> Planned:
 
 
 def _too_many(comparison: Comparison) -> list[Refusal]:
-    numbers = comparison.before.numbers
-    kept = {index: numbers[previous] for index, previous in comparison.found.kept.items()}
     try:
-        numbers_of(comparison.now.circuit, kept, numbers)
+        numbers_after(comparison.found, comparison.before.numbers)
     except TooManyNodes as error:
         return [Refusal("too_many_nodes", "project", "", str(error), "Change it in several parts, one after the other")]
     return []

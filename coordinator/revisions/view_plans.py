@@ -8,7 +8,6 @@ from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.plan_parts import Count, ViewKind, ViewPlan
 from engine.model.circuit import View
 from engine.model.rows import Deduplicate
-from engine.operators.table import operator_of
 
 
 def view_plans(comparison: Comparison) -> Iterator[ViewPlan]:
@@ -93,10 +92,10 @@ def _changed_below(comparison: Comparison, view: int) -> Iterator[str]:
 
 def _remark(comparison: Comparison, view: int) -> str:
     """What a rebuilt view may have other than its first run had."""
-    nodes = comparison.now.circuit.nodes
-    young = [nodes[index] for index in comparison.members(view) if comparison.found.is_young(index)]
-    if any(operator_of(node).needs_append_only for node in young):
+    if comparison.reads_event_time(view):
         return "which rows were late depends on how the messages were read, so its rows may differ from those of the first run"
-    if any(isinstance(node, Deduplicate) for node in young):
+    nodes = comparison.now.circuit.nodes
+    young = (index for index in comparison.members(view) if comparison.found.is_young(index))
+    if any(isinstance(nodes[index], Deduplicate) for index in young):
         return "which of several rows came first may differ from the first run"
     return ""

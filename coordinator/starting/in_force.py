@@ -8,7 +8,6 @@ from coordinator.revisions.document import PlanDocument, Revision, document_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import first_layout
-from engine.analysis.identity import revisions_of
 from engine.analysis.numbering import numbers_of
 from engine.run.plan_document import BadDocument
 from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, check_plan_topic, read_plan
@@ -60,15 +59,7 @@ def _record(
     more: Sequence[Record] = (),
 ) -> Revision:
     """`more`: records of the same transaction."""
-    document = PlanDocument(
-        circuit=spec.circuit,
-        numbers=numbers,
-        inputs=spec.inputs,
-        outputs=spec.outputs,
-        places=spec.places,
-        versions=spec.versions,
-        revisions=revisions_of(spec.circuit),
-    )
+    document = PlanDocument.of(spec, numbers)
     document.check()
     text, before = document.text, writer.state.revision
     number = 1 if before is None else before.number + 1

@@ -102,7 +102,7 @@ class Inputs:
         self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
         self._monotonic = spec.kafka.outside.monotonic
         self._identities = identities
-        self._finishes = finishes
+        self.finishes = finishes
         self._announced = False  # whether a division of this run names the topics as they are now
         self._table_ends = ends_of_tables(spec, log)
         self._table_limits = limits_of_tables(spec.limits)
@@ -136,7 +136,7 @@ class Inputs:
         AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
         so that it holds what arrives until then. `errors`: the error rows after `step`. If outputs are to be released, the next division is
         chosen at a drained boundary."""
-        if self._finishes or is_release_due(log.counted, errors):
+        if self.finishes or is_release_due(log.counted, errors):
             return []
         whole, undivided = self._spec.limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or log.divisions[log.division_next - 1].division.rows < whole:

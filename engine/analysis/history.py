@@ -23,8 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from engine.analysis.retraction import append_only_inputs
-from engine.analysis.transition import Transition
+from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Source
 from engine.operators.table import operator_of
@@ -143,10 +142,9 @@ def old_content(found: Transition, view: int, unreadable: Mapping[str, str]) -> 
 
 def _beginning(found: Transition, new_outputs: Collection[int]) -> Iterator[int]:
     """The young nodes that need a history whoever reads them."""
-    grows = append_only_inputs(found.now.circuit)
+    with_state = frozenset(nodes_with_state(found.now.circuit))
     for index, node in enumerate(found.now.circuit.nodes):
-        keeps = bool(operator_of(node).keeps(node, all(grows[index])))
-        if index in new_outputs or (found.is_young(index) and (keeps or isinstance(node, View))):
+        if index in new_outputs or (found.is_young(index) and (index in with_state or isinstance(node, View))):
             yield index
 
 

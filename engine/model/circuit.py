@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -138,7 +139,7 @@ class Circuit:
         """The circuit as JSON with sorted keys, so that equal circuits have equal text."""
         return json.dumps([plain_fields(node) for node in self.nodes], sort_keys=True, separators=(",", ":"))
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         return xxhash.xxh3_128_hexdigest(self.to_json().encode())
 

@@ -189,7 +189,13 @@ EVOLUTION = (
         "numbers-are-given-anew",
         "The nodes of a changed project get new numbers, so they find the state of others or none.",
         KEPT_STATE,
-        (Edit(CONTINUING, "numbers_of(project.circuit, kept, taken=before.numbers)", "numbers_of(project.circuit)"),),
+        (
+            Edit(
+                "engine/analysis/numbering.py",
+                "numbers_of(found.now.circuit, kept, taken=numbers)",
+                "numbers_of(found.now.circuit)",
+            ),
+        ),
         (edit("a column at the front of a source"),),
     ),
     Breakage(
@@ -444,14 +450,14 @@ EVOLUTION = (
         "the-last-steps-are-not-the-last",
         "While the recorded steps of a revision are finished, new input is divided.",
         "1 division first",
-        (Edit("coordinator/stepping/inputs.py", "if self._finishes or is_release_due", "if is_release_due"),),
+        (Edit("coordinator/stepping/inputs.py", "if self.finishes or is_release_due", "if is_release_due"),),
         (f"{REVISIONS}::test_the_last_steps_of_a_revision_read_nothing_new",),
     ),
     Breakage(
         "errors-of-nodes-that-are-gone",
         "A project continues a state with error rows of a node that it lacks, which nothing can end.",
         KEPT_STATE,
-        (Edit(CONTINUING, "    if not set(counted) <= {*kept.values()}:\n", "    if not kept:\n"),),
+        (Edit(CONTINUING, "numbers if set(counted) <= set(numbers) else None", "numbers"),),
         ("tests/stepwell/test_transition.py::test_error_rows_of_a_node_that_is_gone_would_stay",),
     ),
     Breakage(
