@@ -33,7 +33,7 @@ from io_kafka.clients.consumed import Consumed, Event, of_client, source_of
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import fault_of
+from io_kafka.clients.topics import Topics, fault_of
 from io_kafka.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -48,6 +48,7 @@ from io_kafka.messages import Messages, joined
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
 from io_kafka.step_log.byte_bound import level_of, undecided_ranges
+from io_kafka.step_log.plans import PlanMissing, text_in
 
 # A call for fewer messages costs more per message. A call for more has no effect but on memory.
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
@@ -60,6 +61,9 @@ CONSUME_SECONDS_MAX = 0.25
 
 # A read fails after so long without progress. A restart of a broker and the election of a leader take less.
 STALL_SECONDS_MAX = 60.0
+
+# Between two looks for a document whose transaction is acknowledged and whose marker is on its way. It comes within milliseconds.
+MARKER_SECONDS = 0.02
 
 # A partition whose range is read goes on delivering while others are read. Beyond this it loses its place, to bound memory.
 SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
@@ -391,6 +395,30 @@ class RangeReader:
                 except BaseException:
                     self._drop(held)
                     raise
+
+    def document(self, topic: str, digest: str) -> str:
+        """The text of the plan document with this name (io_kafka/step_log/plans.py). Raises PlanMissing, and what `read` raises.
+
+        A broker acknowledges a commit before its marker is in every partition. So what was written just now may still be undecided here, and
+        then it is waited for."""
+        where, topics, outside = TopicPartition(topic, 0), Topics(self._settings), self._settings.outside
+        began = outside.monotonic()
+        try:
+            end = topics.high_watermarks([topic])[where]
+            while True:
+                stable = topics.end_offsets([topic])[where]
+                text = self._document(OffsetRange(topic, 0, topics.begin_offsets([topic])[where], stable), digest)
+                if text is not None:
+                    return text
+                if stable >= end or outside.monotonic() - began >= self._stall_s:
+                    raise PlanMissing(topic, digest)
+                outside.sleep(MARKER_SECONDS)
+        except UnknownTopic:
+            raise PlanMissing(topic, digest) from None
+
+    def _document(self, span: OffsetRange, digest: str) -> str | None:
+        (batch,) = self.read([span])
+        return text_in(zip(batch.messages.keys.to_pylist(), batch.messages.values.to_pylist(), strict=True), digest)
 
     def close(self) -> None:
         """Closes this process's consumer. The next read makes a new one."""

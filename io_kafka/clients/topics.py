@@ -201,6 +201,16 @@ class Topics:
         """As `end_offsets`, of known partitions. It takes one request instead of two, because every step asks."""
         return self._offsets(partitions, OffsetSpec.latest(), "reading the end offsets")
 
+    def high_watermarks(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """The end of every partition, with what no marker has decided yet. A transaction that was acknowledged as committed may be above the
+        last stable offset for a moment."""
+        return self._offsets(
+            self.partitions(topics),
+            OffsetSpec.latest(),
+            "reading the high watermarks",
+            isolation=IsolationLevel.READ_UNCOMMITTED,
+        )
+
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Deletes every record below these offsets for good. Records that are gone already are not an error."""
         asked = [ClientPartition(where.topic, where.partition, offset) for where, offset in sorted(offsets.items())]
@@ -229,17 +239,26 @@ class Topics:
         )
         return sorted(TopicPartition(name, part.id) for name in wanted for part in found[name].partitions)
 
-    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str) -> dict[TopicPartition, int]:
+    def _offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        spec: OffsetSpec,
+        doing: str,
+        *,
+        isolation: IsolationLevel | None = None,
+    ) -> dict[TopicPartition, int]:
         """The offsets of these partitions. A broker that restarts has no leaders for a moment, or answers without an offset, so it is
-        asked again until `timeout_s`."""
+        asked again until `timeout_s`. `isolation`: None for what is committed or aborted alone."""
         wanted = tuple(partitions)
-        return self._repeated(lambda _: self._offsets_now(wanted, spec, doing), _has_no_leader) if wanted else {}
+        if not wanted:
+            return {}
+        return self._repeated(lambda _: self._offsets_now(wanted, spec, doing, isolation), _has_no_leader)
 
     def _offsets_now(
-        self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str
+        self, asked_for: Sequence[TopicPartition], spec: OffsetSpec, doing: str, isolation: IsolationLevel | None
     ) -> dict[TopicPartition, int]:
         try:
-            found = self._list_offsets(asked_for, spec, doing)
+            found = self._list_offsets(asked_for, spec, doing, isolation)
         except NoLeader:
             # The client reports the same for a partition that does not exist.
             for where in sorted(set(asked_for) - set(self.partitions(where.topic for where in asked_for))):
@@ -251,13 +270,19 @@ class Topics:
         return {where: int(info.offset) for where, info in sorted(found.items())}
 
     def _list_offsets(
-        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, doing: str
+        self,
+        partitions: Iterable[TopicPartition],
+        spec: OffsetSpec,
+        doing: str,
+        isolation: IsolationLevel | None = None,
     ) -> dict[TopicPartition, ListOffsetsResultInfo]:
         asked = {ClientPartition(where.topic, where.partition): spec for where in partitions}
         return self._ask(
             doing,
             lambda seconds: self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
+                asked,
+                isolation_level=IsolationLevel.READ_COMMITTED if isolation is None else isolation,
+                request_timeout=seconds,
             ),
             lambda partition: TopicPartition(partition.topic, partition.partition),
         )

@@ -122,12 +122,12 @@ class PipelineWriter:
         """See FencedLog.append."""
         self._log.append(records)
 
-    def append_with_plan(self, records: Sequence[Record], topic: str, text: str) -> None:
-        """Commits these records, in order, and before them the plan document that they name, in one transaction. `topic`: that of plan
+    def append_with_plans(self, records: Sequence[Record], topic: str, texts: Sequence[str]) -> None:
+        """Commits these records, in order, and before them the plan documents that they name, in one transaction. `topic`: that of plan
         documents."""
 
         def send(transaction: OpenTransaction) -> list[Record]:
-            messages = messages_of(text)
+            messages = [message for text in texts for message in messages_of(text)]
             transaction.produce(TopicPartition(topic, 0), iter(messages), len(messages), {})
             transaction.flush()
             return list(records)

@@ -51,8 +51,8 @@ class Limits:
 @dataclass(frozen=True)
 class Division:
     """The input of one step. `ranges` has every input partition once, in order of (topic, partition), also those with nothing to read,
-    because the next division starts where this one ends. Invariant: at least one range is not empty, except in step 0, which may write
-    output that needs no input."""
+    because the next division starts where this one ends. Invariant of those that `divide` makes: at least one range is not empty. A step
+    without input writes output that needs none, releases outputs, or fills new nodes."""
 
     step: int
     ranges: tuple[OffsetRange, ...]

@@ -1,8 +1,10 @@
 """Reads the records of the former formats of the step log.
 
 format   what can be done with its log
-2        A run goes on with its state. Its records have the form of today. It has `circuit` and `leaves` in place of `revision`, and its
-         snapshots do not say at which offset each input began.
+3        A run goes on with its state. Its records have the form of today, but no division fills new nodes, and its snapshots have only the
+         revision in force, because there were no transitions.
+2        A run goes on with its state. It has `circuit` and `leaves` in place of `revision`, and its snapshots do not say at which offset
+         each input began.
 1        A full refresh replaces it, and needs to know the outputs and their ends, which are told as they are today. The state cannot be
          opened any more: of layouts and checkpoints is only known that they were there (`Former`).
 """
@@ -17,7 +19,7 @@ from typing import Literal
 from io_kafka.step_log.form import FORMAT_VERSION, RecordBase
 from io_kafka.step_log.leaves import OutputLeaf, SourceLeaf
 
-READABLE_FORMAT, REPLACEABLE_FORMAT = 2, 1
+READABLE_FORMATS, REPLACEABLE_FORMAT = (2, 3), 1
 
 _UNKNOWN_KINDS = ("layout", "checkpoint_intent", "checkpoint_complete")
 
@@ -60,7 +62,7 @@ def as_present(value: bytes) -> bytes:
     """A message of a former format in the form of the present one. Any other message is returned as it is."""
     try:
         plain = json.loads(value)
-        if not isinstance(plain, dict) or plain.get("format") not in (READABLE_FORMAT, REPLACEABLE_FORMAT):
+        if not isinstance(plain, dict) or plain.get("format") not in (*READABLE_FORMATS, REPLACEABLE_FORMAT):
             return value
     except ValueError:
         return value
@@ -69,6 +71,8 @@ def as_present(value: bytes) -> bytes:
             plain = {"format": REPLACEABLE_FORMAT, "epoch": plain.get("epoch"), "kind": "former"}
         elif plain.get("kind") == "snapshot":
             plain |= {"intent": None, "checkpoints": [], "layout": None, "change": None, "turns": [], "is_former": True}
+    if plain.get("kind") == "snapshot" and (revision := plain.pop("revision", None)) is not None:
+        plain["revisions"] = {"root": revision, "in_force": revision}
     return json.dumps(_in_present_form(plain)).encode()
 
 

@@ -11,8 +11,20 @@ import zlib
 from collections.abc import Iterable
 from hashlib import sha256
 
+from io_kafka.errors import KafkaFault
+
 PART_BYTES_MAX = 500_000
 """A broker takes messages of 1 MB unless it is set up otherwise. The 103 views of TPC-DS have 64 kB, and functions in Python add theirs."""
+
+
+class PlanMissing(KafkaFault):
+    """The step log names a plan document that the topic of plan documents does not have."""
+
+    def __init__(self, topic: str, digest: str) -> None:
+        super().__init__(
+            f"topic {topic!r} does not have the plan document {digest}, which the step log names. Nothing was changed.",
+            "Restore that topic, or take all output back and rebuild the state with `stepwell run --full-refresh`.",
+        )
 
 
 def digest_of(text: str) -> str:

@@ -13,7 +13,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     checkpoint_intent    databases may begin to hold this version
     checkpoint_complete  every database holds this version
     layout, layout_*     which worker owns which slots (layout_records.py)
-    revision             the project that the state belongs to, by the name of its plan document
+    revision, revision_* the project that the state belongs to, and transitions between projects (revision_records.py)
     circuit, leaves      the same in format 2 (former_records.py)
     table                rows of a batch table were written to a topic of Stepwell's own, up to these ends
     refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
@@ -35,8 +35,12 @@ from io_kafka.errors import KafkaFault
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
+from io_kafka.step_log.form import TopicIdentity as TopicIdentity
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership
+from io_kafka.step_log.revision_records import RevisionIntent, RevisionSettled, RevisionSwitch, RevisionTurn
+from io_kafka.step_log.revision_records import RevisionRecord as RevisionRecord
+from io_kafka.step_log.revision_state import RevisionState
 
 
 class BadLogRecord(KafkaFault):
@@ -48,14 +52,6 @@ class BadLogRecord(KafkaFault):
             f"step log {topic!r} partition 0 offset {offset}: {reason}; nothing was changed.",
             "Only Stepwell may write to this topic, and the log of a newer Stepwell needs that version or a newer one.",
         )
-
-
-class TopicIdentity(Part):
-    """A topic as it was found. A topic with the same name and another `id` holds other messages."""
-
-    topic: str
-    id: str
-    partitions: Natural
 
 
 class InputRange(Part):
@@ -134,7 +130,8 @@ class DivisionRecord(RecordBase):
     messages, by source. `dead_letters` has the topic for them, of the sources that have one. `truncate` says what is done with truncations of
     tables, of the sources for which that is not `fail`. `grown` are the topics that have more partitions than when the state began, in order.
     `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in order; the outputs behind them are withheld.
-    `released` are the outputs that were withheld until the step before."""
+    `released` are the outputs that were withheld until the step before. `filled`: the position up to which the new nodes of the next revision
+    are filled after the step, while a transition fills them; otherwise None."""
 
     kind: Literal["division"] = "division"
     step: Natural
@@ -146,6 +143,7 @@ class DivisionRecord(RecordBase):
     grown: tuple[str, ...] = ()
     counted: tuple[Natural, ...] = ()
     released: tuple[str, ...] = ()
+    filled: Natural | None = None
 
     @staticmethod
     def of(
@@ -180,6 +178,7 @@ class DivisionRecord(RecordBase):
             grown=self.grown,
             counted=self.counted,
             released=self.released,
+            filled=self.filled,
         )
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
@@ -270,16 +269,6 @@ class CheckpointComplete(RecordBase):
     version: VersionId
 
 
-class RevisionRecord(RecordBase):
-    """The project that the state belongs to from `step` on. `plan`: the name of its plan document (plans.py), which is written in the same
-    transaction. `number`: one more than that of the revision before it, and 1 for the first one."""
-
-    kind: Literal["revision"] = "revision"
-    number: Annotated[int, Field(ge=1)]
-    plan: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    step: Natural
-
-
 class TableRecord(RecordBase):
     """Rows of a batch table were written to a topic of Stepwell's own; this record is in their transaction. `ranges` has what this load has
     written so far, by partition, and `rows` counts it. With `is_whole` that is the table. A load that was interrupted before does not
@@ -344,7 +333,7 @@ class Snapshot(RecordBase):
     layout: LayoutRecord | None
     change: LayoutIntent | None
     turns: tuple[LayoutTurn, ...]
-    revision: RevisionRecord | None = None
+    revisions: RevisionState = RevisionState()
     firsts: tuple[PartitionOffset, ...] | None = None
     circuit: CircuitRecord | None = None
     generation: Natural = 0
@@ -368,6 +357,10 @@ Record = (
     | LayoutIntent
     | LayoutTurn
     | RevisionRecord
+    | RevisionIntent
+    | RevisionSwitch
+    | RevisionTurn
+    | RevisionSettled
     | CircuitRecord
     | LeavesRecord
     | TableRecord

@@ -36,6 +36,7 @@ from io_kafka.step_log.records import (
     encode,
 )
 from tests.io_kafka.layouts import change, layout, placed, turn
+from tests.io_kafka.transitions import begins, settles, switches, turns
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
 DIVISION = DivisionRecord.of(
@@ -60,6 +61,12 @@ RECORDS: list[Record] = [
     turn(),
     Former(epoch=3),
     RevisionRecord(epoch=3, number=4, plan="0f" * 32, step=7),
+    begins(5, 7, whole=3 * 2**64, epoch=3),
+    DIVISION.model_copy(update={"filled": 2**65}),
+    switches(5, 9, TopicIdentity(topic="in", id="x_y", partitions=2), epoch=3),
+    turns("abort", number=5, epoch=3),
+    turns("detached", 8, number=5, epoch=3),
+    settles(5, 10, epoch=3),
     CircuitRecord(epoch=3, fingerprint="f", circuit='[{"kind":"Source"}]'),
     LeavesRecord(
         epoch=3, outputs=(OutputLeaf(handle="v", topic="out"),),
@@ -92,7 +99,7 @@ def test_a_division_becomes_itself_again() -> None:
 def test_the_written_form_is_frozen() -> None:
     """Old logs must stay readable: a change here needs another FORMAT_VERSION, and a reader for this one."""
     assert encode(CLAIM) == (
-        b'{"format":3,"epoch":3,"kind":"claim","pipeline":"p","run_id":"r","host":"h","pid":12,"endpoint":"http://127.0.0.1:1"}'
+        b'{"format":4,"epoch":3,"kind":"claim","pipeline":"p","run_id":"r","host":"h","pid":12,"endpoint":"http://127.0.0.1:1"}'
     )
 
 
@@ -106,7 +113,7 @@ def test_the_order_of_columns_is_written_and_read() -> None:
 def test_a_version_is_written_alike_in_the_log_and_in_a_database() -> None:
     written = b'{"version":2,"step":7,"checkpoint_id":"c"}'
     assert encode(CheckpointComplete(epoch=3, version=VERSION)) == (
-        b'{"format":3,"epoch":3,"kind":"checkpoint_complete","version":' + written + b"}"
+        b'{"format":4,"epoch":3,"kind":"checkpoint_complete","version":' + written + b"}"
     )
     assert json.dumps(asdict(VERSION), separators=(",", ":")).encode() == written
 
@@ -125,7 +132,7 @@ def intent_with(**changes: object) -> bytes:
         (None, "no value"),
         (b"", "JSON"),
         (b"null", "object"),
-        (json.dumps(GOOD | {"format": 4}).encode(), r"format: Input should be 3"),
+        (json.dumps(GOOD | {"format": 5}).encode(), r"format: Input should be 4"),
         (json.dumps(GOOD | {"kind": "clam"}).encode(), "clam"),
         (json.dumps(GOOD | {"more": 1}).encode(), r"more: Extra inputs are not permitted"),
         (json.dumps(GOOD | {"pid": "12"}).encode(), r"pid: Input should be a valid integer"),
@@ -166,7 +173,7 @@ def test_what_the_former_format_says_of_topics_and_claims_is_read() -> None:
     assert decode(json.dumps(plain).encode(), "log", 0) == CLAIM
     snapshot = json.loads(encode(RECORDS[-1])) | {"format": 1, "intent": None, "checkpoints": [{"version": 3}]}
     snapshot["layout"] = {"workers": 2}
-    for new in ("change", "turns", "is_former", "firsts", "revision"):
+    for new in ("change", "turns", "is_former", "firsts", "revisions"):
         del snapshot[new]
     found = decode(json.dumps(snapshot).encode(), "log", 0)
     assert (

@@ -29,7 +29,6 @@ from io_kafka.step_log.records import (
     Record,
     Refresh,
     Reset,
-    RevisionRecord,
     Snapshot,
     StepRecord,
     TableRecord,
@@ -38,8 +37,12 @@ from io_kafka.step_log.records import (
     decode,
     encode,
 )
-from io_kafka.step_log.state import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS, BrokenStepLog, StepLogState
+from io_kafka.step_log.revision_state import RevisionState
+from io_kafka.step_log.rules import why_not
+from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS
+from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.io_kafka.layouts import change, layout, placed, turn
+from tests.io_kafka.transitions import begins, revision, switches, turns
 
 
 def claim(epoch: int) -> Claim:
@@ -74,10 +77,6 @@ def complete(v: VersionId) -> CheckpointComplete:
 
 def circuit_record(epoch: int = 0) -> CircuitRecord:
     return CircuitRecord(epoch=epoch, fingerprint="f", circuit="[]")
-
-
-def revision(number: int = 1, epoch: int = 0, step: int = 0) -> RevisionRecord:
-    return RevisionRecord(epoch=epoch, number=number, plan=f"{number:064x}", step=step)
 
 
 def leaves_record(epoch: int = 0, topic: str = "out") -> LeavesRecord:
@@ -399,7 +398,19 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "leaves",
         "snapshot",
     ]
-    kinds += ["refresh", "taken_back", "reset", "change", "turn", "settle", "intent", "complete"]
+    kinds += [
+        "refresh",
+        "taken_back",
+        "reset",
+        "change",
+        "turn",
+        "settle",
+        "intent",
+        "complete",
+        "begin",
+        "switch",
+        "abort",
+    ]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
         record: Record
@@ -411,7 +422,9 @@ def stories(draw: st.DrawFn) -> list[Record]:
             case "division" if len(state.pending) < 2:
                 record = division(state.division_next, at, at + draw(st.integers(0, 5)), epoch)
                 still = state.counted if state.pending else tuple(sorted(state.nodes_in_error))
-                record = record.model_copy(update={"counted": still})
+                passage = state.revisions.passage_that_fills(record.step)
+                filled = None if passage is None else draw(st.integers(state.filled, passage.intent.whole))
+                record = record.model_copy(update={"counted": still, "filled": filled})
             case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
                 record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {}, {})
             case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
@@ -458,8 +471,19 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = layout(state.rescale.change, epoch).model_copy(update={"placed": last})
             case "revision":
                 step_ = 0 if state.circuit is not None else state.division_next
-                record = revision(1 if state.revision is None else state.revision.number + 1, epoch, step_)
-                if state._why_not(record) is not None:
+                record = revision(1 if state.revision is None else state.revision.number + 1, step_, epoch)
+                if why_not(state, record) is not None:
+                    continue
+            case "begin" | "switch" | "abort":
+                following = 1 if state.revision is None else state.revision.number + 1
+                number = following if state.revisions.phase is None else state.revisions.phase.intent.number
+                made_of = {
+                    "begin": begins(number, state.division_next, whole=1, epoch=epoch),
+                    "switch": switches(number, state.division_next, epoch=epoch),
+                    "abort": turns("abort", number=number, epoch=epoch),
+                }
+                record = made_of[kind]
+                if why_not(state, record) is not None:
                     continue
             case "circuit" if state.circuit is state.revision is None and state.division_next == 0:
                 record = circuit_record(epoch)
@@ -526,7 +550,7 @@ BUSY: tuple[Record, ...] = (
 def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
     state = folded(*BUSY, refresh(), taken_back(7), taken_back(9), reset())
     new = folded(claim(0))
-    kept = {"ends", "topics", "generation", "revision", "offset_next"}
+    kept = {"ends", "topics", "generation", "revisions", "offset_next"}
     assert {k: v for k, v in state.__dict__.items() if k not in kept} == {
         k: v for k, v in new.__dict__.items() if k not in kept
     }
@@ -550,8 +574,8 @@ def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_doe
 
 def test_every_generation_has_a_revision_and_a_layout_of_its_own() -> None:
     """Numbers of revisions go on."""
-    state = folded(*BUSY, refresh(), reset(), claim(1), revision(2, 1), layout(epoch=1))
-    assert (state.layout, state.revision) == (layout(epoch=1), revision(2, 1))
+    state = folded(*BUSY, refresh(), reset(), claim(1), revision(2, epoch=1), layout(epoch=1))
+    assert (state.layout, state.revision) == (layout(epoch=1), revision(2, epoch=1))
     with pytest.raises(BrokenStepLog, match="number 0 does not follow layout 0"):
         state = state.apply(layout(epoch=1), 99)
 
@@ -689,25 +713,29 @@ def test_a_field_is_the_same_after_a_snapshot() -> None:
     assert found.pending == state.pending and found.steps == state.steps
 
 
-SAMPLE = Path(__file__).parent / "samples" / "step_log_format_2.jsonl"
-"""A log that the version before the state was a value has written, with a snapshot after each kind of record."""
+SAMPLES = Path(__file__).parent / "samples"
+"""Logs that former versions have written, with a snapshot after each kind of record."""
+
+of_each_former_format = pytest.mark.parametrize("number", [2, 3])
 
 
-def sample() -> list[bytes]:
-    return SAMPLE.read_bytes().splitlines()
+def sample(number: int) -> list[bytes]:
+    return (SAMPLES / f"step_log_format_{number}.jsonl").read_bytes().splitlines()
 
 
 def full_state() -> StepLogState:
-    """In the middle of the sample, when a rescale that was turned is under way, and two steps are divided. With a checkpoint that is being
-    made."""
-    records = [decode(line, "log", 0) for line in sample()]
+    """In the middle of the sample of format 2, when a rescale that was turned is under way, and two steps are divided. With a checkpoint that
+    is being made."""
+    records = [decode(line, "log", 0) for line in sample(2)]
     state = folded(*records[: next(n for n, record in enumerate(records) if isinstance(record, Refresh))])
     begun = CheckpointIntent(epoch=1, version=version(3, 2), placed=placed(0, 1))
-    return replace(state.apply(begun, state.offset_next), generation=7, leaves=leaves_record(), revision=revision())
+    revisions = RevisionState(root=revision(), in_force=revision())
+    return replace(state.apply(begun, state.offset_next), generation=7, leaves=leaves_record(), revisions=revisions)
 
 
-def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snapshot() -> None:
-    records = [decode(line, "log", offset) for offset, line in enumerate(sample())]
+@of_each_former_format
+def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snapshot(number: int) -> None:
+    records = [decode(line, "log", offset) for offset, line in enumerate(sample(number))]
     whole = folded(*records)
     begins = [offset for offset, record in enumerate(records) if isinstance(record, Snapshot)]
     assert len(begins) > 10
@@ -719,11 +747,13 @@ def test_a_log_of_a_former_version_is_read_from_its_beginning_and_from_each_snap
         known = {"firsts": cut.snapshot().firsts}
         assert cut.snapshot() == whole.snapshot().model_copy(update=known)
         assert cut.firsts.items() <= whole.firsts.items(), "the snapshots do not say where the inputs began"
+        assert cut.firsts == whole.firsts or number == 2
+        assert (cut.revision is None) == (number == 2)
 
 
 def test_a_log_that_was_made_short_at_a_former_snapshot_takes_what_later_ones_say_of_the_beginnings() -> None:
     """The writer of the later one has read the log from an earlier record on."""
-    records = [decode(line, "log", offset) for offset, line in enumerate(sample())]
+    records = [decode(line, "log", offset) for offset, line in enumerate(sample(2))]
     reset = next(offset for offset, record in enumerate(records) if isinstance(record, Refresh))
     whole = folded(*records[:reset])
     assert whole.firsts
@@ -740,9 +770,10 @@ def test_a_log_that_was_made_short_at_a_former_snapshot_takes_what_later_ones_sa
         whole.apply(another, 900)
 
 
-def test_what_a_former_version_has_written_is_written_alike() -> None:
+@of_each_former_format
+def test_what_a_former_version_has_written_is_written_alike(number: int) -> None:
     """Fields may have come since; what was said before is said as it was."""
-    for line in sample():
+    for line in sample(number):
         assert is_part_of(json.loads(as_present(line)), json.loads(encode(decode(line, "log", 0))))
 
 

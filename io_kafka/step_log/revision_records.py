@@ -1,0 +1,106 @@
+"""The records of the step log that say which project the state belongs to, and how it gets another one while it runs.
+
+    revision           the project that the state belongs to, by the name of its plan document
+    revision_intent    a transition to another project has begun: its new nodes are filled in the steps from here on
+    revision_switch    the next step is the first one of that project
+    revision_turn      the transition goes another way: it is aborted, detached, taken back or resumed
+    revision_settled   the tables of nodes that no project has any more are gone, and the transition is over
+
+How far new nodes are filled is said by `DivisionRecord.filled`. Which record can follow which is in revision_rules.py.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from io_kafka.step_log.form import Natural, Part, RecordBase, TopicIdentity
+
+Number = Annotated[int, Field(ge=1)]
+PlanName = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+TurnTo = Literal["abort", "detached", "taken_back", "resume"]
+
+
+class RevisionRecord(RecordBase):
+    """The project that the state belongs to from `step` on. `plan`: the name of its plan document (plans.py), which is written in the same
+    transaction. `number`: one more than that of the revision before it, and 1 for the first one."""
+
+    kind: Literal["revision"] = "revision"
+    number: Number
+    plan: PlanName
+    step: Natural
+
+
+class Choices(Part):
+    """What the user has chosen for a transition. `hold`: the switch waits until the user asks for it."""
+
+    hold: bool
+
+
+class TransitionPlans(Part):
+    """The names of the documents of a transition, which are in the topic of plan documents too. `facts`: what the coordinator has to know of it.
+    The others are what workers run: `present` the revision that was in force, and `following` the one to come."""
+
+    facts: PlanName
+    present: PlanName
+    filling: PlanName
+    switching: PlanName
+    following: PlanName
+
+
+class RevisionIntent(RecordBase):
+    """A transition from the revision in force, which is `number - 1`, to the next one. `plan`: the name of the next one's plan document, which
+    is written in the same transaction, and so are `plans`. `whole`: the position at which all new nodes are filled. `step`: the first step that
+    fills."""
+
+    kind: Literal["revision_intent"] = "revision_intent"
+    number: Number
+    plan: PlanName
+    plans: TransitionPlans
+    whole: Annotated[int, Field(ge=1)]
+    choices: Choices
+    step: Natural
+
+
+class RevisionSwitch(RecordBase):
+    """The next revision is in force from `step` on, which runs the switch. `topics` are those that it announces."""
+
+    kind: Literal["revision_switch"] = "revision_switch"
+    number: Number
+    step: Natural
+    topics: tuple[TopicIdentity, ...] = ()
+
+
+class RevisionTurn(RecordBase):
+    """The transition goes another way.
+
+    abort        It is over, and what it has made is to be cleared. `step` is None.
+    detached     A new node failed in `step`. From now on the revision in force runs alone, also in replays of earlier steps.
+    taken_back   `step`, which is that of the switch, failed. It is void, and the transition is filled as it was before.
+    resume       After `detached`: new nodes are filled again from nothing, from `step` on, which is the next to be divided.
+
+    `error`: why, for people."""
+
+    kind: Literal["revision_turn"] = "revision_turn"
+    number: Number
+    reason: TurnTo
+    step: Natural | None
+    error: str | None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.step is None) != (self.reason == "abort"):
+            raise ValueError(f"a turn by {self.reason} {'lacks its step' if self.step is None else 'has a step'}")
+        if self.reason in ("detached", "taken_back") and self.error is None:
+            raise ValueError(f"a turn by {self.reason} lacks its error")
+        return self
+
+
+class RevisionSettled(RecordBase):
+    """The transition is over: the complete checkpoint at `step` holds no table of a node that the revision in force lacks. From now on the
+    numbers of such nodes are free."""
+
+    kind: Literal["revision_settled"] = "revision_settled"
+    number: Number
+    step: Natural

@@ -1,0 +1,166 @@
+"""Which records of revisions can follow which: see the diagram in revision_state.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from io_kafka.step_log.form import TopicIdentity
+from io_kafka.step_log.revision_records import (
+    RevisionIntent,
+    RevisionRecord,
+    RevisionSettled,
+    RevisionSwitch,
+    RevisionTurn,
+)
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, RevisionState, Switching
+
+TransitionRecord = RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSettled
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionGround:
+    """What the rules depend on. `division_next`: the step of the next division. `is_drained`: whether the steps of all divisions are written.
+    `has_layout`: whether the generation has begun. `is_of_format_2`: whether the log has a circuit in place of a revision. `is_checkpointed`:
+    whether the last complete checkpoint has all steps, and no other is intended. `checkpoint_step`: the steps in that checkpoint; None without
+    any. `filled`: the position before the next division. `topics`: those that are known."""
+
+    revisions: RevisionState
+    division_next: int
+    is_drained: bool
+    has_layout: bool
+    is_of_format_2: bool
+    is_checkpointed: bool
+    checkpoint_step: int | None
+    filled: int
+    topics: Mapping[str, TopicIdentity]
+
+
+def why_not_revision(record: RevisionRecord, ground: RevisionGround) -> str | None:
+    """No step of another revision may be left to be replayed: its last checkpoint has all steps. A log of format 2 says in another way which
+    project made all of its steps."""
+    if (reason := _why_not_at_rest(ground)) is not None:
+        return reason
+    if record.number != (number := _number_next(ground.revisions)):
+        return f"revision {record.number}, where {number} is the next one"
+    step = 0 if ground.is_of_format_2 else ground.division_next
+    if record.step != step:
+        return f"revision {record.number} begins with step {record.step}, where step {step} is the next one"
+    if step > 0 and not (ground.is_drained and ground.is_checkpointed):
+        return f"revision {record.number} begins with step {step}, and no complete checkpoint has all steps before it"
+    return None
+
+
+def why_not_transition(record: TransitionRecord, ground: RevisionGround) -> str | None:
+    """Why the record cannot follow; None if it can."""
+    if isinstance(record, RevisionIntent):
+        return _why_not_intent(record, ground)
+    phase = ground.revisions.phase
+    if phase is None:
+        return "no transition to another revision is under way"
+    if record.number != phase.intent.number:
+        return f"it is of revision {record.number}, and the transition leads to revision {phase.intent.number}"
+    match record:
+        case RevisionSwitch():
+            return _why_not_switch(record, ground)
+        case RevisionTurn():
+            return _why_not_turn(record, ground)
+        case RevisionSettled():
+            return _why_not_settled(record, ground)
+        case _:
+            assert_never(record)
+
+
+def _why_not_intent(record: RevisionIntent, ground: RevisionGround) -> str | None:
+    if (reason := _why_not_at_rest(ground)) is not None:
+        return reason
+    if ground.revisions.in_force is None or not ground.has_layout:
+        return "no revision is in force"
+    if record.number != (number := _number_next(ground.revisions)):
+        return f"revision {record.number}, where {number} is the next one"
+    return _why_not_boundary("the transition", record.step, ground)
+
+
+def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | None:
+    phase = ground.revisions.phase
+    if not isinstance(phase, Filling):
+        return f"the transition to revision {record.number} is not filling"
+    if ground.filled != phase.intent.whole:
+        return f"new nodes are filled up to {ground.filled}, and not up to {phase.intent.whole}"
+    names = [topic.topic for topic in record.topics]
+    if len(names) != len(set(names)):
+        return "it announces a topic twice"
+    for topic in record.topics:
+        known = ground.topics.get(topic.topic, topic)
+        if known.id != topic.id or known.partitions > topic.partitions:
+            return f"topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+    return _why_not_boundary("the switch", record.step, ground)
+
+
+def _why_not_boundary(what: str, step: int, ground: RevisionGround) -> str | None:
+    """A circuit is exchanged between two steps, and no step of the previous one may be left to run."""
+    if step != ground.division_next:
+        return f"{what} begins with step {step}, where step {ground.division_next} is the next one"
+    return None if ground.is_drained else f"{what} begins with step {step}, and steps before it are not written"
+
+
+def _why_not_turn(record: RevisionTurn, ground: RevisionGround) -> str | None:
+    phase, reason = ground.revisions.phase, record.reason
+    match reason:
+        case "abort":
+            is_possible = isinstance(phase, Filling | Detached | Switching)
+        case "detached":
+            is_possible = isinstance(phase, Filling)
+        case "taken_back":
+            is_possible = isinstance(phase, Switching)
+        case "resume":
+            is_possible = isinstance(phase, Detached)
+        case _:
+            assert_never(reason)
+    if not is_possible:
+        return f"{reason}: the transition to revision {record.number} is {'settled' if phase is None else phase.kind}"
+    if isinstance(phase, Filling) and record.step is not None:
+        first = ground.revisions.passages[-1].first
+        if not first <= record.step < ground.division_next:
+            return f"{reason}: step {record.step}, and the steps from {first} on, below {ground.division_next}, fill"
+    if isinstance(phase, Switching) and record.step not in (None, phase.switch.step):
+        return f"{reason}: step {record.step}, and step {phase.switch.step} is the first one of the next revision"
+    if isinstance(phase, Detached) and record.step not in (None, ground.division_next):
+        return f"{reason}: step {record.step}, where step {ground.division_next} is the next one"
+    return None
+
+
+def _why_not_settled(record: RevisionSettled, ground: RevisionGround) -> str | None:
+    """Numbers of nodes are free as soon as no recovery brings their tables back."""
+    phase = ground.revisions.phase
+    if not isinstance(phase, Clearing):
+        return f"the transition to revision {record.number} has not ended"
+    if record.step != ground.checkpoint_step:
+        return f"it is of step {record.step}, and the last complete checkpoint of step {ground.checkpoint_step}"
+    if record.step < phase.since:
+        return f"the checkpoint of step {record.step} has tables that were to be removed from step {phase.since} on"
+    return None
+
+
+def why_not_filled(step: int, filled: int | None, before: int, revisions: RevisionState) -> str | None:
+    """Why the next division cannot fill up to `filled`; None if it can. `before`: the position before it."""
+    passage = revisions.passage_that_fills(step)
+    if passage is None:
+        return None if filled is None else f"of step {step}: it fills up to {filled}, and the step fills nothing"
+    if filled is None:
+        return f"of step {step}: it does not say how far it fills the new nodes of revision {passage.intent.number}"
+    if not before <= filled <= passage.intent.whole:
+        return f"of step {step}: it fills up to {filled}, which is not between {before} and {passage.intent.whole}"
+    return None
+
+
+def _why_not_at_rest(ground: RevisionGround) -> str | None:
+    phase = ground.revisions.phase
+    if phase is None:
+        return None
+    return f"a transition to revision {phase.intent.number} is under way, or is not settled"
+
+
+def _number_next(revisions: RevisionState) -> int:
+    return 1 if revisions.in_force is None else revisions.in_force.number + 1

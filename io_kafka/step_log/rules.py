@@ -1,0 +1,229 @@
+"""Which record can follow what the log says: see the diagram in state.py."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import assert_never
+
+from base.version import VersionId
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn
+from io_kafka.step_log.layout_rules import why_not_layout, why_not_placed
+from io_kafka.step_log.records import (
+    CheckpointComplete,
+    CheckpointIntent,
+    Claim,
+    DivisionRecord,
+    Record,
+    Refresh,
+    Reset,
+    Snapshot,
+    StepRecord,
+    TableRecord,
+    TakenBack,
+)
+from io_kafka.step_log.revision_records import (
+    RevisionIntent,
+    RevisionRecord,
+    RevisionSettled,
+    RevisionSwitch,
+    RevisionTurn,
+)
+from io_kafka.step_log.revision_rules import why_not_filled, why_not_revision, why_not_transition
+from io_kafka.step_log.snapshots import as_offsets, snapshot_of
+from io_kafka.step_log.value import LogValue
+
+PENDING_STEPS_MAX = 2
+"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
+workers run meanwhile."""
+
+
+def why_not(log: LogValue, record: Record) -> str | None:
+    if log.claim is None and log.offset_next > 0 and not isinstance(record, Snapshot):
+        return "the records before it were deleted, and it is not a snapshot"
+    if isinstance(record, Claim):
+        return None if record.epoch > log.epoch else f"epoch {log.epoch} was claimed before"
+    if isinstance(record, Snapshot):
+        return _why_not_snapshot(log, record)
+    if record.epoch < log.epoch:
+        return f"epoch {log.epoch} has been claimed since: its writer was fenced"
+    if record.epoch > log.epoch:
+        return f"its epoch was never claimed; the highest is {log.epoch}"
+    if isinstance(record, Refresh | TakenBack | Reset):
+        return _why_not_refresh(log, record)
+    if log.refresh is not None:
+        return f"a full refresh to generation {log.refresh.generation} is under way, and no reset followed"
+    if isinstance(record, DivisionRecord):
+        return _why_not_division(log, record)
+    if isinstance(record, StepRecord):
+        return _why_not_step(log, record)
+    if isinstance(record, CheckpointIntent):
+        return _why_not_intent(log, record.version) or why_not_placed(record.placed, log.ground)
+    if isinstance(record, CheckpointComplete):
+        return _why_not_complete(log, record.version)
+    if isinstance(record, RevisionRecord):
+        return why_not_revision(record, log.revision_ground)
+    if isinstance(record, RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSettled):
+        return why_not_transition(record, log.revision_ground)
+    if isinstance(record, CircuitRecord | LeavesRecord):
+        return _why_not_former_project(log, record)
+    if isinstance(record, TableRecord):
+        return _why_not_table(log, record)
+    if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
+        return why_not_layout(record, log.ground, _why_not_first(log, record.kind))
+    if isinstance(record, Former):
+        return None
+    assert_never(record)
+
+
+def _why_not_former_project(log: LogValue, record: CircuitRecord | LeavesRecord) -> str | None:
+    """Each comes once in a generation, the circuit before its first division."""
+    known = log.circuit if isinstance(record, CircuitRecord) else log.leaves
+    if known is not None or log.revision is not None:
+        return f"{record.kind}: generation {log.generation} has that record already, and it cannot change"
+    return _why_not_first(log, record.kind) if isinstance(record, CircuitRecord) else None
+
+
+def _why_not_table(log: LogValue, record: TableRecord) -> str | None:
+    """A table is loaded once in a generation, before the first division, which begins where it begins."""
+    known = log.tables.get(record.handle)
+    if known is not None and known.is_whole:
+        return f"the table {record.handle} is loaded already"
+    partitions = [r.where for r in record.ranges]
+    if any(left >= right for left, right in pairwise(partitions)) or any(r.end < r.start for r in record.ranges):
+        return f"the ranges of the table {record.handle} are out of order, or there twice"
+    if any(topic_partition.topic != record.topic.topic for topic_partition in partitions):
+        return f"the table {record.handle} is said to be in several topics"
+    return _why_not_first(log, record.kind)
+
+
+def _why_not_first(log: LogValue, kind: str) -> str | None:
+    if log.division_next > 0:
+        return f"step {log.division_next - 1} is divided already, and the first {kind} must precede step 0"
+    return None
+
+
+def _why_not_refresh(log: LogValue, record: Refresh | TakenBack | Reset) -> str | None:
+    if record.generation != log.generation + 1:
+        return f"generation {record.generation} does not follow generation {log.generation}"
+    if isinstance(record, Refresh):
+        return "a refresh is under way" if log.refresh is not None else None
+    if log.refresh is None:
+        return "no refresh is under way"
+    if isinstance(record, Reset):
+        ids = {(topic.topic, topic.id) for topic in log.refresh.topics}
+        if not ids.issuperset((topic.topic, topic.id) for topic in record.topics):
+            return "it keeps topics that the refresh did not empty"
+    if isinstance(record, TakenBack):
+        for end in record.ends:
+            where = TopicPartition(end.topic, end.partition)
+            if end.topic not in log.refresh.tombstones or end.offset < log.ends.get(where, 0):
+                return f"the end of {where} decreases, or the refresh has no tombstones for its topic"
+    return None
+
+
+def _why_not_snapshot(log: LogValue, record: Snapshot) -> str | None:
+    if log.claim is None:
+        return None
+    known = snapshot_of(log).model_copy(update={"firsts": record.firsts})
+    if record != known or not _may_be_firsts(log, record):
+        return "it contradicts the records before it"
+    return None
+
+
+def _may_be_firsts(log: LogValue, record: Snapshot) -> bool:
+    """A snapshot of format 2 does not say where the inputs began. One that follows it can say it of inputs of which the records since do
+    not, because its writer has read the log from an earlier record on."""
+    if record.firsts is None:
+        return True
+    said = as_offsets(record.firsts)
+    return log.firsts.items() <= said.items() and said.keys() <= log.positions.keys()
+
+
+def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
+    if log.steps <= record.step < log.division_next:
+        before = log.divisions[record.step]
+        if record.is_cut_of(before) or record.is_widening_of(before) or record.counts_more_than(before):
+            return None
+        if record.epoch > before.epoch:
+            return _why_not_again(log, record, before)
+    if record.step != log.division_next:
+        return f"of step {record.step}, where step {log.division_next} is the next to be divided"
+    if record.step >= log.steps + PENDING_STEPS_MAX:
+        return f"of step {record.step}, while output is committed only below step {log.steps}"
+    partitions = [(r.topic, r.partition) for r in record.ranges]
+    if any(left >= right for left, right in pairwise(partitions)):
+        return f"of step {record.step}: its partitions are out of order or there twice"
+    for r in record.ranges:
+        start = log.positions.get(TopicPartition(r.topic, r.partition), r.start)
+        if r.start != start or r.end < r.start:
+            where = f"{r.topic}/{r.partition}"
+            return f"of step {record.step}: {where} has the range [{r.start}, {r.end}), but should start at {start}"
+    for topic in record.topics:
+        known = log.topics.get(topic.topic, topic)
+        if known.id != topic.id or known.partitions > topic.partitions:
+            return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+    if record.grown != (grown := log.topics_grown(record.topics)):
+        return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
+    return why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_counted(log, record)
+
+
+def _why_not_counted(log: LogValue, record: DivisionRecord) -> str | None:
+    """A new division goes on counting the error rows of the nodes that have some. It counts those of other nodes only if it is recorded
+    again, because no step may leave out rows before it is known that they have an error.
+
+    The nodes of a transition are an exception. They are counted from their first step on, so that their errors cost no recovery. Error rows of
+    nodes that a step lacks end with the nodes."""
+    before, now = set(log.counted), set(record.counted)
+    if not now <= before and not log.revisions.has_new_nodes_at(record.step):
+        return f"of step {record.step}: it counts the error rows of nodes {sorted(now - before)}, the division before it did not"
+    may_have_some = before - now and (log.pending or (before - now) & log.nodes_in_error)
+    if may_have_some and not log.revisions.lacks_nodes_at(record.step):
+        return f"of step {record.step}: it does not count the error rows of nodes {sorted(before - now)}, which may have some"
+    if record.released and not before - now:
+        return f"of step {record.step}: it releases {record.released}, and counts the error rows of the same nodes as before"
+    return None
+
+
+def _why_not_again(log: LogValue, record: DivisionRecord, before: DivisionRecord) -> str | None:
+    """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
+    written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_cut_of` and
+    `is_widening_of` handle a division over less or more input.)"""
+    if record == before.with_policy(record.epoch, record.on_error, record.dead_letters, record.truncate):
+        return None
+    return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
+
+
+def _why_not_step(log: LogValue, record: StepRecord) -> str | None:
+    if record.step != log.steps:
+        return f"of step {record.step}, where step {log.steps} is the next to be written"
+    if record.step not in log.divisions:
+        return f"of step {record.step}, which was never divided"
+    partitions = [(part.handle, part.partition) for part in record.outputs]
+    if any(left >= right for left, right in pairwise(partitions)):
+        return f"of step {record.step}: its output partitions are out of order or there twice"
+    for part in record.outputs:
+        before = log.ends.get(part.where, 0)
+        if part.end < before:
+            return f"of step {record.step}: the end of {part.where} decreases from {before} to {part.end}"
+    uncounted = {errors.node for errors in record.errors} - set(log.divisions[record.step].counted)
+    if uncounted:
+        return (
+            f"of step {record.step}: it has error rows of nodes {sorted(uncounted)}, which its division does not count"
+        )
+    return None
+
+
+def _why_not_intent(log: LogValue, version: VersionId) -> str | None:
+    if log.checkpoints and version.version > log.checkpoints[-1].version + 1:
+        return f"version {version.version} would leave a gap after version {log.checkpoints[-1].version}"
+    return None
+
+
+def _why_not_complete(log: LogValue, version: VersionId) -> str | None:
+    if version != log.intent:
+        return f"version {version.version} ({version.checkpoint_id}) is complete without having been intended"
+    if version.step > log.steps:
+        return f"version {version.version} holds step {version.step - 1}, whose output is not committed"
+    return None

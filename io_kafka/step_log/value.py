@@ -1,0 +1,180 @@
+"""What the step log says, as a value: all that is known after the records so far, and what follows from it.
+
+How a record changes it is in state.py, which record may follow in rules.py, and what a snapshot has of it in snapshots.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from base.version import VersionId
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord
+from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
+from io_kafka.step_log.layout_rules import LayoutGround
+from io_kafka.step_log.numbered import Numbered
+from io_kafka.step_log.programs import Program, ProgramKey, key_of
+from io_kafka.step_log.records import (
+    Claim,
+    DivisionRecord,
+    NodeErrors,
+    OutputPart,
+    Refresh,
+    StepRecord,
+    TableRecord,
+    TopicIdentity,
+)
+from io_kafka.step_log.revision_records import RevisionRecord
+from io_kafka.step_log.revision_rules import RevisionGround
+from io_kafka.step_log.revision_state import RevisionState
+
+
+@dataclass(frozen=True)
+class LogValue:
+    """What is known after the records that were folded in so far. A new log has the defaults, and a `reset` gives them back. `offset_next`:
+    all records below this offset are folded in. At the beginning it is the first offset that the topic still holds. If that is not 0, the
+    first record must be a snapshot. Invariants, which `StepLogState.check()` asserts:
+
+    - `claim` has the highest epoch, and every record after it has that epoch;
+    - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap and in order;
+    - a division starts, in every partition, where the one before it ended; the end of an output never decreases;
+    - `checkpoints` hold only committed steps, and their numbers increase.
+    """
+
+    topic: str
+    offset_next: int = 0
+    claim: Claim | None = None
+    divisions: Numbered[DivisionRecord] = field(default_factory=Numbered)
+    step_records: Numbered[StepRecord] = field(default_factory=Numbered)
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next division starts
+    firsts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the first division of each input began. Those of a log of format 2 whose first divisions were truncated are not known."""
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)  # of outputs
+    topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
+    intent: VersionId | None = None
+    checkpoints: tuple[VersionId, ...] = ()
+    placed: Mapping[VersionId, Ownership] = field(default_factory=dict)  # in the checkpoints and in the intended one
+    layout: LayoutRecord | None = None  # the last one that is settled
+    rescale: LayoutIntent | None = None  # the rescale that is under way
+    turns: tuple[LayoutTurn, ...] = ()  # of that rescale
+    is_former: bool = False  # whether the state was made by a version with another format of this log
+    revisions: RevisionState = field(default_factory=RevisionState)
+    circuit: CircuitRecord | None = None  # in a log of format 2, and None as soon as it has a revision
+    leaves: LeavesRecord | None = None  # likewise
+    tables: Mapping[str, TableRecord] = field(default_factory=dict)  # the last record of each batch table, by handle
+    generation: int = 0  # the number of full refreshes; it is part of the databases' identity
+    refresh: Refresh | None = None  # the refresh that is under way
+    counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
+    errors: tuple[NodeErrors, ...] = ()  # the error rows after the last committed step
+    grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
+    snapshots: tuple[tuple[int, int], ...] = ()  # (offset, steps committed before it)
+
+    @property
+    def first(self) -> int:
+        """The first step whose records are in memory; those below were truncated or forgotten."""
+        return self.step_records.first
+
+    @property
+    def steps(self) -> int:
+        """The number of committed steps."""
+        return self.step_records.end
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that was claimed; -1 before any claim."""
+        return -1 if self.claim is None else self.claim.epoch
+
+    @property
+    def step_last(self) -> int | None:
+        """The last step whose output is committed."""
+        return self.steps - 1 if self.steps else None
+
+    @property
+    def division_next(self) -> int:
+        """The step of the next division. It takes constant time, because the coordinator asks before every action."""
+        return self.divisions.end
+
+    @property
+    def pending(self) -> tuple[DivisionRecord, ...]:
+        """The divisions whose steps are not committed. A run must run these steps first."""
+        return tuple(self.divisions[s] for s in range(self.steps, self.division_next))
+
+    def outputs(self, step: int) -> tuple[OutputPart, ...]:
+        """The output of a step with `first <= step < steps`."""
+        return self.step_records[step].outputs
+
+    @property
+    def revision(self) -> RevisionRecord | None:
+        """The one in force, to which the next division belongs. It is None in a log of format 2. From a switch on it is the revision that the
+        switch leads to, and the previous one again if the switch is taken back or the transition is aborted."""
+        return self.revisions.in_force
+
+    @property
+    def filled(self) -> int:
+        """The position up to which the transition under way has filled new nodes before the next division."""
+        return self.filled_before(self.division_next)
+
+    def filled_before(self, step: int) -> int:
+        """The position before a step with `first <= step <= division_next`; 0 where a transition begins to fill."""
+        passage = self.revisions.passage_that_fills(step)
+        if passage is None or step == passage.first:
+            return 0
+        return self.filled_after(step - 1)
+
+    def filled_after(self, step: int) -> int:
+        """The position after a step with `first - 1 <= step < division_next`, as its division says; 0 if it says nothing."""
+        return self.revisions.filled_before if step < self.first else self.divisions[step].filled or 0
+
+    def program_of(self, step: int) -> Program:
+        """What a step runs, in its first run and in a replay, with `first <= step < division_next`. A step below that of `revisions.root` is
+        not replayed, and what is told of it may be wrong."""
+        assert step in self.divisions, f"step {step} is not divided, or forgotten"
+        return self.revisions.program_of(step, self.filled_before(step), self.filled_after(step))
+
+    def program_key(self, step: int) -> ProgramKey:
+        """Which program a step runs, also of one that is not divided yet."""
+        return key_of(self.revisions.program_of(step, 0, 0))
+
+    @property
+    def nodes_in_error(self) -> frozenset[int]:
+        """The nodes that have error rows after the last committed step."""
+        return frozenset(errors.node for errors in self.errors)
+
+    @property
+    def current_layout(self) -> LayoutRecord:
+        """The last one that is settled. A run records the first one before it starts any worker."""
+        assert self.layout is not None, "no layout is recorded"
+        return self.layout
+
+    @property
+    def ground(self) -> LayoutGround:
+        """What the rules for records of layouts depend on."""
+        last = self.placed[self.checkpoints[-1]] if self.checkpoints else None
+        return LayoutGround(self.layout, self.rescale, self.turns, last)
+
+    @property
+    def target(self) -> Target | None:
+        """Where the change under way leads to; None without one."""
+        return self.ground.target
+
+    def topics_grown(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
+        """The topics that have grown since the state began, in order, if `topics` are announced now."""
+        known = ((t, self.topics.get(t.topic, t)) for t in topics)
+        return tuple(sorted(self.grown | {t.topic for t, before in known if t.partitions > before.partitions}))
+
+    @property
+    def revision_ground(self) -> RevisionGround:
+        """What the rules for records of revisions depend on."""
+        last = self.checkpoints[-1].step if self.checkpoints else None
+        return RevisionGround(
+            revisions=self.revisions,
+            division_next=self.division_next,
+            is_drained=not self.pending,
+            has_layout=self.layout is not None,
+            is_of_format_2=self.circuit is not None,
+            is_checkpointed=self.intent is None and last == self.division_next,
+            checkpoint_step=last,
+            filled=self.filled,
+            topics=self.topics,
+        )
