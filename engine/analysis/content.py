@@ -18,6 +18,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfInput, ContentOfState, NoContent
 from engine.operators.table import operator_of
 from engine.operators.view import content as stored_content
+from engine.rows import zset
 from engine.state.trace import as_zset
 
 ContextOf = Callable[[int], StepContext]
@@ -80,6 +81,10 @@ def content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Tab
         case ContentOfInput():
             return content.apply(node, content_below(circuit, node.inputs[0], context_of))
         case ContentOfState():
-            return content.rows(node, circuit.nodes[node.inputs[0]].types, context_of(index))
+            fed, context = operator_of(node).fed, context_of(index)
+            assert fed is not None, f"node {index}: the state of a {node.kind} does not tell its content"
+            if context.step.number == 0:
+                return zset.empty(node.types)
+            return fed.rows(node, [circuit.nodes[i].types for i in node.inputs], (), context)
         case _:
             assert_never(content)

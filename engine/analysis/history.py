@@ -140,6 +140,16 @@ def old_content(found: Transition, view: int, unreadable: Mapping[str, str]) -> 
     return _Taking(circuit, circuit, {index: index for index in range(len(circuit.nodes))}, unreadable).take(view)
 
 
+def content_now(circuit: Circuit, index: int) -> Take:
+    """Where the content of a node of the project in force is, as far as its state has it."""
+    return _Taking(circuit, circuit, {each: each for each in range(len(circuit.nodes))}, {}).take(index)
+
+
+def content_kept(found: Transition, index: int) -> Take:
+    """Where the content of a kept node is, which nothing young reads. `index`: that of now."""
+    return _Taking(found.now.circuit, found.previous.circuit, found.kept, {}).take(index)
+
+
 def _beginning(found: Transition, new_outputs: Collection[int]) -> Iterator[int]:
     """The young nodes that need a history whoever reads them."""
     with_state = frozenset(nodes_with_state(found.now.circuit))
@@ -176,7 +186,7 @@ class _Taking:
         if index not in self.held:
             return Young(index)
         before = self.held[index]
-        if operator_of(node).fed_from_state(node):
+        if operator_of(node).is_fed_from_state(node):
             return Feed(index, before)
         if before in self._stored:
             return Feed(index, self._stored[before])

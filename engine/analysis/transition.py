@@ -2,9 +2,10 @@
 
 A node of the new project is **kept** if the previous one has a node of its identity (identity.py), and otherwise **young**.
 A view is *changed* if it is young and the previous project has it, and *new* if the previous project lacks it. Readers of a
-changed view are kept: they get the difference between its new and its old content. One kind of node cannot be kept there.
-If it relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
-it all that is above it in its view.
+changed view are kept: they get the difference between its new and its old content. One kind of node cannot get it. If a
+node relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
+it all that is above it in its view, and all that is between it and the changed view: it then reads what the changed view has
+from the beginning.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from engine.analysis.definitions import is_end
 from engine.analysis.identity import Identities, Named, identify, pair_nodes
 from engine.analysis.retraction import append_only_inputs
-from engine.model.circuit import Circuit, Node, View
+from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.rows import Map
 from engine.operators.table import operator_of
 
@@ -67,6 +68,8 @@ class Transition:
             node = nodes[index]
             assert all(_is_solid(nodes, i, self.kept) for i in node.inputs), f"node {index} is kept over a young one"
             assert not relies_on_growth(node, grows[index], self.disturbed), f"node {index} relies on growth"
+        for index in _that_must_only_grow(self):
+            assert index not in self.kept, f"node {index} must only grow, and gets a difference"
         assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
 
 
@@ -74,6 +77,18 @@ def transition(previous: Named, now: Named) -> Transition:
     """What leads from the one project to the other."""
     was = identify(previous)
     ids = identify(now, was)
+    young: frozenset[int] = frozenset()
+    while True:
+        made = _with_young(previous, now, was=was, ids=ids, young=young)
+        more = _that_must_only_grow(made)
+        if more <= young:
+            made.check()
+            return made
+        young |= more
+
+
+def _with_young(previous: Named, now: Named, *, was: Identities, ids: Identities, young: frozenset[int]) -> Transition:
+    """`young`: nodes that are not kept, whatever their identity is."""
     pairs = pair_nodes(was, ids)
     disturbed: set[int] = set()
     found: dict[int, int] = {}
@@ -81,14 +96,28 @@ def transition(previous: Named, now: Named) -> Transition:
     for index, node in enumerate(nodes):
         behind = not disturbed.isdisjoint(node.inputs)
         below_kept = all(_is_solid(nodes, i, found) for i in node.inputs)
-        if index in pairs and below_kept and not relies_on_growth(node, grows[index], disturbed):
+        can_be_kept = index not in young and not relies_on_growth(node, grows[index], disturbed)
+        if index in pairs and below_kept and can_be_kept:
             found[index] = pairs[index]
         is_changed = isinstance(node, View) and index not in found and ids.leaves[node.name] in was.views
         if behind or is_changed:
             disturbed.add(index)
-    made = Transition(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
-    made.check()
-    return made
+    return Transition(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
+
+
+def _that_must_only_grow(found: Transition) -> frozenset[int]:
+    """The nodes behind a change on whose growth a node relies, directly or through others. An output refuses what it cannot write, and needs no
+    other input for that."""
+    nodes, grows = found.now.circuit.nodes, append_only_inputs(found.now.circuit)
+    must: set[int] = set()
+    for index in reversed(range(len(nodes))):
+        node = nodes[index]
+        disturbed = {below for below in node.inputs if below in found.disturbed}
+        if index in must:
+            must |= disturbed
+        elif not isinstance(node, Output) and relies_on_growth(node, grows[index], found.disturbed):
+            must |= {below for below, only in zip(node.inputs, grows[index], strict=True) if only} & disturbed
+    return frozenset(must)
 
 
 def _is_solid(nodes: Sequence[Node], index: int, found: Collection[int]) -> bool:

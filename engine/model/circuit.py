@@ -30,6 +30,7 @@ from engine.model.event_time import (
     TimedJoin,
     Watermark,
 )
+from engine.model.filling import FillingNode
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import BESIDE, LATER, Column, Expression, NodeBase, Types, columns_exist
 from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
@@ -115,11 +116,14 @@ class Output(NodeBase):
         assert columns_exist(self.key, rows) and (self.key or self.mode != "upsert")
 
 
-Node = (
+ProjectNode = (
     Source | LastByKey | Constant | Map | PythonMap | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
     | Sessions | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | View | Output | Recursion
 )  # fmt: skip
+"""Every kind of node that a project can have."""
+
+Node = ProjectNode | FillingNode
 """Every kind of node. A `match` over it ends in `assert_never`."""
 
 

@@ -3,7 +3,7 @@
 The result is exact, supports retractions, and does not depend on the order of the rows. For every group in the change, the step reads the totals
 before from the traces and computes the totals after. If their results differ, it outputs the old row with weight -1 and the new one with weight
 +1. A group exists while its count of rows is positive. Without group columns there is exactly one group, which always exists. The worker that
-owns slot 0 outputs its first row at step 0.
+owns slot 0 outputs its first row in the first step of the node.
 
 min and max: if the input only inserts, they are accumulators. If it can retract, the trace stores all values in order and the next one is found
 from the ends of its runs (engine/state/extremes.py states the bound on the rows that are read).
@@ -48,7 +48,7 @@ from engine.operators.aggregate_totals import (
 from engine.operators.aggregate_values import encode
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Operator
+from engine.operators.descriptor import ContentOfState, Fed, Operator, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
@@ -74,7 +74,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
 
 def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
     """Whether the only row of an aggregate without group columns is output in this step, for the first time."""
-    return not group and context.step.number == 0 and context.step.owns_keyless
+    return not group and context.is_first and context.step.owns_keyless
 
 
 def advance(
@@ -117,17 +117,20 @@ def keys_of(columns: Sequence[pa.Array], length: int, key: ColocatedKey) -> tupl
     return Keys(keys, hashes), groups
 
 
-def rows_of_state(plan: AggregatePlan, group_types: Sequence[pa.DataType], context: StepContext) -> list[pa.Array]:
-    """The columns of all rows of the aggregate: the groups, then the results. Queries and tests use it."""
+def content_of_totals(plan: AggregatePlan, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+    """This worker's rows of the aggregate, as a Z-set, computed from its state. `inputs`: the types of the input's columns. Without group
+    columns there is always a row. Groups of which a result does not fit have none."""
     key = context.key(0, plan.group)
-    no_keys, _ = keys_of([pa.array([], kind) for kind in group_types], 0, key)
-    stored = TotalsTraces(plan, no_keys, context).stored_keys()
-    groups = [canonical(stored.column(i)) for i in range(len(group_types))]
-    keys, _ = keys_of(groups, stored.num_rows, key)
+    keys, _ = keys_of([pa.array([], inputs[column]) for column in plan.group], 0, key)
+    if plan.group:
+        stored = TotalsTraces(plan, keys, context).stored_keys()
+        keys, _ = keys_of([canonical(column) for column in stored.columns], stored.num_rows, key)
     totals = stored_totals(plan, keys, context)
-    exists = np.flatnonzero(totals.sums[0] > 0) if plan.group else np.zeros(1, np.int64)
-    results = [result.column.take(pa.array(exists)) for result in results_of(plan, totals)]
-    return [*(keys.arrays(exists) if plan.group else []), *results]
+    exists = totals.sums[0] > 0 if plan.group else np.full(1, context.reads_keyless)
+    exists, results = fit_results(plan, keys, exists, results_of(plan, totals), context.errors, sign=1)
+    rows = np.flatnonzero(exists)
+    columns = [result.column.take(pa.array(rows)) for result in results]
+    return zset.build([*(keys.arrays(rows) if plan.group else []), *columns], np.ones(len(rows), np.int64))
 
 
 def stored_totals(plan: AggregatePlan, keys: Keys, context: StepContext) -> Totals:
@@ -144,7 +147,7 @@ class Batch:
     def __init__(self, plan: AggregatePlan, delta: pa.Table, key: ColocatedKey) -> None:
         self._delta = delta
         self.weights = zset.weights_of(delta)
-        assert not plan.append_only or (self.weights >= 0).all(), "an append-only input retracted"
+        assert not plan.kept_extremes() or (self.weights >= 0).all(), "an append-only input retracted"
         if float(np.abs(self.weights).sum(dtype=np.float64)) >= COUNT_MAX:
             raise ResultOverflow("The weights of one step exceed what a count can hold.", "Take smaller steps.")
         groups = [canonical(delta.column(i)) for i in plan.group]
@@ -264,22 +267,11 @@ def overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
 REPLACES = "an aggregate replaces a group's row when the group changes (GROUP BY, count, sum, ...)"
 
 
-def content_of_state(
-    plan: AggregatePlan, types: Sequence[pa.DataType], inputs: Sequence[pa.DataType], context: StepContext
+def _content(
+    node: Aggregate, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
 ) -> pa.Table:
-    """This worker's rows of the aggregate, as a Z-set, computed from its state. Before the first step there are none. `inputs`: the types of the
-    input's columns."""
-    if context.step.number == 0 or (not plan.group and not context.step.owns_keyless):
-        return zset.empty(types)
-    columns = rows_of_state(plan, [inputs[column] for column in plan.group], context)
-    length = len(columns[0]) if columns else 0
-    return zset.build(columns, np.ones(length, np.int64)).cast(zset.schema_of(types))
-
-
-def _content(node: Aggregate, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
-    return content_of_state(
-        aggregate_plan_of(node.group, node.calls, inputs, all(context.append_only)), node.types, inputs, context
-    )
+    plan = aggregate_plan_of(node.group, node.calls, types[0], all(context.append_only))
+    return content_of_totals(plan, types[0], context)
 
 
 def _keeps(node: Aggregate, append_only: bool) -> str:
@@ -309,8 +301,8 @@ AGGREGATE = Operator(
     retraction=lambda node: REPLACES,
     keeps=_keeps,
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=ContentOfState(_content),
-    fed_from_state=lambda node: True,
+    content=ContentOfState(),
+    fed=Fed(always, _content),
     outputs_without_input=lambda node: not node.group,
     counts_errors=lambda node: True,
     needs_append_only=False,

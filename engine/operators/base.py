@@ -12,6 +12,8 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from base.ranges import Range
+from base.slots import SLOTS
 from engine.expressions.evaluate import evaluate, try_evaluate
 from engine.model.node import Expression, NodeBase
 from engine.model.numbers import TRACES_MAX, table_of
@@ -77,6 +79,14 @@ class StepContext:
     """Where the step counts the node's error rows. None: an error ends the step."""
     part: PartFacts | None = None
     """Of an operator within a Recursion."""
+    slots: Range | None = None
+    """If the content is read: of which slots (see Fed in descriptor.py). None: of all."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first step of the node: in it, constants are inserted and aggregates without groups get their row."""
+        begins = self.run.begins is None or self.node in self.run.begins or self.step.first == 0
+        return begins and self.step.number == self.step.first
 
     @property
     def append_only(self) -> tuple[bool, ...]:
@@ -87,6 +97,12 @@ class StepContext:
     def colocation(self) -> tuple[Key | None, ...]:
         """Of each input, by the hash of which columns its rows lie on this worker. None: they may lie on any worker."""
         return self.step.colocation[self.node] if self.part is None else self.part.colocation
+
+    @property
+    def reads_keyless(self) -> bool:
+        """Whether slot 0, to which rows without a key belong, is this worker's and among the slots that are read."""
+        first, end = (0, SLOTS) if self.slots is None else self.slots
+        return self.step.owns_keyless and first == 0 < end
 
     def evaluate(
         self, predicate: Expression | None, projections: tuple[Expression, ...], rows: pa.Table, sign: int = 1
@@ -125,7 +141,7 @@ class StepContext:
             accumulator_types=tuple(accumulator_types),
             ordered=ordered,
         )
-        return Trace(self.store, layout)
+        return Trace(self.store, layout, self.slots)
 
     def key(self, number: int, columns: Sequence[int]) -> ColocatedKey:
         """The key of input `number` by which its rows are stored. All columns of the input's place must be in it."""

@@ -11,7 +11,7 @@ Nothing else lists kinds of operators by what they can do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ import pyarrow as pa
 from engine.model.node import NodeBase
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext, StepFunction
+from engine.operators.error_rows import ErrorRows
+from engine.rows import zset
 
 N = TypeVar("N", bound=NodeBase)
 
@@ -36,15 +38,44 @@ class ContentOfInput(Generic[N]):
 
 
 @dataclass(frozen=True)
-class ContentOfState(Generic[N]):
-    """`rows(node, input types, context)` computes the content of the output as a Z-set, from the operator's own traces on one worker. The
-    operator has one input, whose columns have the input types. `context.step.number` is the step of the version that is read."""
-
-    rows: Callable[[N, Sequence[pa.DataType], StepContext], pa.Table]
+class ContentOfState:
+    """The content is what can be fed from the state (`Operator.fed`), which is cheap enough for a query. Before the first step there is none."""
 
 
-Content = NoContent | ContentOfInput[N] | ContentOfState[N]
+Content = NoContent | ContentOfInput[N] | ContentOfState
 """How the content of an operator's output can be read between steps if no view has stored it."""
+
+
+@dataclass(frozen=True)
+class Fed(Generic[N]):
+    """The content of the output can be computed from the operator's own traces, and from the values of subqueries that it reads. So it can be
+    given to new nodes by ranges of slots (engine/analysis/history.py).
+
+    `possible(node)`: whether it is so for this node.
+    `content(node, types of the inputs, values, context)`: the content on this worker, of the slots of `context.slots`. See `rows`.
+
+    All rows of all traces of a node lie in the slot of the node's placed hash, and so does what is computed of them. So the sum of the contents
+    over ranges that cover all slots, and over the workers, is the sum of all changes that the operator has put out."""
+
+    possible: Callable[[N], bool]
+    content: Callable[[N, Sequence[Sequence[pa.DataType]], Sequence[pa.Table], StepContext], pa.Table]
+
+    def rows(
+        self, node: N, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+    ) -> pa.Table:
+        """The content as a Z-set, as of the moment of the call. An equal row may occur several times. Rows that are gone do not occur, although
+        runs may still have them, so no expression is computed over them. Error rows have no output, so they are left out; that they are there
+        was counted when they came.
+
+        In a step, it is called after the step function of the node, in the same transaction. `types`: of the columns of all inputs. `values`:
+        what the ScalarValue nodes among the inputs have told in the step, in their order; of other operators nothing."""
+        read = self.content(node, types, values, replace(context, errors=ErrorRows()))
+        return zset.as_schema(read, zset.schema_of(node.types))
+
+
+def always(node: NodeBase) -> bool:
+    """For an operator whose nodes can all be fed from their state."""
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +92,8 @@ class Operator(Generic[N]):
     `unique_key(node, unique keys of the inputs)`: columns of the output whose values are in at most one row at the end of a step; `()` if there
     is at most one row; None if no unique key is known.
     `content`: how the content of the output can be read from the state.
-    `fed_from_state(node)`: whether the content of the output can be computed from its state, and from the values of subqueries that it reads,
-    so that it can be given to new nodes by ranges of hashes (engine/analysis/history.py). It may be so although `content` cannot, because a
-    query has to be cheap. An operator without state says no.
+    `fed`: how the content of the output can be computed from the state by ranges of slots. It may be possible although `content` says no,
+    because a query has to be cheap. None: it cannot, as of an operator without state.
     `outputs_without_input(node)`: whether there can be output before there is any input.
     `counts_errors(node)`: whether rows can be in error in this operator (`DataError.is_of_rows`). Then its step leaves them out and adds them to
     `StepContext.errors`, if that is not None (error_rows.py).
@@ -82,7 +112,7 @@ class Operator(Generic[N]):
     keeps: Callable[[N, bool], str]
     unique_key: Callable[[N, Sequence[Key | None]], Key | None]
     content: Content[N]
-    fed_from_state: Callable[[N], bool]
+    fed: Fed[N] | None
     outputs_without_input: Callable[[N], bool]
     counts_errors: Callable[[N], bool]
     needs_append_only: bool
@@ -90,3 +120,7 @@ class Operator(Generic[N]):
     traces_in_recursion: int | None
     text: Callable[[N], str]
     user_name: Callable[[N], str | None]
+
+    def is_fed_from_state(self, node: N) -> bool:
+        """Whether the state of the node tells the content of its output (see Fed)."""
+        return self.fed is not None and self.fed.possible(node)

@@ -19,7 +19,7 @@ from engine.model.rows import Deduplicate, Distinct
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.keys import ColocatedKey, distinct_keys, hash_keys
 from engine.rows import zset
 from engine.state.trace import Trace, as_rows, as_zset
@@ -40,6 +40,14 @@ def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepConte
     change = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
     moved = np.flatnonzero(change)
     return zset.build([zset.take(c, pa.array(moved)) for c in rows], change[moved])
+
+
+def _content_of_distinct(
+    node: Distinct, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    stored = as_zset(context.trace(0, node.types, tuple(range(len(node.types)))).scan())
+    there = np.flatnonzero(zset.weights_of(stored) > 0)
+    return zset.build([zset.take(c, pa.array(there)) for c in zset.rows_of(stored)], np.ones(len(there), np.int64))
 
 
 def step_deduplicate(node: Deduplicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -82,6 +90,13 @@ def _first_seen(key: ColocatedKey, node: Deduplicate, delta: pa.Table, stored: p
     return fresh
 
 
+def _content_of_deduplicate(
+    node: Deduplicate, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """If the input only inserts, the trace has the first row of each key alone."""
+    return _least(node, zset.consolidate(as_zset(context.trace(0, node.types, node.key).scan())))
+
+
 DISTINCT = Operator(
     node=Distinct,
     revision=1,
@@ -91,7 +106,7 @@ DISTINCT = Operator(
     keeps=lambda node, append_only: "the weight of every row",
     unique_key=lambda node, inputs: tuple(range(len(node.types))),
     content=NoContent(),
-    fed_from_state=lambda node: True,
+    fed=Fed(always, _content_of_distinct),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
@@ -111,7 +126,7 @@ DEDUPLICATE = Operator(
     # The key is unique too. With that key here, more joins would get partial sums, and the circuits of existing state would change.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: True,
+    fed=Fed(always, _content_of_deduplicate),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.model.filling import HASHES
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.arrangement import Key
 from io_kafka.formats.encodings import SchemaIds
@@ -24,19 +25,32 @@ class RunFacts:
     append_only: Mapping[int, tuple[bool, ...]]
     partitions: Mapping[str, int]
     schema_ids: Mapping[str, SchemaIds]
+    begins: frozenset[int] | None = None
+    """The nodes whose first step is that of the program, `StepFacts.first`. None: all of them."""
+    silent: frozenset[int] = frozenset()
+    """The nodes of which error rows are left out and not counted, because another node counts the same ones."""
 
 
 @dataclass(frozen=True)
 class StepFacts:
     """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this
     worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
-    sources whose topic has more partitions than when the state began, as the step's division recorded them."""
+    sources whose topic has more partitions than when the state began, as the step's division recorded them. `first`: the first step of the
+    program that the step runs. `filled`: the positions of the feeds of a transition before and after the step; see `fed`."""
 
     number: int
     colocation: Sequence[tuple[Key | None, ...]]
     owns_keyless: bool
     grown: frozenset[str] = frozenset()
     withholding: Withholding = NOTHING_WITHHELD
+    first: int = 0
+    filled: tuple[int, int] = (0, 0)
+
+    def fed(self, level: int) -> tuple[int, int]:
+        """The range of hashes that the feeds of a level give in the step. One position stands for the feeds of all levels: level n is fed from
+        n * HASHES to (n + 1) * HASHES."""
+        before, after = (min(max(position - level * HASHES, 0), HASHES) for position in self.filled)
+        return before, after
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from engine.model.node import Expression
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.error_rows import leave_out
 from engine.operators.keys import columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.trace import Trace, as_rows
+from engine.state.trace import Trace, as_rows, as_zset
 
 
 def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -48,6 +48,19 @@ def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> p
             joined if context.errors is None else zset.consolidate(joined), node.residual, node.types, context
         )
     return zset.consolidate(joined)
+
+
+def _content(
+    node: Join, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """The stored left rows with the stored right rows of their keys. A right row that is gone may still be in two runs, so the pairs are
+    consolidated before the condition is evaluated."""
+    left_key, _ = context.join_keys(node.left_key, node.right_key)
+    left = as_zset(context.trace(0, types[0], node.left_key).scan())
+    right = context.trace(1, types[1], node.right_key)
+    pairs = pairs_of(left, node.left_key, left_key.hashes(left), right, delta_is_left=True)
+    pairs = zset.consolidate(zset.as_schema(pairs, zset.schema_of(node.types)))
+    return pairs if node.residual is None else match_pairs(pairs, node.residual, node.types, context)
 
 
 def match_pairs(
@@ -110,7 +123,7 @@ JOIN = Operator(
     keeps=lambda node, append_only: "both inputs, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: True,
+    fed=Fed(always, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,

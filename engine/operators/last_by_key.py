@@ -28,7 +28,7 @@ from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import Refused, StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.former_values import Messages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
@@ -163,6 +163,14 @@ def _check_partitions(node: LastByKey, keys: pa.Table, groups: zset.Indices, par
         )
 
 
+def _content(
+    node: LastByKey, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """The rows of the table, without their partitions."""
+    stored = context.trace(0, (*node.types, pa.int32()), node.key).scan()
+    return zset.project(as_zset(stored), range(len(node.types)))
+
+
 LAST_BY_KEY = Operator(
     node=LastByKey,
     revision=1,
@@ -172,7 +180,7 @@ LAST_BY_KEY = Operator(
     keeps=lambda node, append_only: "the last row of every key",
     unique_key=lambda node, inputs: node.key,
     content=NoContent(),
-    fed_from_state=lambda node: True,
+    fed=Fed(always, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

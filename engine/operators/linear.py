@@ -37,8 +37,8 @@ def step_union(node: Union, inputs: Sequence[pa.Table], context: StepContext) ->
 
 
 def step_constant(node: Constant, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """All rows at step 0, on the worker that owns slot 0; nothing afterwards."""
-    if context.step.number > 0 or not context.step.owns_keyless:
+    """All rows in the first step of the node, on the worker that owns slot 0; nothing afterwards."""
+    if not context.is_first or not context.step.owns_keyless:
         return zset.empty(node.types)
     table = pa.ipc.open_stream(node.ipc).read_all()
     return zset.build(table.columns, np.ones(table.num_rows, np.int64)).cast(zset.schema_of(node.types))
@@ -89,7 +89,7 @@ MAP = Operator(
     keeps=lambda node, append_only: "",
     unique_key=_unique_key_of_map,
     content=ContentOfInput(_content_of_map),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,
@@ -108,7 +108,7 @@ REPLICATE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,  # its rows have weights above 1
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
@@ -127,7 +127,7 @@ UNION = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
@@ -146,7 +146,7 @@ CONSTANT = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: False,
     needs_append_only=False,

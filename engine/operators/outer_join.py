@@ -293,7 +293,7 @@ OUTER_JOIN = Operator(
     ),
     unique_key=_unique_key,
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.single or node.residual is not None,
     needs_append_only=False,

@@ -30,7 +30,7 @@ from engine.operators.aggregate import (
     REPLACES,
     Batch,
     advance,
-    content_of_state,
+    content_of_totals,
     fresh_totals,
     is_first_output,
     keys_of,
@@ -40,7 +40,7 @@ from engine.operators.aggregate_plan import AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, NoContent, Operator
+from engine.operators.descriptor import ContentOfState, Fed, NoContent, Operator, always
 from engine.operators.join import pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
 from engine.rows import zset
@@ -167,9 +167,11 @@ def _arrange_partial(node: PartialAggregate, inputs: Sequence[Key | None]) -> Ar
     return Arrangement((None,), tuple(node.group.index(column) for column in colocation))
 
 
-def _content_of_final(node: FinalAggregate, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
+def _content_of_final(
+    node: FinalAggregate, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
     plan = aggregate_plan_of(node.group, node.calls, node.argument_types, append_only=False)
-    return content_of_state(plan, node.types, inputs, context)
+    return content_of_totals(plan, types[0], context)
 
 
 PARTIAL_AGGREGATE = Operator(
@@ -181,7 +183,7 @@ PARTIAL_AGGREGATE = Operator(
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
@@ -200,7 +202,7 @@ JOIN_PARTIALS = Operator(
     keeps=lambda node, append_only: "the left's sums per group, and the right, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,
@@ -218,8 +220,8 @@ FINAL_AGGREGATE = Operator(
     retraction=lambda node: REPLACES,
     keeps=lambda node, append_only: "one accumulator per group",
     unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=ContentOfState(_content_of_final),
-    fed_from_state=lambda node: True,
+    content=ContentOfState(),
+    fed=Fed(always, _content_of_final),
     outputs_without_input=lambda node: not node.group,
     counts_errors=lambda node: True,
     needs_append_only=False,

@@ -229,7 +229,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
         ),
         unique_key=lambda node, inputs: None,
         content=NoContent(),
-        fed_from_state=lambda node: False,
+        fed=None,
         outputs_without_input=lambda node: False,
         counts_errors=lambda node: True,
         needs_append_only=False,

@@ -29,7 +29,7 @@ from engine.model.rows import ScalarMap, ScalarValue
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.error_rows import ErrorRows
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -146,6 +146,15 @@ def step_scalar_map(node: ScalarMap, inputs: Sequence[pa.Table], context: StepCo
     return zset.consolidate(zset.add(out))
 
 
+def _content(
+    node: ScalarMap, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """The rows that are selected and computed with the values after the step."""
+    assert all(value.num_rows for value in values), "a ScalarValue tells its value in every step"
+    stored = context.trace(0, types[0], range(len(types[0]))).scan()
+    return _evaluated(node, as_zset(stored), _values(values).after, context)
+
+
 def _values(told: Sequence[pa.Table]) -> _Values:
     before: list[pa.Array] = []
     after: list[pa.Array] = []
@@ -217,7 +226,7 @@ SCALAR_VALUE = Operator(
     keeps=lambda node, append_only: "the one row",
     unique_key=lambda node, inputs: None,  # a value that has changed is told in two rows
     content=NoContent(),
-    fed_from_state=lambda node: False,
+    fed=None,
     outputs_without_input=lambda node: True,
     counts_errors=lambda node: True,
     needs_append_only=False,
@@ -236,7 +245,7 @@ SCALAR_MAP = Operator(
     keeps=lambda node, append_only: "all rows",
     unique_key=_unique_key_of_map,
     content=NoContent(),
-    fed_from_state=lambda node: True,
+    fed=Fed(always, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,

@@ -24,7 +24,7 @@ from engine.model.joins import SemiJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.join import match_pairs
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.rows import zset
@@ -110,6 +110,22 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     out.append(only(left, present != node.anti))
     left_trace.append(as_rows(left), left_hashes)
     return out
+
+
+def _content(
+    node: SemiJoin, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """The stored left rows that have a match. Of an anti join, the left rows that can match nothing would be missing."""
+    left_key, right_key = context.join_keys(node.left_key, node.right_key)
+    left = as_zset(context.trace(LEFT, node.types, node.left_key).scan())
+    hashes = left_key.hashes(left)
+    if node.residual is None:
+        right = context.trace(RIGHT, [types[1][column] for column in node.right_key], right_key.alone.columns)
+        matches = _counts(right, left, left_key, hashes)
+    else:
+        right = context.trace(RIGHT, types[1], node.right_key)
+        matches = _match_counts(node, left, hashes, right, context)
+    return only(left, matches > 0)
 
 
 def _leaving(stored: pa.Table, change: pa.Table) -> tuple[Bools, Bools]:
@@ -255,7 +271,7 @@ SEMI_JOIN = Operator(
     # would change.
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: not node.anti,
+    fed=Fed(lambda node: not node.anti, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.residual is not None,
     needs_append_only=False,

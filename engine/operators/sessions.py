@@ -20,7 +20,7 @@ from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
@@ -37,6 +37,12 @@ def step_sessions(node: Sessions, inputs: Sequence[pa.Table], context: StepConte
     after = zset.consolidate(zset.add([before, delta]))
     trace.append(as_rows(delta), of_rows)
     return zset.consolidate(zset.add([merge_sessions(node, after), zset.negate(merge_sessions(node, before))]))
+
+
+def _content(
+    node: Sessions, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    return merge_sessions(node, as_zset(context.trace(0, node.types, node.key).scan()))
 
 
 def merge_sessions(node: Sessions, rows: pa.Table) -> pa.Table:
@@ -82,7 +88,7 @@ SESSIONS = Operator(
     keeps=lambda node, append_only: "all rows, by key",
     unique_key=lambda node, inputs: None,
     content=NoContent(),
-    fed_from_state=lambda node: True,
+    fed=Fed(always, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

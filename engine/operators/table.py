@@ -13,6 +13,7 @@ from engine.operators.closing import CLOSING_AGGREGATE, CLOSING_SESSIONS
 from engine.operators.descriptor import N, Operator
 from engine.operators.distinct import DEDUPLICATE, DISTINCT
 from engine.operators.event_time import LATEST_TIME, WATERMARK
+from engine.operators.feeds import filling_over
 from engine.operators.generate import GENERATE
 from engine.operators.join import JOIN
 from engine.operators.last_by_key import LAST_BY_KEY
@@ -65,7 +66,9 @@ _OTHERS: tuple[Operator[Any], ...] = (
     OUTPUT,
 )
 
-OPERATORS: tuple[Operator[Any], ...] = (*_OTHERS, recursion_over(_OTHERS))
+_OF_PROJECTS: tuple[Operator[Any], ...] = (*_OTHERS, recursion_over(_OTHERS))
+
+OPERATORS: tuple[Operator[Any], ...] = (*_OF_PROJECTS, *filling_over(_OF_PROJECTS))
 
 
 def by_node_type(operators: Iterable[Operator[Any]], kinds: Iterable[type]) -> Mapping[type[NodeBase], Operator[Any]]:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from base.arrays import Int64s
 from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread_codes
@@ -30,12 +31,12 @@ from engine.model.ordered import TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
-from engine.operators.keys import distinct_keys
+from engine.operators.descriptor import Fed, NoContent, Operator
+from engine.operators.keys import distinct_keys, hash_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
-from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, effects_of
+from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, clipped, effects_of
 from engine.state.trace import Trace, as_rows
 
 ROWS_SLOT, CURSORS_SLOT = 0, 1
@@ -86,6 +87,39 @@ def _output(node: TopK, layout: _Layout, change: Change, moved: Sequence[Moved])
     return zset.consolidate(zset.add([zset.empty(node.types), *parts]))
 
 
+def _content(
+    node: TopK, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """From the rows of each key in their order, without the cursors. Over an input that only inserts, the trace has the first `offset + count`
+    rows alone."""
+    assert node.count is not None, "the trace may lack the rows of the output"
+    layout = _Layout(node)
+    rows = context.trace(ROWS_SLOT, layout.types, layout.key, ordered=True).scan()
+    if not rows.num_rows:
+        return zset.empty(node.types)
+    _, _, group = distinct_keys(rows, layout.key, hash_keys(rows, layout.key))
+    order, before = _places(layout, rows, group)
+    weights = np.maximum(rows.columns[-1].to_numpy()[order], 0)
+    taken = clipped(node.offset + node.count - before, weights) - clipped(node.offset - before, weights)
+    kept = np.flatnonzero(taken)
+    return layout.zset_of(zset.take_rows(rows, order[kept]), taken[kept])
+
+
+def _places(layout: _Layout, rows: pa.Table, group: Int64s) -> tuple[Int64s, Int64s]:
+    """(the rows in the order of their groups and within them of the output, the places before each of them in its group). Rows of one class are
+    in the same order as prefixes.py has them. `rows`: of the trace, each once, with their weights."""
+    sort = len(layout.key)
+    score = pc.rank(rows.column(sort).combine_chunks(), tiebreaker="dense").to_numpy().astype(np.int64)
+    major = (group * (1 + score.max()) + score).astype(np.uint64)
+    others = [column for place, column in enumerate(rows.columns[:-1]) if place != sort]
+    order, starts = zset.group_rows(others, rows.num_rows, major)
+    assert len(starts) == rows.num_rows, "a row of the trace is twice in what was read"
+    weights, ordered = np.maximum(rows.columns[-1].to_numpy()[order], 0), group[order]
+    before = np.cumsum(weights) - weights
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return order, before - np.repeat(before[first], np.diff(np.append(first, len(order))))
+
+
 class _Layout:
     """The columns of the trace of rows: the partition columns, or one constant column because a table needs a column; the sort bytes; and the
     other columns of the input."""
@@ -95,6 +129,12 @@ class _Layout:
         self.key: tuple[Column, ...] = tuple(range(max(1, len(node.partition))))
         self._leading = None if not node.order else node.types[node.order[0].column]
         self._others = [c for c in range(len(node.types)) if c not in node.partition]
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """Of the columns of the trace."""
+        key = [self._node.types[c] for c in self._node.partition] or [pa.int8()]
+        return [*key, pa.binary(), *(self._node.types[c] for c in self._others)]
 
     def rows_of(self, delta: pa.Table) -> pa.Table:
         columns = zset.rows_of(delta)
@@ -188,7 +228,7 @@ TOP_K = Operator(
     # reads these alone.
     content=NoContent(),
     # Without a count, and over an input that only grows, it keeps the rows that are left out, and not those of its output.
-    fed_from_state=lambda node: node.count is not None,
+    fed=Fed(lambda node: node.count is not None, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,
     needs_append_only=False,

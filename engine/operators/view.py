@@ -18,11 +18,11 @@ from engine.model.circuit import View
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, net_by_key
 from engine.rows import zset
-from engine.state.trace import Trace, as_rows
+from engine.state.trace import Trace, as_rows, as_zset
 
 CONTENT = 0
 """The slot of the trace of the content, which queries read."""
@@ -59,6 +59,12 @@ def step_view(node: View, inputs: Sequence[pa.Table], context: StepContext) -> p
 
 def content(node: View, context: StepContext) -> Trace:
     return context.trace(CONTENT, node.types, _key(node))
+
+
+def _stored(
+    node: View, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    return as_zset(content(node, context).scan())
 
 
 def _key(node: View) -> Key:
@@ -107,7 +113,7 @@ VIEW = Operator(
     keeps=lambda node, append_only: "the content, for queries" if node.stored else "",
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
-    fed_from_state=lambda node: node.stored,
+    fed=Fed(lambda node: node.stored, _stored),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.stored and bool(node.key),
     needs_append_only=False,

@@ -21,7 +21,7 @@ from engine.model.ordered import RANKING, SortKey, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Operator
+from engine.operators.descriptor import ContentOfState, Fed, Operator, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
 from engine.operators.window_functions import call_values
@@ -134,9 +134,11 @@ def _difference(node: Window, before: _Computed, after: _Computed) -> pa.Table:
     return zset.consolidate(change)
 
 
-def _content(node: Window, types: Sequence[pa.DataType], context: StepContext) -> pa.Table:
-    """The content of the output, computed from all stored rows."""
-    stored = context.trace(0, types, node.partition).scan()
+def _content(
+    node: Window, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
+) -> pa.Table:
+    """Computed from all stored rows. All rows of a partition lie in one slot."""
+    stored = context.trace(0, types[0], node.partition).scan()
     if not stored.num_rows:
         return zset.empty(node.types)
     _, _, partition = _partitions(node, stored, hash_keys(stored, node.partition))
@@ -183,8 +185,8 @@ WINDOW = Operator(
     retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
     keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
     unique_key=_unique_key,
-    content=ContentOfState(_content),
-    fed_from_state=lambda node: True,
+    content=ContentOfState(),
+    fed=Fed(always, _content),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: True,
     needs_append_only=False,

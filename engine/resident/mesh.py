@@ -57,9 +57,8 @@ class Mesh:
         copies: Callable[[int, Copies | Staged, tuple[Buffer, ...]], None],
     ) -> None:
         self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
-        self._channels, self._others, self._copies = channels_of(plan), others, copies
-        self._schemas = [schema_of(channel, plan.circuit) for channel in self._channels]
-        self._numbers = {channel: number for number, channel in enumerate(self._channels)}
+        self._others, self._copies = others, copies
+        self.adopt(plan)
         self._peers: dict[int, Connection] = {}
         self._strangers = Strangers(now)
         self._inbox: dict[tuple[int, int], dict[int, ExchangeMessage]] = {}
@@ -68,6 +67,12 @@ class Mesh:
         self._serial = -1  # of the order to run the present step
         self._stage = 0  # the first stage of that order whose messages may still arrive
         self._worker = -1
+
+    def adopt(self, plan: StagePlan) -> None:
+        """The next step has this plan. All peers adopt it before one of them is given a step."""
+        self._channels = channels_of(plan)
+        self._schemas = [schema_of(channel, plan.circuit) for channel in self._channels]
+        self._numbers = {channel: number for number, channel in enumerate(self._channels)}
 
     def join(self, worker: int, members: Sequence[tuple[int, Address]]) -> None:
         """Connects to the peers before `worker`, and waits for those behind it, as far as they are not connected yet. Connections to workers

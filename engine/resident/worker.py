@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from base.fault import Fault
 from base.slots import NO_SLOTS
 from base.term import Term
+from engine.analysis.filling import Program
 from engine.analysis.withholding import withholding_of
 from engine.errors import StaleTask
 from engine.model.placement import Placement
@@ -30,7 +31,11 @@ from engine.resident.frames import Buffer, Frame
 from engine.resident.handlers import Handlers, Job, Later
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
+    Adopt,
+    Adopted,
     Answer,
+    Clear,
+    Cleared,
     Contents,
     Copies,
     Copy,
@@ -52,6 +57,8 @@ from engine.resident.messages import (
     Joined,
     Leave,
     Left,
+    Measure,
+    Measured,
     Message,
     Open,
     Opened,
@@ -68,6 +75,7 @@ from engine.resident.messages import (
     Resume,
     Resumed,
     RunStep,
+    Size,
     Staged,
     Stop,
     Stopped,
@@ -89,10 +97,14 @@ from engine.resident.slots import SlotMover
 from engine.resident.states import Life, State
 from engine.resident.step_report import step_done
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
+from engine.run.clearing import clear_tables
 from engine.run.contents import read_views
+from engine.run.differences import measure
 from engine.run.exchange import to_buffer
+from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
 from engine.run.step_input import StepInput
 from engine.run.tasks import Reader, StepAbandoned, StepTask, TaskSetup
+from io_kafka.formats.encodings import SchemaIds
 from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
@@ -137,6 +149,9 @@ class Worker:
     ) -> None:
         setup, self._term = appointment.setup, appointment.term
         self._setup, self._identity, self._number = setup, appointment.identity, appointment.identity.worker
+        self._program = ""  # the name of the document that was adopted
+        self._documents: dict[str, ProgramDocument] = {}
+        self._readable = {setup.revision: Program.of(setup.plan.circuit, setup.facts.numbers)}  # by revision
         self._birth, self._host_folder = appointment.birth, appointment.folder
         self._folder = self._host_folder.of_worker(self._number, self._birth)
         self._placement: Placement | None = None
@@ -332,6 +347,10 @@ class Worker:
                 f"worker {self._number} has placement {placement and placement.number}, and step {order.step} has {order.placement}; "
                 "nothing was changed."
             )
+        if order.program != self._program:
+            raise StaleTask(
+                f"worker {self._number} has program {self._program!r}, and step {order.step} has {order.program!r}; nothing was changed."
+            )
         withholding = withholding_of(self._setup.plan.circuit, order.counted, order.released)
         given = StepInput(
             step=order.step,
@@ -341,6 +360,7 @@ class Worker:
             bytes_max=order.bytes_max,
             withholding=withholding,
             truncate=order.truncate,
+            filled=order.filled,
         )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0
@@ -361,6 +381,44 @@ class Worker:
     @carries_out
     def _resume(self, order: Resume) -> Resumed:
         return Resumed(step=self.life.resume())
+
+    # Programs
+
+    @carries_out
+    def _adopt(self, order: Adopt) -> Adopted:
+        assert self.life.at_boundary and order.step == self.life.step, f"{order.kind} before step {self.life.step}"
+        ids: dict[str, SchemaIds] = {**order.avro_ids, **order.protobuf_ids}
+        outputs = Outputs(topics=order.topics, partitions=order.partitions, schema_ids=ids)
+        document = self._document(order.topic, order.digest)
+        for number, digest in order.readable.items():
+            self._readable[number] = self._document(order.topic, digest).program
+        for digest in order.later:
+            self._document(order.topic, digest)
+        needed = {order.digest, *order.readable.values(), *order.later}
+        self._documents = {digest: known for digest, known in self._documents.items() if digest in needed}
+        self._setup = setup_of(document, outputs, self._setup, revision=order.revision, first=order.first)
+        self._program = order.digest
+        self._mesh.adopt(self._setup.plan)
+        with self._open_database.transaction() as transaction:
+            transaction.set_step(order.step)  # a circuit of one stage has left it alone
+        return Adopted(step=order.step)
+
+    def _document(self, topic: str, digest: str) -> ProgramDocument:
+        if digest not in self._documents:
+            found = self._documents[digest] = program_of(self._reader.document(topic, digest))
+            found.program.plan.check()  # its stages are planned now, and not when a step waits
+        return self._documents[digest]
+
+    @carries_out
+    def _clear(self, order: Clear) -> Cleared:
+        with self._open_database.transaction() as transaction:
+            return Cleared(is_done=clear_tables(transaction, order.numbers, order.bytes_max))
+
+    @carries_out
+    def _measure(self, order: Measure) -> Measured:
+        with self._open_database.transaction() as transaction:
+            sizes = measure(self._setup, transaction, self.life.step, order.numbers)
+        return Measured(sizes=tuple(Size(*size) for size in sizes))
 
     # Checkpoints
 
@@ -395,8 +453,10 @@ class Worker:
 
     @carries_out
     def _read(self, order: Read) -> Job[Contents]:
+        program = self._readable[order.revision]
+
         def read() -> tuple[Contents, tuple[Buffer, ...]]:
-            found = read_views(self._folder, self._setup.plan, self._setup.facts.numbers, order.views)
+            found = read_views(self._folder, program.plan, program.numbers, order.views)
             return Contents(version=found.version, owned=found.owned), tuple(map(to_buffer, found.tables))
 
         return read

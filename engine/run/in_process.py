@@ -6,11 +6,12 @@ Tests of operators and placements use it, and so does the benchmark's lower boun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from engine.analysis.retraction import append_only_inputs
+from engine.analysis.filling import Program
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, Output
 from engine.model.layout import Fixed, Layout
@@ -32,23 +33,44 @@ class InProcess:
 
     def __init__(self, circuit: Circuit, workers: int = 1, partitions: Mapping[str, int] | None = None) -> None:
         circuit.check()
-        self.plan = plan_stages(circuit)
+        self.program = Program.of(circuit, tuple(range(len(circuit.nodes))))
+        self.plan = self.program.plan
+        self.first = 0
         self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
         self.stores = [DictStore() for _ in range(workers)]
-        self.facts = RunFacts(tuple(range(len(circuit.nodes))), append_only_inputs(circuit), dict(partitions or {}), {})
+        self.facts = RunFacts(self.program.numbers, self.program.append_only, dict(partitions or {}), {})
         self.steps = 0
         self.errors: dict[int, ErrorRows] = {}
         """The error rows of nodes since the beginning, as far as steps have counted them."""
         self.refused: list[Refused] = []
         """The messages that were left out since the beginning, because the state has shown that they are malformed."""
 
-    def step(self, inputs: Mapping[str, pa.Table], withholding: Withholding = NOTHING_WITHHELD) -> dict[str, pa.Table]:
-        """The messages of every output handle, unordered. Their columns are partition, key and value."""
+    def become(self, program: Program) -> None:
+        """From the next step on, the steps run this program over the same state."""
+        self.program, self.plan, self.first = program, program.plan, self.steps
+        self.facts = replace(
+            self.facts,
+            numbers=program.numbers,
+            append_only=program.append_only,
+            begins=program.begins,
+            silent=program.silent,
+        )
+
+    def step(
+        self,
+        inputs: Mapping[str, pa.Table],
+        withholding: Withholding = NOTHING_WITHHELD,
+        filled: tuple[int, int] = (0, 0),
+    ) -> dict[str, pa.Table]:
+        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see StepFacts."""
         read = [self._sources(worker, inputs) for worker in range(len(self.stores))]
-        return self.step_of(read, withholding)
+        return self.step_of(read, withholding, filled)
 
     def step_of(
-        self, read: Sequence[Mapping[int, pa.Table]], withholding: Withholding = NOTHING_WITHHELD
+        self,
+        read: Sequence[Mapping[int, pa.Table]],
+        withholding: Withholding = NOTHING_WITHHELD,
+        filled: tuple[int, int] = (0, 0),
     ) -> dict[str, pa.Table]:
         """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
         of_step = plan_stages(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
@@ -56,7 +78,16 @@ class InProcess:
         inboxes: list[list[ExchangeMessage]] = [[] for _ in workers]
         result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.facts.partitions}
         tasks = [
-            WorkerStep.of(self.facts, of_step, self.placement, worker, number=self.steps, withholding=withholding)
+            WorkerStep.of(
+                self.facts,
+                of_step,
+                self.placement,
+                worker,
+                number=self.steps,
+                withholding=withholding,
+                first=self.first,
+                filled=filled,
+            )
             for worker in workers
         ]
         for stage in range(of_step.stages):

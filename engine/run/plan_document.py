@@ -26,6 +26,7 @@ from cattrs.strategies import configure_tagged_union, include_subclasses
 from base import arrow_names
 from engine.model.aggregates import AggregateCall
 from engine.model.circuit import Circuit, Node
+from engine.model.node import NodeBase
 from engine.run.sources import SourceTable
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import (
@@ -48,6 +49,7 @@ TAG = "kind"
 """The member that names the class of a value of a union."""
 
 _FORMATS: Any = SourceFormat | RecordFormat | TableFormat
+_NODE: Any = Node
 _GIVEN_ENCODINGS: Any = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | JsonWithRegistry
 
 
@@ -134,6 +136,9 @@ def _converter() -> Converter:
         lambda value: None if value is None else made.unstructure(value, _GIVEN_ENCODINGS),
         lambda plain: None if plain is None else made.structure(plain, _GIVEN_ENCODINGS),
     )
+    # A field that is any node. A hook for the class would be that of each kind of node too.
+    made.register_unstructure_hook_func(lambda kind: kind is NodeBase, lambda node: made.unstructure(node, _NODE))
+    made.register_structure_hook_func(lambda kind: kind is NodeBase, lambda plain, _: made.structure(plain, _NODE))
     for union in (_FORMATS, Node):
         tagged(union, made)
     return made

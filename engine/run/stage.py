@@ -48,12 +48,13 @@ class WorkerStep:
         number: int,
         grown: frozenset[str] = frozenset(),
         withholding: Withholding = NOTHING_WITHHELD,
+        first: int = 0,
+        filled: tuple[int, int] = (0, 0),
     ) -> WorkerStep:
         """Of the step `number`."""
         owns_keyless = placement.keyless_worker == worker
-        return cls(
-            run, StepFacts(number, plan.input_colocation, owns_keyless, grown, withholding), plan, placement, worker
-        )
+        facts = StepFacts(number, plan.input_colocation, owns_keyless, grown, withholding, first=first, filled=filled)
+        return cls(run, facts, plan, placement, worker)
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,10 @@ def _made(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: Store
     node = task.plan.circuit.nodes[index]
     step = operator_of(node).step
     assert step is not None, f"node {index} is a source, and nothing was read for it"
-    counted = ErrorRows() if index in task.step.withholding.nodes else None
+    is_silent = index in task.run.silent
+    counted = ErrorRows() if is_silent or index in task.step.withholding.nodes else None
     result = step(node, inputs, StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted))
-    if counted is not None and not counted.is_nothing:
+    if counted is not None and not counted.is_nothing and not is_silent:
         found.errors[index] = counted
     if isinstance(node, Output):
         return result

@@ -24,6 +24,8 @@ class StepInput:
     withholding: Withholding = NOTHING_WITHHELD
     """As the division recorded it."""
     truncate: Mapping[str, Truncate] = field(default_factory=dict)
+    filled: tuple[int, int] = (0, 0)
+    """The positions of the feeds of a transition before and after the step; see StepFacts."""
 
     def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
         """The share of `bytes_max` for these of the step's ranges. Each offset has an equal share, so all ranges together stay within the

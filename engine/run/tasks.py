@@ -22,6 +22,7 @@ from engine.model.placement import Placement
 from engine.model.withholding import Withholding
 from engine.operators.base import Findings
 from engine.operators.facts import RunFacts
+from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
 from engine.run.refused import leave_out
 from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
@@ -39,13 +40,18 @@ from storage.host_folder import StateLocation
 @dataclass(frozen=True, kw_only=True)
 class TaskSetup:
     """What all workers of a run share. `plan`: that of a step that withholds nothing. `state_location`: where each host keeps the databases.
-    `facts`: what operators may know of it."""
+    `facts`: what operators may know of it. `revision`: the one that is in force. `first`: the first step of the program that
+    the steps run. `clears`: the numbers of the nodes whose
+    tables are removed in that step."""
 
     plan: StagePlan
     kafka: KafkaSettings
     tables: Mapping[str, SourceTable]
     state_location: StateLocation
     facts: RunFacts
+    revision: int
+    first: int = 0
+    clears: tuple[int, ...] = ()
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -74,6 +80,8 @@ class TaskSetup:
             number=given.step,
             grown=grown,
             withholding=given.withholding,
+            first=self.first,
+            filled=given.filled,
         )
 
     def owner_of_table(self, table: int) -> str:
@@ -91,6 +99,8 @@ class Reader(Protocol):
     def read(
         self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None
     ) -> list[RawBatch]: ...
+
+    def document(self, topic: str, digest: str) -> str: ...
 
     def close(self) -> None: ...
 
@@ -195,6 +205,8 @@ class StepTask:
                     f"worker {worker} has the state of {owned}, but step {given.step} sends it the rows of {placed}; "
                     "nothing was changed."
                 )
+            if given.step == self._setup.first:
+                clear_tables(transaction, self._setup.clears)
             state_ms = _ms(began, time.perf_counter())
             for stage in range(1, self._stages):
                 if stage > 1:

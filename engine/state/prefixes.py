@@ -202,7 +202,7 @@ class _Search:
         cum_new = self._places_before(key, new, at, self._places)
         hit = np.flatnonzero((cum_new < self._bound) & (self._bound <= cum_new + new))
         done = self._enter(found, _Placed(chosen, key, score[chosen], cum_new, new), hit, has_more)
-        change = _clipped(self._bound - cum_new, new) - _clipped(self._bound - cum_old, old)
+        change = clipped(self._bound - cum_new, new) - clipped(self._bound - cum_old, old)
         kept = np.flatnonzero(done[key] & (change != 0))
         self._keys.append(key[kept])
         self._rows.append(found.rows.take(pa.array(chosen[kept])))
@@ -352,6 +352,6 @@ def _concatenated(parts: Sequence[_Rows]) -> _Rows:
     return _Rows(rows=rows, **arrays)
 
 
-def _clipped(room: Int64s, weights: Int64s) -> Int64s:
+def clipped(room: Int64s, weights: Int64s) -> Int64s:
     """The places that a row of this weight takes if there is this much room."""
     return np.minimum(np.maximum(room, 0), weights)

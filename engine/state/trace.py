@@ -23,6 +23,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -30,9 +31,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s
+from base.ranges import Range
 from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
 from engine.rows import zset
-from engine.rows.hashing import Hashes, first_hash_of, identity_columns, slot_of
+from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of, identity_columns, slot_of
 from engine.state.store import Store
 from storage.keys import PREFIX_BYTES, slot_prefix, table_prefix
 
@@ -116,11 +118,15 @@ class Matches:
 
 
 class Trace:
-    """One trace within one transaction. It keeps nothing between transactions."""
+    """One trace within one transaction. It keeps nothing between transactions.
 
-    def __init__(self, store: Store, layout: TraceLayout) -> None:
+    `slots`: what reads the whole trace (`runs`, `parts`, `scan`) gives the rows of these slots alone. Such a trace is **bounded**, and is not
+    written. A probe finds all rows of its keys in any case."""
+
+    def __init__(self, store: Store, layout: TraceLayout, slots: Range | None = None) -> None:
         self._store = store
         self.layout = layout
+        self._slots = slots
         self._hash_is_of_rows = layout.key == tuple(range(len(layout.types)))
         self._first = first_hash_of(store.free_from(0))
         self._buckets: dict[int, list[bytes]] = {}
@@ -150,20 +156,33 @@ class Trace:
         return self._verified(keys, probes, parts)
 
     def runs(self) -> list[Run]:
-        """All runs, bucket by bucket, oldest first."""
-        return [self._run(key) for keys in self._buckets.values() for key in keys]
+        """All runs, bucket by bucket, oldest first. Of a bounded trace, the slices of them that have rows."""
+        return [run for runs in self._runs_by_bucket() for run in runs]
 
     def scan(self) -> pa.Table:
-        """The whole content, with equal rows combined and without the hash: for queries and tests."""
-        parts = [run.table for run in self.runs()]
-        merged = self._merge(parts) if parts else self.layout.schema.empty_table()
-        return merged.drop_columns([HASH])
+        """The whole content, with equal rows combined and without the hash, in the order of the hashes. It is a copy, so it outlives the
+        transaction."""
+        parts = [self._sum(runs) for runs in self._runs_by_bucket() if runs]
+        whole = pa.concat_tables(parts) if parts else self.layout.schema.empty_table()
+        return whole.combine_chunks().drop_columns([HASH])
 
     def parts(self) -> Iterator[pa.Table]:
         """The whole content, run by run and without the hash. A row may be in several parts: nothing is merged, which is most of the cost of
         `scan`."""
         for run in self.runs():
             yield run.table.drop_columns([HASH])
+
+    def _runs_by_bucket(self) -> Iterator[list[Run]]:
+        """The runs of each bucket, oldest first. Of a bounded trace, no bucket is opened that cannot have its rows. A run of a bucket that also
+        has other rows is a slice, so the cost is that of the rows, and of one search in each run."""
+        low, high = (0, 1 << HASH_BITS) if self._slots is None else map(first_hash_of, self._slots)
+        for first, end in pairwise([*sorted(self._buckets), 1 << HASH_BITS]):
+            if first >= high or end <= low:
+                continue
+            runs = [self._run(key) for key in self._buckets[first]]
+            if low > first or high < end:
+                runs = [part for run in runs if len((part := _between(run, low, high)).hashes)]
+            yield runs
 
     def runs_near(self, sorted_hashes: Hashes) -> Iterator[tuple[Run, int, int]]:
         """(run, low, high) for each run that may contain rows with the hashes `sorted_hashes[low:high]`, which ascend.
@@ -239,6 +258,7 @@ class Trace:
         of each row's key."""
         if rows.num_rows == 0:
             return
+        assert self._slots is None, "a bounded trace is read alone"
         table = rows.append_column(HASH, pa.array(hashes)).cast(self.layout.schema)
         delta = self._merge([table])
         sorted_hashes = delta.column(HASH).to_numpy()
@@ -301,6 +321,7 @@ class Trace:
         """Takes out the whole content of a trace of weights and gives it, each row once, with weight and hash. It goes bucket by bucket, so that
         no more than one is in memory beside what the caller keeps. A bucket is empty when the next one is asked for."""
         assert self.layout.combines == ("sum",), "rows are taken out by their weights"
+        assert self._slots is None, "a bounded trace is read alone"
         pinned_below, weight = self._store.pinned_below(self.layout.table), len(self.layout.types)
         for first in sorted(self._buckets):
             keys = list(self._buckets[first])
@@ -317,6 +338,17 @@ class Trace:
                 yield rows
 
     # Merging
+
+    def _sum(self, runs: Sequence[Run]) -> pa.Table:
+        """As `_merge` of runs of one bucket. Each run is a sum already, so only rows whose hash is in several runs are added up. The others,
+        which are most, are only put in order."""
+        table = pa.concat_tables([run.table for run in runs]).combine_chunks()
+        order, several = _shared(runs)
+        if not several.any():
+            return zset.take_rows(table, order)
+        merged = self._merge([zset.take_rows(table, order[several])])
+        both = pa.concat_tables([zset.take_rows(table, order[~several]), merged]).combine_chunks()
+        return zset.take_rows(both, np.argsort(both.column(HASH).to_numpy(), kind="stable"))
 
     def _merge(self, parts: Sequence[pa.Table]) -> pa.Table:
         """The sum of tables of this layout: sorted, with equal rows combined, and without rows whose sums are all 0."""
@@ -383,6 +415,25 @@ def as_zset(rows: pa.Table) -> pa.Table:
 
 def _as_run(table: pa.Table) -> Run:
     return Run(table, table.column(HASH).chunk(0).to_numpy())
+
+
+def _shared(runs: Sequence[Run]) -> tuple[zset.Indices, Bools]:
+    """(the rows of all runs, one run after another, in the order of their hashes; for each of these, whether its hash is in several runs)."""
+    hashes = np.concatenate([run.hashes for run in runs])
+    if len(runs) == 1:
+        return np.arange(len(hashes)), np.zeros(len(hashes), np.bool_)
+    order = np.argsort(hashes, kind="stable")
+    number = np.repeat(np.arange(len(runs)), [len(run.hashes) for run in runs])[order]
+    starts = np.flatnonzero(np.concatenate([[True], hashes[order[1:]] != hashes[order[:-1]]]))
+    ends = np.append(starts[1:], len(order))
+    return order, np.repeat(number[starts] != number[ends - 1], ends - starts)
+
+
+def _between(run: Run, low: int, high: int) -> Run:
+    """The rows of a run whose hashes are at least `low` and below `high`, which may be 2**64."""
+    start = int(np.searchsorted(run.hashes, np.uint64(low), side="left"))
+    end = len(run.hashes) if high >> HASH_BITS else int(np.searchsorted(run.hashes, np.uint64(high), side="left"))
+    return Run(run.table.slice(start, end - start), run.hashes[start:end])
 
 
 def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:

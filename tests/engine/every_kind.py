@@ -365,13 +365,13 @@ ROWS_MAX = 12
 _WORDS = (None, "", "a", "b", "ä")
 
 
-def history(seed: int) -> list[dict[str, pa.Table]]:
+def history(seed: int, length: int = STEPS) -> list[dict[str, pa.Table]]:
     """Some steps, with rows enough that most operators meet equal keys in one step and in several: `left` only grows, `right` sets and deletes
     keys, `log` takes back some of what it said."""
     chance = random.Random(seed)
     said: Rows = Counter()
     steps: list[dict[str, pa.Table]] = []
-    for step in range(STEPS):
+    for step in range(length):
         log = Counter(dict.fromkeys(chance.sample(sorted(said, key=repr), len(said) // 2), -1))
         log.update(_rows(chance))
         log = Counter({row: weight for row, weight in log.items() if weight})

@@ -13,7 +13,7 @@ import pytest
 
 from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
-from engine.model.circuit import Circuit, Node, Output
+from engine.model.circuit import Circuit, Node, Output, ProjectNode
 from engine.model.node import NodeBase
 from io_kafka.formats.table import options_of_outputs
 from io_kafka.formats.written import Written
@@ -29,7 +29,7 @@ def test_the_json_form_of_every_kind_of_node_never_changes() -> None:
 
 
 def test_every_kind_of_node_is_in_the_circuit_that_is_pinned() -> None:
-    assert {type(node) for node in every_kind().nodes} == set(get_args(Node))
+    assert {type(node) for node in every_kind().nodes} == set(get_args(ProjectNode))
 
 
 def test_every_node_class_is_in_the_union() -> None:

@@ -228,7 +228,7 @@ def test_an_output_that_is_fed_from_state_changes_only_with_the_state() -> None:
     silent = [silent_steps(seed) for seed in range(2)]
     for index, node in enumerate(CIRCUIT.nodes):
         operator, steps = operator_of(node), sum(each[index] for each in silent)
-        if operator.fed_from_state(node):
+        if operator.is_fed_from_state(node):
             assert operator.keeps(node, all(APPEND_ONLY[index])), named(index)
             reads_value = any(isinstance(CIRCUIT.nodes[i], ScalarValue) for i in node.inputs)
             assert not steps or reads_value, named(index)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.slots import SLOTS
 from engine.operators.keys import hash_keys
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
@@ -188,3 +191,110 @@ def test_a_trace_is_taken_out_bucket_by_bucket(
                 assert not store.records
             if not content_before:
                 append(store, expected)
+
+
+def slots_cut_at(cuts: list[int]) -> list[tuple[int, int]]:
+    edges = [0, *sorted(cuts), SLOTS]
+    return list(pairwise(edges))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.dictionaries(ROWS, st.integers(-2, 3), max_size=8), max_size=8),
+    st.integers(1, 6),
+    st.lists(st.integers(0, SLOTS), max_size=4),
+)
+def test_bounded_reads_give_each_row_in_its_slots(
+    changes: list[dict[tuple[object, ...], int]], bucket: int, cuts: list[int]
+) -> None:
+    """Some cuts are edges of buckets: the slot of a row's hash is made one."""
+    store = DictStore()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace_module, "BUCKET_ROWS_MAX", bucket)
+        for change in changes:
+            append(store, Counter({row: w for row, w in change.items() if w}))
+    whole = Trace(store, LAYOUT)
+    cuts = [*cuts, *(trace_module.parse_run_key(key)[0] >> 48 for key in list(store.records)[:2])]
+    scans = [pa.table(whole.scan().slice(0, 0))]
+    for slots in slots_cut_at(cuts):
+        bounded = Trace(store, LAYOUT, slots)
+        scans.append(bounded.scan())
+        assert to_rows(bounded.scan()) == sum_of(list(bounded.parts()))
+        hashes = [h for run in bounded.runs() for h in run.hashes.tolist()]
+        assert all(slots[0] <= h >> 48 < slots[1] for h in hashes)
+        assert all(len(run.hashes) == run.table.num_rows > 0 for run in bounded.runs())
+        keys = pa.table({"k0": pa.array([None, 0, 1], pa.int64())})
+        of_keys = hash_columns(keys.columns, 3)
+        assert bounded.probe(keys, of_keys).rows.equals(whole.probe(keys, of_keys).rows)
+    assert pa.concat_tables(scans).equals(whole.scan())
+
+
+def sum_of(tables: list[pa.Table]) -> Rows:
+    total: Rows = Counter()
+    for table in tables:
+        total = plus(total, to_rows(table))
+    return total
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(ROWS, st.integers(-2, 3), max_size=8), min_size=1, max_size=12), st.booleans())
+def test_a_scan_is_what_a_merge_of_all_runs_would_be(
+    changes: list[dict[tuple[object, ...], int]], ordered: bool
+) -> None:
+    """Although it adds up only rows whose hash is in several runs. All keys have one of two hashes."""
+    layout, store = TraceLayout(16, TYPES, (0,), ordered=ordered), DictStore()
+    for change in changes:
+        rows = to_table(Counter({row: w for row, w in change.items() if w}), TYPES)
+        hashes = np.where(rows.column(0).is_null(), 1, 2).astype(np.uint64)
+        Trace(store, layout).append(rows.rename_columns(["c0", "c1", "a0"]), hashes)
+    trace = Trace(store, layout)
+    runs = trace.runs()
+    merged = trace._merge([run.table for run in runs]) if runs else layout.schema.empty_table()
+    assert trace.scan().equals(merged.drop_columns(["hash"]))
+
+
+class Opened(DictStore):
+    """Counts the runs that are read, and their rows."""
+
+    def __init__(self, records: dict[bytes, bytes]) -> None:
+        super().__init__()
+        self.records, self.runs = records, 0
+
+    def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
+        self.runs += 1
+        return super().get(key, immutable=immutable)
+
+
+def test_a_bounded_read_opens_the_runs_of_its_buckets_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_module, "BUCKET_ROWS_MAX", 100)
+    store = DictStore()
+    for step in range(40):
+        append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
+    firsts = sorted(trace_module.parse_run_key(key)[0] for key in store.records)
+    counted = Counter(firsts)
+    buckets = sorted(counted)
+    third = buckets[2] >> 48
+    for first, end in (
+        (third, third + 1),
+        (third + 1, third + 2),
+        (third, buckets[4] >> 48),
+        (third, third),
+        (0, SLOTS),
+    ):
+        opened = Opened(store.records)
+        Trace(opened, LAYOUT, (first, end)).scan()
+        low, high = first << 48, end << 48
+        needed = [b for b, after in pairwise([*buckets, 1 << 64]) if b < high and after > low]
+        assert opened.runs == sum(counted[bucket] for bucket in needed)
+    assert len(buckets) > 8 and opened.runs == len(store.records)
+
+
+def test_a_bounded_trace_is_not_written() -> None:
+    rows = to_table(Counter({(1, "a"): 1}), TYPES).rename_columns(["c0", "c1", "a0"])
+    writes: list[Callable[[Trace], object]] = [
+        lambda trace: trace.append(rows, np.zeros(1, np.uint64)),
+        lambda trace: list(trace.drain()),
+    ]
+    for write in writes:
+        with pytest.raises(AssertionError, match="read alone"):
+            write(Trace(DictStore(), LAYOUT, (0, 1)))

@@ -17,7 +17,6 @@ from engine.errors import DataError
 from engine.model.ordered import Frame, SortKey, Window, WindowCall
 from engine.operators import window as window_module
 from engine.operators.aggregate import ResultOverflow
-from engine.operators.descriptor import ContentOfState
 from engine.operators.window import ROWS_MAX, WINDOW, step_window
 from engine.rows import zset
 from engine.state.store import DictStore
@@ -235,8 +234,8 @@ def compare(node: Window, changes: list[Rows]) -> None:
         whole, content = named(plus(whole, change)), named(plus(content, to_rows(made)))
         wanted = text(definition(node, whole))
         assert text(content) == wanted
-        assert isinstance(WINDOW.content, ContentOfState)
-        kept = WINDOW.content.rows(node, TYPES, context_of(node, store, step))
+        assert WINDOW.fed is not None
+        kept = WINDOW.fed.rows(node, [TYPES], (), context_of(node, store, step))
         assert text(to_rows(kept)) == wanted
 
 

@@ -120,7 +120,7 @@ class Judge:
 
     def _check(self, case: Case) -> None:
         self.tally.cases += 1
-        case, resolved, circuit, first = self._settled(case)
+        case, resolved, circuit, first = self.settled(case)
         answers = self.batch.answers(case)
         for view, (step, answer) in raised(answers, case.compared).items():
             if answer.condition in SPARKS_MISTAKES:
@@ -135,10 +135,10 @@ class Judge:
         for number in range(1, len(case.runs)):
             self._same_bytes(case, first, self._run(case, resolved, circuit, number), number)
 
-    def _settled(self, case: Case) -> tuple[Case, Resolved, Circuit, Story]:
+    def settled(self, case: Case) -> tuple[Case, Resolved, Circuit, Story]:
         """The case without the views for which Spark raises, and its first run."""
         while True:
-            case, resolved, circuit = self._supported(case)
+            case, resolved, circuit = self.supported(case)
             try:
                 return case, resolved, circuit, self._machine(case, resolved, circuit, 0).story()
             except DataError as error:
@@ -201,17 +201,17 @@ class Judge:
     def kinds(self, case: Case) -> set[type]:
         """The kinds of nodes in the circuit of what is not refused."""
         with quiet_spark():
-            return {type(node) for node in self._supported(case)[2].nodes}
+            return {type(node) for node in self.supported(case)[2].nodes}
 
     def runnable(self, case: Case) -> Case:
         """The case without the views that are refused, and without those for which Spark raises."""
         with quiet_spark():
-            case, _, _ = self._supported(case)
+            case, _, _ = self.supported(case)
             return without_views(case, set(raised(self.batch.answers(case), case.compared)))
 
     # The project
 
-    def _supported(self, case: Case) -> tuple[Case, Resolved, Circuit]:
+    def supported(self, case: Case) -> tuple[Case, Resolved, Circuit]:
         """The case without the views that are refused, and without those for which Spark raises when it folds a constant. An append output that
         is refused becomes a changelog."""
         while True:
@@ -294,8 +294,8 @@ class Judge:
         folds = {v.name: Content(Watched(v.name, v.name, v.mode)) for v in case.views if v.mode is not None}
         for step, written in enumerate(story.messages):
             for name, content in folds.items():
-                for fault in content.take(step, list(_numbered(written, name))):
-                    if not _is_of_milliseconds(fault, resolved.types[name]):
+                for fault in content.take(step, list(messages_in(written, name))):
+                    if not is_of_milliseconds(fault, resolved.types[name]):
                         raise Wrong("messages", fault)
             if step not in case.compared:
                 continue
@@ -310,9 +310,9 @@ class Judge:
                     self.tally.rows += len(sparks)
                 types = resolved.types[view.name]
                 if view.name in folds and (errors is None or view.name not in errors.withheld[step].held):
-                    _equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types=types)
+                    expect_equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types=types)
                 if view.name in story.contents[step]:
-                    _equal(view, step, "a query reads", story.contents[step][view.name], sparks, types=types)
+                    expect_equal(view, step, "a query reads", story.contents[step][view.name], sparks, types=types)
 
     def _same_bytes(self, case: Case, first: Story, other: Story, number: int) -> None:
         for step, (one, two) in enumerate(zip(first.messages, other.messages, strict=True)):
@@ -333,7 +333,7 @@ def is_of_catalyst(error: Py4JJavaError) -> bool:
     return of_catalyst and any(kind in str(java) for kind in SPARKS_MISTAKES)
 
 
-def _is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
+def is_of_milliseconds(fault: str, types: Mapping[str, str]) -> bool:
     """Whether rows that differ by microseconds explain it, for messages have milliseconds."""
     return ("nothing changes" in fault or "both added and taken away" in fault) and any(
         "timestamp" in t for t in types.values()
@@ -349,7 +349,7 @@ def text_of(view: View) -> str:
     return frame(view.query) if view.as_frame else view.query.sql
 
 
-def _numbered(written: Mapping[str, object], name: str) -> Iterator[tuple[int, Message]]:
+def messages_in(written: Mapping[str, object], name: str) -> Iterator[tuple[int, Message]]:
     table = written.get(name)
     if table is None:
         return
@@ -358,7 +358,9 @@ def _numbered(written: Mapping[str, object], name: str) -> Iterator[tuple[int, M
         yield partition, Message(offset, key, value, ())
 
 
-def _equal(view: View, step: int, who: str, ours: list[bytes], sparks: list[str], *, types: Mapping[str, str]) -> None:
+def expect_equal(
+    view: View, step: int, who: str, ours: list[bytes], sparks: list[str], *, types: Mapping[str, str]
+) -> None:
     if view.any_of is not None:
         extra, missing = one_of_each(ours, sparks, types, view.any_of)
     else:

@@ -69,8 +69,8 @@ class Machine:
         with self._buckets():
             for number in range(len(self.case.steps)):
                 self._prepare(number, told)
-                told.messages.append(self._step(number))
-                told.contents.append(self._contents() if number in self.case.compared else {})
+                told.messages.append(self.step(number))
+                told.contents.append(self.contents() if number in self.case.compared else {})
         return told
 
     @contextmanager
@@ -89,7 +89,7 @@ class Machine:
                 records, placement, self.offsets = self.before
                 self._reopen(records, placement)
                 self.inner.steps = number - 1
-                again = self._step(number - 1)
+                again = self.step(number - 1)
                 assert again == told.messages[number - 1], f"step {number - 1} has other output when it is replayed"
             case "move":
                 self._place(self.run.workers[number], shuffle=True)
@@ -125,7 +125,7 @@ class Machine:
         del inner.stores[workers:]
         inner.placement = Placement(0, {w: inner.placement.owned[w] for w in range(workers)}, {})
 
-    def _step(self, number: int) -> dict[str, pa.Table]:
+    def step(self, number: int) -> dict[str, pa.Table]:
         batches = list(self._batches(self.case.steps[number]))
         readers = [self.chance.randrange(len(self.inner.stores)) for _ in batches]
         read = []
@@ -171,7 +171,7 @@ class Machine:
         for _, message in messages_of(pa.RecordBatch.from_arrays(arrays, schema=form.schema)):
             yield message
 
-    def _contents(self) -> dict[str, list[bytes]]:
+    def contents(self) -> dict[str, list[bytes]]:
         """What queries read, summed over the workers."""
         inner, found = self.inner, {}
         for index, node in enumerate(self.circuit.nodes):

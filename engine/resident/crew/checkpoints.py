@@ -42,9 +42,10 @@ class CrewCheckpoints:
         """The workers that have not answered `begin_fold`."""
         return self._workers.roster.workers_asked(Fold)
 
-    def begin_read(self, views: Sequence[str]) -> None:
-        """Has every worker read the views, beside the steps. `contents` tells when that is over."""
-        self._workers.roster.begin(Read, dict.fromkeys(self._workers.numbers, Read(views=tuple(views))))
+    def begin_read(self, views: Sequence[str], revision: int) -> None:
+        """Has every worker read the views of a revision, beside the steps. `contents` tells when that is over."""
+        order = Read(views=tuple(views), revision=revision)
+        self._workers.roster.begin(Read, dict.fromkeys(self._workers.numbers, order))
 
     def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
         """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""

@@ -28,6 +28,7 @@ from base.term import Term
 from base.version import VersionId
 from engine.model.placement import Placement
 from engine.resident.crew.checkpoints import CrewCheckpoints
+from engine.resident.crew.programs import CrewPrograms
 from engine.resident.crew.recruiting import Recruiting
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
@@ -67,7 +68,8 @@ class CrewLimits:
 
 
 class Crew:
-    """`tasks`: how many tasks the start needs. The other orders are in `recruiting`, `steps`, `checkpoints` and `slots`."""
+    """`tasks`: how many tasks the start needs. The other orders are in `recruiting`, `steps`, `checkpoints`,
+    `programs` and `slots`."""
 
     def __init__(
         self,
@@ -80,6 +82,8 @@ class Crew:
         limits: CrewLimits,
     ) -> None:
         self.setup, self.term = setup, term
+        self.answers = setup.numbered
+        """The circuit of the project whose views have answers; another one than that of `setup` in a transition."""
         outside = setup.kafka.outside
         self._transport = transport
         silence_s = limits.liveness.silence_s
@@ -94,6 +98,7 @@ class Crew:
         self.steps = CrewSteps(self._workers)
         self.checkpoints = CrewCheckpoints(self._workers)
         self.slots = CrewSlots(self._workers)
+        self.programs = CrewPrograms(self._workers, setup.revision)
         self._seniority: list[int] = []
         self._pulse = CoordinatorPulse(self._connections, term, outside)
 
@@ -194,6 +199,7 @@ class Crew:
     def enter(self, numbers: Iterable[int], step: int) -> None:
         """The databases of these workers, which have no state, take their place before the step."""
         self._roster.ask_each(dict.fromkeys(sorted(numbers), Enter(step=step)))
+        self.programs.catch_up(numbers, step)
 
     def leave(self, numbers: Iterable[int]) -> None:
         """These workers, which have joined nobody, remove their databases and end."""

@@ -54,6 +54,8 @@ class CrewSteps:
                 counted=tuple(sorted(given.withholding.nodes)),
                 released=tuple(sorted(given.withholding.released)),
                 truncate=dict(given.truncate),
+                program=self._workers.program,
+                filled=given.filled,
             )
         )
 

@@ -27,6 +27,8 @@ class Workers:
         self.roster = roster
         self.placement: Placement | None = None
         self.disk_use: dict[int, DiskUse] = {}
+        self.program = ""
+        """The name of the program's document that all workers have adopted; empty if they run what they were started with."""
 
     @property
     def numbers(self) -> tuple[int, ...]:

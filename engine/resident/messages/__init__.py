@@ -31,6 +31,7 @@ from engine.resident.messages.message import (
     order_answered_by,
     order_of,
 )
+from engine.resident.messages.programs import Adopt, Adopted, Clear, Cleared, Measure, Measured, Size
 from engine.resident.messages.slots import (
     Copied,
     Copies,
@@ -87,9 +88,13 @@ from engine.resident.messages.steps import (
 __all__ = [
     "A",
     "Address",
+    "Adopt",
+    "Adopted",
     "Answer",
     "Beat",
     "Beside",
+    "Clear",
+    "Cleared",
     "Contents",
     "Copied",
     "Copies",
@@ -114,6 +119,8 @@ __all__ = [
     "Joined",
     "Leave",
     "Left",
+    "Measure",
+    "Measured",
     "Message",
     "NewDatabase",
     "Notice",
@@ -138,6 +145,7 @@ __all__ = [
     "Resumed",
     "Rows",
     "RunStep",
+    "Size",
     "Staged",
     "StepAbandoned",
     "StepDone",

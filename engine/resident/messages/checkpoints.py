@@ -47,6 +47,8 @@ class Contents(Answer):
 
 
 class Read(Beside[Contents]):
-    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers."""
+    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers. `revision`: the one whose
+    views they are."""
 
+    revision: int
     views: tuple[str, ...]

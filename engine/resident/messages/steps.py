@@ -35,7 +35,8 @@ class StepAbandoned(Answer):
 class RunStep(Order[StepDone | StepAbandoned]):
     """See engine/run/step_input.py. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
     is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has. `counted`: the nodes whose
-    error rows are counted, and `released` the outputs that were held until the step before."""
+    error rows are counted, and `released` the outputs that were held until the step before. `program`: the name of the program that the step
+    runs; see Adopt."""
 
     serial: int
     placement: int
@@ -47,6 +48,8 @@ class RunStep(Order[StepDone | StepAbandoned]):
     counted: tuple[int, ...]
     released: tuple[str, ...]
     truncate: dict[str, Truncate]
+    program: str
+    filled: tuple[int, int]
 
 
 class Paused(Answer):

@@ -144,6 +144,7 @@ def setup_of(folder: Path, workers: int) -> TaskSetup:
         tables={"words": SourceTable("words", ("words",), SourceFormat("words", schema, "append", ()))},
         state_location=StateLocation("p", folder, None, False),
         facts=RunFacts(tuple(range(len(CIRCUIT.nodes))), append_only_inputs(CIRCUIT), {"seen": 2, "counts": 2}, {}),
+        revision=1,
     )
     for worker in range(workers):
         if not folder_of(setup, worker).exists():

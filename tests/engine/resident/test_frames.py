@@ -32,6 +32,7 @@ from engine.resident.frames import (
 from engine.resident.messages import Address, Message
 from engine.run.sources import Checksum
 from engine.run.tasks import StageTimes
+from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.offsets import OffsetRange
 from storage.identity import FoundDatabase, Identity
 from storage.transaction import CutNumber
@@ -60,10 +61,30 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         counted=(3, 4),
         released=("a",),
         truncate={"a": "apply"},
+        program="a0",
+        filled=(3, 2**65),
     ),
+    messages.Adopt(
+        topic="p",
+        digest="a0",
+        step=7,
+        first=5,
+        topics={"s": ("t", "u")},
+        partitions={"v": 2},
+        avro_ids={"v": AvroIds(1, None)},
+        protobuf_ids={"w": ProtobufIds(1, 2)},
+        revision=3,
+        readable={2: "b0", 3: "c0"},
+        later=("d0",),
+    ),
+    messages.Clear(numbers=(3, 4), bytes_max=5),
+    messages.Measure(numbers=(3,)),
+    messages.Adopted(step=7),
+    messages.Cleared(is_done=False),
+    messages.Measured(sizes=(messages.Size(3, 4),)),
     messages.Freeze(version=VERSION, in_error=("v",)),
     messages.Fold(may_rewrite=True),
-    messages.Read(views=("v", "w")),
+    messages.Read(views=("v", "w"), revision=3),
     messages.Pause(),
     messages.Resume(),
     messages.Hurry(),

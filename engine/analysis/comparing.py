@@ -1,0 +1,145 @@
+"""What the circuits of a transition have in common: the numbers of helpers, and which differences there are.
+
+A node of B that goes on has the content that a view had in A, and needs the difference to what the view has in B:
+
+    a kept node that reads a changed view    the difference between the two contents of the view
+    an output whose topic A writes           that between the view of its topic in A and the one in B, if one of them is another one, has
+                                             changed, or has other columns
+    an output whose topic A does not write   all content, if it cannot be read from the state of B in the step of the switch
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from engine.analysis.filling import Compared
+from engine.analysis.history import Copied, Feed, Histories, Take, content_now, parts_of
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import plan_stages
+from engine.analysis.transition import Transition
+from engine.model.circuit import Output, View
+from engine.model.numbers import assign_numbers
+from engine.model.rows import Map
+from engine.operators.arrangement import Key
+
+
+class Comparing:
+    """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write."""
+
+    def __init__(
+        self,
+        found: Transition,
+        histories: Histories,
+        numbers_before: tuple[int, ...],
+        numbers_now: tuple[int, ...],
+        new_outputs: frozenset[int],
+    ) -> None:
+        self.found, self.histories, self.new_outputs = found, histories, new_outputs
+        self.before, self.now = found.previous.circuit, found.now.circuit
+        self.numbers_before, self.numbers_now = numbers_before, numbers_now
+        self.plan_before, self.plan_now = plan_stages(self.before), plan_stages(self.now)
+        self.growth_now = append_only_inputs(self.now)
+        self._twins: dict[tuple[str, int], int] = {}
+        self._taken = {*numbers_before, *numbers_now}
+        self.compared = tuple(self._differences())
+
+    @property
+    def helpers(self) -> frozenset[int]:
+        """The numbers of the nodes with state that neither A nor B has."""
+        return frozenset({*self._twins.values(), *(each.number for each in self.compared)})
+
+    def new_number(self, *, has_state: bool) -> int:
+        (number,) = assign_numbers(1, {0} if has_state else (), {}, self._taken)
+        self._taken.add(number)
+        return number
+
+    def twin_number(self, node: int) -> int:
+        """Of the twin of a node of B that is kept. In the step of the switch it is that of the steps before."""
+        return self._number_of_twin(("now", node))
+
+    def old_twin_number(self, node: int) -> int:
+        """Of the twin of a node of A, of which old content is made."""
+        return self._number_of_twin(("before", node))
+
+    def _number_of_twin(self, key: tuple[str, int]) -> int:
+        if key not in self._twins:
+            self._twins[key] = self.new_number(has_state=True)
+        return self._twins[key]
+
+    def is_readable(self, view: int) -> bool:
+        """Whether the content of a view of B can be read from the state of B alone."""
+        return is_read_from_state(content_now(self.now, view))
+
+    def key_of(self, view: int) -> Key:
+        """The columns by which the difference of a view of B lies."""
+        node = self.now.nodes[view]
+        assert isinstance(node, View)
+        place = self.plan_now.colocation[view]
+        return place if place is not None else node.key or tuple(range(len(node.types)))
+
+    def _differences(self) -> Iterator[Compared]:
+        for (view, previous), readers in sorted(
+            self._readers().items(), key=lambda each: (each[0][0], str(each[0][1]))
+        ):
+            handles = [node.handle for i in sorted(readers) if isinstance(node := self.now.nodes[i], Output)]
+            number = self.new_number(has_state=True)
+            yield Compared(
+                view=view, previous=previous, number=number, readers=frozenset(readers), handles=tuple(handles)
+            )
+
+    def _readers(self) -> dict[tuple[int, int | None], set[int]]:
+        """By the view of B and the view of A whose content they have."""
+        found: defaultdict[tuple[int, int | None], set[int]] = defaultdict(set)
+        for index, node in enumerate(self.now.nodes):
+            if isinstance(node, Output):
+                (view,) = node.inputs
+                if index not in self.new_outputs:
+                    before, names = self._written_before(node)
+                    if before != self._paired(view) or self._is_changed(view) or names != node.names:
+                        found[view, before].add(index)
+                elif not self.is_readable(view):
+                    found[view, None].add(index)
+            elif index in self.found.kept:
+                for below in self._ends_below(index):
+                    if self._is_changed(below):
+                        found[below, self._paired(below)].add(index)
+        return found
+
+    def _written_before(self, output: Output) -> tuple[int, tuple[str, ...]]:
+        """The view of A that the topic of the output has, and the names of its columns in the messages."""
+        previous, topic = self.found.previous, self.found.now.topics[output.handle]
+        for node in self.before.nodes:
+            if isinstance(node, Output) and previous.topics[node.handle] == topic:
+                return node.inputs[0], node.names
+        raise AssertionError(f"output {output.handle}: the previous project does not write its topic")
+
+    def _is_changed(self, index: int) -> bool:
+        node = self.now.nodes[index]
+        return isinstance(node, View) and node.name in self.found.changed
+
+    def _paired(self, view: int) -> int | None:
+        """The index in A of a view that both have."""
+        node = self.now.nodes[view]
+        assert isinstance(node, View)
+        name = self.found.ids.leaves[node.name]
+        return next(
+            (i for i, each in enumerate(self.before.nodes) if isinstance(each, View) and each.name == name), None
+        )
+
+    def _ends_below(self, kept: int) -> set[int]:
+        """What a kept node reads, through Maps that only select columns of it."""
+        ends: set[int] = set()
+        waiting = list(self.now.nodes[kept].inputs)
+        while waiting:
+            below = waiting.pop()
+            if below in self.found.kept or not isinstance(self.now.nodes[below], Map):
+                ends.add(below)
+            else:
+                waiting += self.now.nodes[below].inputs
+        return ends
+
+
+def is_read_from_state(take: Take) -> bool:
+    """Whether feeds, and what can be computed over them without state, give these rows."""
+    return all(isinstance(part, Feed | Copied) for part in parts_of([take]))

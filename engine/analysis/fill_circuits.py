@@ -1,0 +1,48 @@
+"""From a transition and the histories of its young nodes to the circuits that its steps run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from engine.analysis.comparing import Comparing
+from engine.analysis.filling import LEVELS, Filling, Program
+from engine.analysis.filling_circuit import filling_program
+from engine.analysis.history import Histories, NoHistory, Reread, parts_of
+from engine.analysis.switching_circuit import switching_program
+from engine.analysis.taking import CannotFill
+from engine.analysis.transition import Transition, nodes_with_state
+from engine.model.circuit import Output
+
+
+def fill_circuits(
+    found: Transition, histories: Histories, numbers: tuple[Sequence[int], Sequence[int]], new_outputs: Collection[int]
+) -> Filling:
+    """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write.
+    Raises CannotFill."""
+    for take in parts_of(take for takes in histories.of.values() for take in takes):
+        if isinstance(take, Reread | NoHistory):
+            raise CannotFill(f"node {take.node} has to be read again")
+    before, now = map(tuple, numbers)
+    comparing = Comparing(found, histories, before, now, frozenset(new_outputs))
+    filling, switching = filling_program(comparing), switching_program(comparing)
+    young = {now[i] for i in range(len(now)) if found.is_young(i)}
+    made = Filling(
+        present=Program.of(found.previous.circuit, before),
+        filling=filling,
+        switching=switching,
+        next=Program.of(found.now.circuit, now),
+        levels=LEVELS,
+        compared=comparing.compared,
+        young=frozenset(young | comparing.helpers),
+        gone=_gone(found, before, now) | comparing.helpers,
+    )
+    made.check()
+    return made
+
+
+def _gone(found: Transition, before: Sequence[int], now: Sequence[int]) -> frozenset[int]:
+    """The numbers of the nodes of A whose state nobody keeps. An output has the changes that it withheld."""
+    circuit = found.previous.circuit
+    with_state = {before[i] for i in nodes_with_state(circuit)}
+    outputs = {before[i] for i, node in enumerate(circuit.nodes) if isinstance(node, Output)}
+    return frozenset((with_state | outputs) - {now[i] for i in found.kept})

@@ -1,0 +1,106 @@
+"""The circuits that lead from one project to the next: what each step of a transition runs.
+
+    present     the circuit of the previous project, A
+    filling     A, the young nodes over feeds, twins, and the differences of changed views; outputs are those of A
+    switching   B in the step of the switch: kept readers of a changed view get its difference beside its change
+    next        the circuit of the next project, B
+
+A node has one number, one place and one kind of growth in all of them, which `check` asserts. So what a step of one circuit has stored is what
+the next step finds, whatever circuit that step runs. fill_circuits.py makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.stages import StagePlan, plan_stages
+from engine.analysis.transition import nodes_with_state
+from engine.model.circuit import Circuit
+
+FILL, COMPARE = 0, 1
+"""The levels of the feeds: young nodes are filled, and then the contents of changed views are compared.
+
+All feeds of a level move together. The sides of a join lie by one key, so rows that match arrive in one portion. With a position for each feed,
+an outer join would first give all rows of one side without a match and then take them back. And one number has to be right."""
+
+LEVELS = COMPARE + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a step runs. `numbers`: of each node. `append_only`: as in RunFacts. `begins`: the nodes whose first step is that of the program.
+    `silent`: the nodes whose error rows are left out and not counted, because another node counts them or will count them."""
+
+    circuit: Circuit
+    numbers: tuple[int, ...]
+    append_only: Mapping[int, tuple[bool, ...]]
+    begins: frozenset[int] = frozenset()
+    silent: frozenset[int] = frozenset()
+
+    @cached_property
+    def plan(self) -> StagePlan:
+        return plan_stages(self.circuit)
+
+    @classmethod
+    def of(cls, circuit: Circuit, numbers: Sequence[int]) -> Program:
+        """Of a project's circuit that is in force."""
+        return cls(circuit=circuit, numbers=tuple(numbers), append_only=append_only_inputs(circuit))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A difference: what some readers of a view of B get in the step of the switch. `view`: its index in B. `previous`: the index in A of the
+    view whose content the readers have; None if they have nothing. `number`: of the node that holds the difference. `readers`: the nodes of B
+    that get it. `handles`: those of the outputs among them."""
+
+    view: int
+    previous: int | None
+    number: int
+    readers: frozenset[int]
+    handles: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filling:
+    """`levels`: how many levels the feeds have. `compared`: the differences. `young`: the numbers whose tables are to be cleared if the
+    transition is given up. `gone`: those to be cleared when it is settled."""
+
+    present: Program
+    filling: Program
+    switching: Program
+    next: Program
+    levels: int
+    compared: tuple[Compared, ...]
+    young: frozenset[int]
+    gone: frozenset[int]
+
+    def check(self) -> None:
+        """Asserts that a node lies, grows and is called the same in each circuit that has it, and that what is cleared belongs to nobody."""
+        for index, number in enumerate(self.present.numbers):
+            assert self.filling.numbers[index] == number
+            assert self.filling.circuit.nodes[index] == self.present.circuit.nodes[index]
+            assert _facts(self.filling, index) == _facts(self.present, index), f"node {index} has another place"
+        for program in (self.filling, self.switching, self.next):
+            program.circuit.check()
+            assert len(set(program.numbers)) == len(program.numbers), "two nodes have one number"
+        self._check_state_of_next()
+        assert self.young.isdisjoint(self.present.numbers) and self.gone.isdisjoint(self.next.numbers)
+
+    def _check_state_of_next(self) -> None:
+        of_next = {number: index for index, number in enumerate(self.next.numbers)}
+        with_state = set(nodes_with_state(self.next.circuit))
+        for program in (self.filling, self.switching):
+            for index, number in enumerate(program.numbers):
+                same = of_next.get(number)
+                if same is None or same not in with_state:
+                    continue
+                assert type(program.circuit.nodes[index]) is type(self.next.circuit.nodes[same])
+                ours, others = _facts(program, index), _facts(self.next, same)
+                assert ours == others, f"node {same} has {ours} in a transition, and {others} after it"
+
+
+def _facts(program: Program, index: int) -> tuple[object, ...]:
+    return program.plan.input_colocation[index], program.append_only[index]

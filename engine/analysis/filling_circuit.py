@@ -1,0 +1,133 @@
+"""The circuit that fills young nodes and compares views: A, and beside it all that is young.
+
+The nodes of A come first, with their indices. Each young node that needs a history is there, over what its inputs take (history.py). What is
+Copied is computed again over the feeds below it, and a Twin has state of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from engine.analysis.comparing import Comparing, is_read_from_state
+from engine.analysis.filling import COMPARE, FILL, Compared, Program
+from engine.analysis.history import Feed, content_kept, content_now
+from engine.analysis.retraction import append_only_inputs
+from engine.analysis.taking import Growing, Taking
+from engine.model.circuit import Circuit, Output, View
+from engine.model.filling import Difference, Placed, Renamed
+
+
+def filling_program(comparing: Comparing) -> Program:
+    return _FillingCircuit(comparing).make()
+
+
+class _FillingCircuit:
+    """`made`: where each young node is, by its index in B."""
+
+    def __init__(self, comparing: Comparing) -> None:
+        self.comparing = comparing
+        self.into = Growing(list(comparing.before.nodes), list(comparing.numbers_before))
+        self.made: dict[int, int] = {}
+
+    def make(self) -> Program:
+        comparing = self.comparing
+        for index in comparing.histories.of:
+            if comparing.found.is_young(index) and not isinstance(comparing.now.nodes[index], Output):
+                self._young(index)
+        for compared in comparing.compared:
+            self._compare(compared)
+        numbers = tuple(comparing.new_number(has_state=False) if n is None else n for n in self.into.numbers)
+        circuit = Circuit(tuple(self.into.nodes))
+        added = frozenset(range(len(comparing.before.nodes), len(circuit.nodes)))
+        return Program(
+            circuit=circuit,
+            numbers=numbers,
+            append_only=append_only_inputs(circuit),
+            begins=added,
+            silent=added - frozenset(self.made.values()),
+        )
+
+    def _young(self, index: int) -> int:
+        if index not in self.made:
+            inputs = tuple(map(self._taking(FILL).put, self.comparing.histories.of[index]))
+            node = replace(self.comparing.now.nodes[index], inputs=inputs)
+            self.made[index] = self.into.add(node, self.comparing.numbers_now[index])
+        return self.made[index]
+
+    def _taking(self, level: int) -> Taking:
+        """Of takes of B, over the state of A."""
+        comparing = self.comparing
+
+        def feed(take: Feed) -> int:
+            """The rows are where the state of A has them, and go where a node of B has its rows."""
+            at, wanted = comparing.plan_before.colocation[take.holder], comparing.plan_now.colocation[take.node]
+            fed = self.into.feed(take.holder, comparing.before.nodes[take.holder], at=at, level=level)
+            if at == wanted:
+                return fed
+            return self.into.once(Placed((fed,), comparing.now.nodes[take.node].types, wanted))
+
+        return Taking(self.into, comparing.now, self._young, feed, comparing.twin_number)
+
+    def _compare(self, compared: Compared) -> None:
+        comparing = self.comparing
+        view = comparing.now.nodes[compared.view]
+        assert isinstance(view, View)
+        inputs = [self._new_content(compared.view)]
+        if compared.previous is not None:
+            inputs.append(self._old_content(compared.previous, view))
+        self.into.add(Difference(tuple(inputs), view.types, comparing.key_of(compared.view)), compared.number)
+
+    def _new_content(self, view: int) -> int:
+        """By feeds that begin when all is filled, if state has the content. Otherwise it is all that the view, or its twin, has put out since it
+        began."""
+        comparing = self.comparing
+        if view in comparing.found.kept:
+            take = content_kept(comparing.found, view)
+            return self._taking(COMPARE if is_read_from_state(take) else FILL).put(take)
+        if not comparing.is_readable(view):
+            return self._young(view)
+
+        def feed(take: Feed) -> int:
+            return self.into.feed(
+                self._holder_now(take.holder),
+                comparing.now.nodes[take.holder],
+                at=comparing.plan_now.colocation[take.holder],
+                level=COMPARE,
+            )
+
+        return Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(content_now(comparing.now, view))
+
+    def _holder_now(self, index: int) -> int:
+        """Where this circuit has a node of B."""
+        kept = self.comparing.found.kept
+        return kept[index] if index in kept else self._young(index)
+
+    def _old_content(self, previous: int, view: View) -> int:
+        """With the columns of the view now."""
+        comparing = self.comparing
+        take = content_now(comparing.before, previous)
+        level = COMPARE if is_read_from_state(take) else FILL
+
+        def feed(each: Feed) -> int:
+            at = comparing.plan_before.colocation[each.holder]
+            return self.into.feed(each.holder, comparing.before.nodes[each.holder], at=at, level=level)
+
+        rows = Taking(self.into, comparing.before, _is_no_part, feed, comparing.old_twin_number).put(take)
+        before = comparing.before.nodes[previous]
+        assert isinstance(before, View)
+        return rows if _columns(before) == _columns(view) else self.into.once(_renamed(rows, before, view))
+
+
+def _columns(view: View) -> list[tuple[str, str]]:
+    return [(name, str(kind)) for name, kind in zip(view.names, view.types, strict=True)]
+
+
+def _renamed(rows: int, before: View, now: View) -> Renamed:
+    """Old rows with the columns that the view has now, by name and type."""
+    places = {column: place for place, column in enumerate(_columns(before))}
+    return Renamed((rows,), now.types, tuple(places.get(column) for column in _columns(now)))
+
+
+def _is_no_part(node: int) -> NoReturn:
+    raise AssertionError(f"node {node} is in a content that the state has")

@@ -1,0 +1,136 @@
+"""The circuit of the step of the switch: B, in which readers of a changed view get its difference.
+
+A young node was filled from the new content of what it reads, or from the content that A had, to which the difference then comes as any change.
+So it gets the change of a changed view alone, and reads a kept node as B says. A kept node has the old content of the view, so it gets the
+difference and the change. What is between them is there twice if it has no state.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import NoReturn
+
+from engine.analysis.comparing import Comparing
+from engine.analysis.filling import FILL, Compared, Program
+from engine.analysis.history import Feed, content_now
+from engine.analysis.taking import Growing, Taking
+from engine.model.circuit import Circuit, Node, Output
+from engine.model.filling import Switched
+from engine.model.rows import Map
+
+
+def switching_program(comparing: Comparing) -> Program:
+    return _SwitchingCircuit(comparing).make()
+
+
+class _SwitchingCircuit:
+    """`raw`: where each node of B is, which puts out its change. `switched`: by view and reader, what the reader gets in its place. `whole`: the
+    nodes that give all content of a view to a new topic, and so begin in this step."""
+
+    def __init__(self, comparing: Comparing) -> None:
+        self.comparing, self.into = comparing, Growing()
+        self.raw: dict[int, int] = {}
+        self.switched: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self.whole: set[int] = set()
+        self.taking = Taking(
+            self.into,
+            comparing.now,
+            self.raw.__getitem__,
+            lambda take: self.raw[take.node],
+            comparing.twin_number,
+            instead=self._instead,
+        )
+
+    def make(self) -> Program:
+        comparing = self.comparing
+        # A new topic may get its rows from a view that stands behind it in B.
+        late = comparing.new_outputs
+        for index in (*(i for i in range(len(comparing.now.nodes)) if i not in late), *sorted(late)):
+            node = comparing.now.nodes[index]
+            self.raw[index] = self.into.add(
+                replace(node, inputs=self._inputs(index, node)), comparing.numbers_now[index]
+            )
+            for compared in comparing.compared:
+                if compared.view == index:
+                    self._pass_on(compared)
+        numbers = tuple(comparing.new_number(has_state=False) if n is None else n for n in self.into.numbers)
+        return Program(
+            circuit=Circuit(tuple(self.into.nodes)),
+            numbers=numbers,
+            append_only=self._growth(),
+            begins=frozenset(self.whole),
+            silent=frozenset(range(len(numbers))) - frozenset(self.raw.values()),
+        )
+
+    def _growth(self) -> dict[int, tuple[bool, ...]]:
+        """As B says, although a difference may take rows back in this step: a node that relies on growth gets none."""
+        of = {at: index for index, at in self.raw.items()} | self.into.copies
+        return {
+            at: self.comparing.growth_now[of[at]] if at in of else (False,) * len(node.inputs)
+            for at, node in enumerate(self.into.nodes)
+        }
+
+    def _pass_on(self, compared: Compared) -> None:
+        comparing, view = self.comparing, compared.view
+        node = Switched(
+            (self.raw[view],),
+            comparing.now.nodes[view].types,
+            key=comparing.key_of(view),
+            placed=comparing.plan_now.colocation[view],
+        )
+        made = self.into.add(node, compared.number)
+        self.switched[view] |= dict.fromkeys(compared.readers, made)
+
+    def _inputs(self, index: int, node: Node) -> tuple[int, ...]:
+        comparing = self.comparing
+        if isinstance(node, Output):
+            return (self._of_output(index, node.inputs[0]),)
+        if index in comparing.found.kept:
+            return tuple(self._of_kept(index, below) for below in node.inputs)
+        takes = comparing.histories.of.get(index)
+        if takes is None:  # the node passes on what comes
+            return tuple(self.raw[below] for below in node.inputs)
+        return tuple(map(self.taking.put, takes))
+
+    def _of_kept(self, reader: int, below: int) -> int:
+        comparing = self.comparing
+        node = comparing.now.nodes[below]
+        if reader in self.switched[below]:
+            return self.switched[below][reader]
+        if below not in comparing.found.kept and isinstance(node, Map):
+            (further,) = node.inputs
+            inputs = (self._of_kept(reader, further),)
+            if inputs != self.into.nodes[self.raw[below]].inputs:
+                return self.into.once(replace(node, inputs=inputs), of=below)
+        return self.raw[below]
+
+    def _of_output(self, output: int, view: int) -> int:
+        if output in self.switched[view]:
+            return self.switched[view][output]
+        if output not in self.comparing.new_outputs:
+            return self.raw[view]
+        return self._content(view)
+
+    def _content(self, view: int) -> int:
+        """All that a view of B has after the step, from the state."""
+        comparing = self.comparing
+
+        def feed(take: Feed) -> int:
+            holder = comparing.now.nodes[take.holder]
+            return self.into.feed(
+                self.raw[take.holder], holder, at=comparing.plan_now.colocation[take.holder], level=FILL
+            )
+
+        known = set(self.into.helpers.values())
+        made = Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(content_now(comparing.now, view))
+        self.whole |= set(self.into.helpers.values()) - known
+        return made
+
+    def _instead(self, node: int, inputs: tuple[int, ...]) -> int | None:
+        """A node that reads in this step what B says needs no copy."""
+        return self.raw[node] if inputs == self.into.nodes[self.raw[node]].inputs else None
+
+
+def _is_no_part(node: int) -> NoReturn:
+    raise AssertionError(f"node {node} is in a content that the state has")

@@ -1,0 +1,91 @@
+"""Puts into a circuit what the inputs of young nodes take (history.py): feeds, copies of nodes without state, and twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from engine.analysis.history import Copied, Feed, NoHistory, Reread, Take, Twin, Young
+from engine.model.circuit import Circuit, Node
+from engine.model.filling import ContentFeed
+from engine.model.rows import ScalarMap
+from engine.operators.arrangement import Key
+
+
+class CannotFill(ValueError):
+    """The histories need what cannot be given: messages that would have to be read again."""
+
+
+@dataclass
+class Growing:
+    """A circuit to which nodes are added. Equal helpers are made once. `numbers`: None of a helper that keeps no state. `copies`: the node of a
+    project of which a node is a copy, by the copy's index."""
+
+    nodes: list[Node] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)
+    copies: dict[int, int] = field(default_factory=dict)
+    helpers: dict[object, int] = field(default_factory=dict)
+
+    def add(self, node: Node, number: int | None = None) -> int:
+        self.nodes.append(node)
+        self.numbers.append(number)
+        return len(self.nodes) - 1
+
+    def once(self, node: Node, *, of: int | None = None) -> int:
+        """A helper without state. `of`: the node of a project of which it is a copy."""
+        return self._once((node, of), node, None, of)
+
+    def twin(self, node: Node, number: int, *, of: int) -> int:
+        """A helper with state of its own."""
+        return self._once((node, of, number), node, number, of)
+
+    def feed(self, holder: int, node: Node, *, at: Key | None, level: int) -> int:
+        """The feed of what `node` holds, which is `holder` in this circuit. `at`: the columns by which its rows lie. The circuit may have more
+        or other inputs of the node than its own project, so the feed says what it reads there."""
+        values = self.nodes[holder].inputs[1:] if isinstance(node, ScalarMap) else ()
+        read = tuple(self.nodes[below].types for below in self.nodes[holder].inputs)
+        bare = replace(node, inputs=())
+        return self.once(ContentFeed((holder, *values), node.types, holder=bare, read=read, colocation=at, level=level))
+
+    def _once(self, key: object, node: Node, number: int | None, of: int | None) -> int:
+        if key not in self.helpers:
+            self.helpers[key] = self.add(node, number)
+            if of is not None:
+                self.copies[self.helpers[key]] = of
+        return self.helpers[key]
+
+
+@dataclass(frozen=True)
+class Taking:
+    """`circuit`: the one to which the indices of the takes belong. `young`: what stands for a node that is filled itself. `feed`: makes the feed
+    of what a Feed names. `twin`: the number of the twin of a node. `instead`: a node that stands for a copy over these inputs, if there is
+    one."""
+
+    into: Growing
+    circuit: Circuit
+    young: Callable[[int], int]
+    feed: Callable[[Feed], int]
+    twin: Callable[[int], int]
+    instead: Callable[[int, tuple[int, ...]], int | None] = lambda node, inputs: None
+
+    def put(self, take: Take) -> int:
+        """The index of what gives the rows."""
+        match take:
+            case Young(node):
+                return self.young(node)
+            case Feed():
+                return self.feed(take)
+            case Copied(node, below) | Twin(node, below):
+                inputs = tuple(map(self.put, below))
+                known = self.instead(node, inputs)
+                if known is not None:
+                    return known
+                copy = replace(self.circuit.nodes[node], inputs=inputs)
+                if isinstance(take, Twin):
+                    return self.into.twin(copy, self.twin(node), of=node)
+                return self.into.once(copy, of=node)
+            case Reread() | NoHistory():
+                raise CannotFill(f"node {take.node} has to be read again")
+            case _:
+                assert_never(take)

@@ -1,0 +1,89 @@
+"""The nodes that only a transition has: they fill young nodes, compare views, and pass on what differs (engine/analysis/filling.py).
+
+No project has one of them, so no plan document has one either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.model.node import Column, NodeBase, Types, columns_exist
+
+HASHES = 1 << 64
+"""A placed hash is below this number."""
+
+
+@dataclass(frozen=True)
+class ContentFeed(NodeBase):
+    """The content of a node, given by ascending ranges of its placed hash. What a step gives is
+
+        the content after the step, with hashes in [c, c')   +   the change of the step, with hashes below c
+
+    where c and c' are the positions of the feed before and after the step. So at the end of each step the feed has given the rows below c', each
+    of them once, as content or as a change.
+
+    The first input is the node. If that is a ScalarMap, its ScalarValues follow. `holder`: the node as it is in its own circuit, and `read`: the
+    types of its inputs there. `colocation`: the columns by which its rows lie on their worker; None if they may lie on any. `level`: the
+    feeds of one level move together, and those of a level begin when all of the level before have ended."""
+
+    holder: NodeBase
+    read: tuple[Types, ...]
+    colocation: tuple[Column, ...] | None
+    level: int
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        rows, *values = inputs
+        assert rows == self.types == self.holder.types and self.level >= 0
+        assert list(self.read[1:]) == values or not values
+        assert columns_exist(self.colocation or (), self.types)
+
+
+@dataclass(frozen=True)
+class Placed(NodeBase):
+    """The rows of the input, at the place at which another node has them in the project: by the hash of the columns `key`; None: anywhere."""
+
+    key: tuple[Column, ...] | None
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert list(inputs) == [self.types] and columns_exist(self.key or (), self.types)
+
+
+@dataclass(frozen=True)
+class Difference(NodeBase):
+    """Adds up the new content of a view, which is the first input, without its old content, which is the second one if there is one. It has no
+    output. The node Switched with the same number reads what was added up. `types`: of the rows."""
+
+    key: tuple[Column, ...]
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert 1 <= len(inputs) <= 2 and all(types == self.types for types in inputs)
+        assert columns_exist(self.key, self.types)
+
+
+@dataclass(frozen=True)
+class Switched(NodeBase):
+    """What a kept reader of a view gets in the step of the switch: the change of the view, which is the input, and the difference between its
+    new and its old content. `key`: the columns by which the difference lies. `placed`: those by which the view lies; None: anywhere."""
+
+    key: tuple[Column, ...]
+    placed: tuple[Column, ...] | None
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert list(inputs) == [self.types] and columns_exist((*self.key, *(self.placed or ())), self.types)
+
+
+@dataclass(frozen=True)
+class Renamed(NodeBase):
+    """Old rows of a view with the columns that it has now. `places`: of each column, where it is in the input; None: it is null."""
+
+    places: tuple[Column | None, ...]
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert len(self.places) == len(self.types)
+        assert all(place is None or rows[place] == kind for place, kind in zip(self.places, self.types, strict=True))
+
+
+FillingNode = ContentFeed | Placed | Renamed | Difference | Switched
+"""Every kind of node that only a transition has."""

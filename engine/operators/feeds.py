@@ -1,0 +1,224 @@
+"""The operators of a transition: what fills young nodes, and what compares the new content of a view with its old one.
+
+A feed reads the content of its node *after* the node's own step, in the same stage and the same transaction. Rows above its position are then in
+the content that it will meet, whatever the step did to them, and rows below it are passed on as they change. So no snapshot is held, and each
+row is given once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from base.arrays import Bools
+from base.slots import SLOTS
+from engine.model.filling import HASHES, ContentFeed, Difference, Placed, Renamed, Switched
+from engine.model.node import NodeBase
+from engine.operators import words
+from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
+from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.operators.error_rows import ErrorRows
+from engine.operators.keys import ColocatedKey
+from engine.rows import zset
+from engine.rows.hashing import Hashes, slot_of
+from engine.state.trace import Trace, as_rows, as_zset
+
+DIFFERENCE = 0
+"""The slot of the trace of a difference."""
+
+
+def placed_hashes(rows: pa.Table, colocation: Key | None) -> Hashes:
+    """The hash by which the rows of a node are fed: their slot, and below it the hash of the whole row. If the rows may lie anywhere, they are
+    fed by the hash of the whole row alone."""
+    columns = tuple(range(rows.num_columns - 1))
+    return ColocatedKey(columns, columns if colocation is None else colocation).hashes(rows)
+
+
+def _below(hashes: Hashes, bound: int) -> Bools:
+    return np.ones(len(hashes), np.bool_) if bound >= HASHES else hashes < np.uint64(bound)
+
+
+def _within(rows: pa.Table, colocation: Key | None, first: int, end: int) -> pa.Table:
+    if not rows.num_rows or (first == 0 and end >= HASHES):
+        return rows
+    hashes = placed_hashes(rows, colocation)
+    chosen = _below(hashes, end) & ~_below(hashes, first)
+    return rows if chosen.all() else rows.filter(pa.array(chosen))
+
+
+def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[ContentFeed]:
+    def step(node: ContentFeed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+        change, *values = inputs
+        before, after = context.step.fed(node.level)
+        passed = _within(change, node.colocation, 0, before) if before else zset.empty(node.types)
+        return zset.add([passed, content(node, values, context, before, after)])
+
+    def content(
+        node: ContentFeed, values: Sequence[pa.Table], context: StepContext, before: int, after: int
+    ) -> pa.Table:
+        """The rows with hashes in [before, after) as the node's state has them now. Rows that may lie anywhere are in any slot."""
+        if before == after:
+            return zset.empty(node.types)
+        slots = (0, SLOTS) if node.colocation is None else (slot_of(before), slot_of(after - 1) + 1)
+        at = replace(context, node=node.inputs[0], errors=ErrorRows(), slots=slots)
+        fed = operators[type(node.holder)].fed
+        assert fed is not None
+        rows = fed.rows(node.holder, node.read, values, at)
+        return _within(zset.as_schema(rows, zset.schema_of(node.types)), node.colocation, before, after)
+
+    return Operator(
+        node=ContentFeed,
+        revision=1,
+        step=step,
+        arrange=_arrange_feed,
+        retraction=lambda node: None,
+        keeps=lambda node, append_only: "",
+        unique_key=lambda node, inputs: None,
+        content=NoContent(),
+        fed=None,
+        outputs_without_input=lambda node: True,
+        counts_errors=lambda node: False,
+        needs_append_only=False,
+        relies_on_growth=lambda node: False,
+        traces_in_recursion=None,
+        text=lambda node: f"the content of the {node.holder.kind} below, level {node.level}",
+        user_name=lambda node: None,
+    )
+
+
+def _arrange_feed(node: ContentFeed, inputs: Sequence[Key | None]) -> Arrangement:
+    """The rows stay where they are, because the state from which they come is there. The values of a ScalarMap come to all workers."""
+    exchanges: tuple[Exchange, ...] = (None, *(EVERYONE for _ in inputs[1:]))
+    return Arrangement(exchanges, inputs[0])
+
+
+def step_placed(node: Placed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    return inputs[0]
+
+
+def step_renamed(node: Renamed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    (rows,) = inputs
+    columns = [
+        pa.nulls(rows.num_rows, kind) if place is None else rows.column(place)
+        for place, kind in zip(node.places, node.types, strict=True)
+    ]
+    return zset.build(columns, zset.weights_of(rows))
+
+
+def step_difference(node: Difference, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    new, *old = inputs
+    change = zset.consolidate(zset.add([new, *map(zset.negate, old)]))
+    if change.num_rows:
+        difference(node, context).append(as_rows(change), _hashes(node, change))
+    return zset.empty(node.types)
+
+
+def step_switched(node: Switched, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    stored = as_zset(difference(node, context).scan())
+    return zset.consolidate(zset.add([inputs[0], zset.as_schema(stored, zset.schema_of(node.types))]))
+
+
+def difference(node: Difference | Switched, context: StepContext) -> Trace:
+    """The trace of what differs: rows that are new have positive weights, and rows that are gone have negative ones."""
+    return context.trace(DIFFERENCE, node.types, tuple(range(len(node.types))))
+
+
+def _hashes(node: Difference, rows: pa.Table) -> Hashes:
+    return ColocatedKey(tuple(range(len(node.types))), node.key).hashes(rows)
+
+
+def _exchange(key: Key, colocation: Key | None) -> Exchange:
+    return None if colocation == key else key
+
+
+PLACED = Operator(
+    node=Placed,
+    revision=1,
+    step=step_placed,
+    arrange=lambda node, inputs: Arrangement((None if node.key is None else _exchange(node.key, inputs[0]),), node.key),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    fed=None,
+    outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    relies_on_growth=lambda node: False,
+    traces_in_recursion=None,
+    text=lambda node: "anywhere" if node.key is None else f"by {words.columns(node.key)}",
+    user_name=lambda node: None,
+)
+
+RENAMED = Operator(
+    node=Renamed,
+    revision=1,
+    step=step_renamed,
+    arrange=lambda node, inputs: Arrangement((None,), None),
+    retraction=lambda node: None,
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    fed=None,
+    outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    relies_on_growth=lambda node: False,
+    traces_in_recursion=None,
+    text=lambda node: "with the columns of the view now",
+    user_name=lambda node: None,
+)
+
+DIFFERENCE_OF_VIEW = Operator(
+    node=Difference,
+    revision=1,
+    step=step_difference,
+    arrange=lambda node, inputs: Arrangement(tuple(_exchange(node.key, each) for each in inputs), node.key),
+    retraction=lambda node: "old rows are taken back",
+    keeps=lambda node, append_only: "what differs",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    fed=None,
+    outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    relies_on_growth=lambda node: False,
+    traces_in_recursion=None,
+    text=lambda node: "new content without old content",
+    user_name=lambda node: None,
+)
+
+SWITCHED = Operator(
+    node=Switched,
+    revision=1,
+    step=step_switched,
+    arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.placed),
+    retraction=lambda node: "old rows are taken back",
+    keeps=lambda node, append_only: "what differs",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    fed=None,
+    outputs_without_input=lambda node: True,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    relies_on_growth=lambda node: False,
+    traces_in_recursion=None,
+    text=lambda node: "with what differs",
+    user_name=lambda node: None,
+)
+
+
+def filling_over(operators: Iterable[Operator[Any]]) -> tuple[Operator[Any], ...]:
+    """`operators`: those of the nodes that can be fed."""
+    return (
+        _feed_over({operator.node: operator for operator in operators}),
+        PLACED,
+        RENAMED,
+        DIFFERENCE_OF_VIEW,
+        SWITCHED,
+    )

@@ -1,0 +1,65 @@
+"""What the steps run: another program, and what a transition leaves behind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.resident.messages.message import Answer, Order
+from io_kafka.formats.encodings import AvroIds, ProtobufIds
+
+
+class Adopted(Answer):
+    step: int
+
+
+class Adopt(Order[Adopted]):
+    """The steps from `step` on run the program with this document, which is in `topic` (engine/run/program_document.py).
+
+    `first`: the first step of the program, which is before `step` if the worker has opened a later version. `topics`: of the sources, by handle.
+    `partitions`, `avro_ids`, `protobuf_ids`: of the outputs, by handle; see RunFacts. `revision`: the one that is in force in these steps.
+    `readable`: by which document the views of a revision are read, of those that a version may have. `later`: documents that are read now, so
+    that a later program can be adopted without waiting for them."""
+
+    topic: str
+    digest: str
+    step: int
+    first: int
+    topics: dict[str, tuple[str, ...]]
+    partitions: dict[str, int]
+    avro_ids: dict[str, AvroIds]
+    protobuf_ids: dict[str, ProtobufIds]
+    revision: int
+    readable: dict[int, str]
+    later: tuple[str, ...]
+
+
+class Cleared(Answer):
+    """`is_done`: whether nothing is left."""
+
+    is_done: bool
+
+
+class Clear(Order[Cleared]):
+    """Removes tables of the nodes with these numbers, but not many more bytes than `bytes_max`."""
+
+    numbers: tuple[int, ...]
+    bytes_max: int
+
+
+class Size(NamedTuple):
+    """Of a difference on one worker: how many rows are new, and how many are gone. Each row counts as often as it occurs."""
+
+    come: int
+    gone: int
+
+
+class Measured(Answer):
+    """In the order that was asked for."""
+
+    sizes: tuple[Size, ...]
+
+
+class Measure(Order[Measured]):
+    """How large the differences are that the nodes with these numbers hold."""
+
+    numbers: tuple[int, ...]

@@ -1,0 +1,465 @@
+"""From one project to the next in process: young nodes are filled in random portions while rows come, and then everything is as in a fresh run
+of the next project."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+
+from engine.analysis.content import content_of
+from engine.analysis.withholding import countable, withholding_of
+from engine.model.aggregates import PartialAggregate
+from engine.model.circuit import Circuit, Node, Output, ProjectNode, View
+from engine.model.filling import HASHES, ContentFeed
+from engine.model.joins import JoinPartials
+from engine.model.node import Expression
+from engine.model.numbers import NUMBERS_WITH_STATE, number_of
+from engine.model.rows import Map, ScalarValue, Source
+from engine.model.withholding import Withholding
+from engine.operators.base import StepContext
+from engine.operators.facts import StepFacts
+from engine.operators.table import OPERATORS
+from engine.run.in_process import InProcess
+from io_kafka.step_log.digest import canonical
+from storage.keys import key_table
+from tests.end_to_end.oracle_rows import Content, Watched
+from tests.end_to_end.oracle_topics import Message
+from tests.engine.every_kind import LONG, OF_EVENT_TIME, PARTITIONS, column, history
+from tests.engine.evolving_circuits import READERS, Project, base, dependents_of, pair_of, view_names
+from tests.engine.transitions import Led, Way, led
+from tests.engine.zsets import TYPES, Rows, plus, to_rows, to_table
+
+TELLS = (ScalarValue, Output, PartialAggregate, JoinPartials)
+"""Nodes whose rows are no table: what they give depends on the steps."""
+SUITE_SEEDS = 8
+SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 400))]
+STEPS = 5
+WORKERS = (1, 2, 3, 5)
+Written = dict[str, pa.Table]
+
+
+def partitions_of(*circuits: Circuit) -> dict[str, int]:
+    """Of the topic of every output."""
+    handles = {node.handle for circuit in circuits for node in circuit.nodes if isinstance(node, Output)}
+    return {handle: PARTITIONS.get(handle.removesuffix("_moved"), 2) for handle in sorted(handles)}
+
+
+def contents_of(inner: InProcess) -> dict[str, Rows]:
+    """What queries read of each view, summed over the workers."""
+    circuit, found = inner.program.circuit, {}
+    for index, node in enumerate(circuit.nodes):
+        if not isinstance(node, View) or not node.kept:
+            continue
+        rows: Rows = Counter()
+        for worker, store in enumerate(inner.stores):
+            owns_keyless = inner.placement.keyless_worker == worker
+            facts = StepFacts(inner.steps, inner.plan.input_colocation, owns_keyless)
+            rows = plus(rows, to_rows(content_of(circuit, index, partial(StepContext, inner.facts, facts, store))))
+        found[node.name] = rows
+    return found
+
+
+def fresh(
+    circuit: Circuit, steps: list[dict[str, pa.Table]], partitions: Mapping[str, int]
+) -> tuple[InProcess, list[Written]]:
+    """A run that has had this project from the beginning, and what it wrote."""
+    inner = InProcess(circuit, 1, dict(partitions))
+    return inner, [_canonical(inner.step(given_)) for given_ in steps]
+
+
+def _canonical(written: Mapping[str, pa.Table]) -> Written:
+    return {handle: canonical(table) for handle, table in written.items()}
+
+
+class Journey:
+    """A pipeline that goes from A to B. `folds`: what the messages of the topics of B make. `former`: how it came to A."""
+
+    def __init__(self, made: Led, workers: int, seed: int, former: Journey | None = None) -> None:
+        self.filling, self.chance = made.filling, random.Random(seed)
+        before, now = made.filling.present.circuit, made.filling.next.circuit
+        self.partitions = partitions_of(before, now)
+        self.inner = InProcess(before, workers, self.partitions) if former is None else former.inner
+        self.alone = InProcess(before, 1, self.partitions)
+        self.way = Way(self.inner, made.filling)
+        outputs = (node for circuit in (before, now) for node in circuit.nodes if isinstance(node, Output))
+        self.folds = {node.handle: Content(Watched(node.handle, node.handle, node.mode)) for node in outputs}
+        self.folds |= {} if former is None else former.folds
+        self.columns = {node.handle: node.names for node in now.nodes if isinstance(node, Output)}
+        self.nothing = {name: table.slice(0, 0) for name, table in history(0)[0].items()}
+
+    def step(self, given_: Mapping[str, pa.Table]) -> Written:
+        written = _canonical(self.inner.step(given_, filled=self.way.filled))
+        for handle, table in written.items():
+            faults = list(self.folds[handle].take(self.inner.steps, list(self._messages(handle, table))))
+            assert not faults, faults
+        return written
+
+    def _messages(self, handle: str, table: pa.Table) -> list[tuple[int, Message]]:
+        """As a consumer reads them that knows the columns of B."""
+        rows = zip(*(table.column(c).to_pylist() for c in ("partition", "key", "value")), strict=True)
+        columns = self.columns.get(handle)
+        return [(p, Message(n, k, _with_columns(v, columns), ())) for n, (p, k, v) in enumerate(rows)]
+
+    def go(
+        self, steps: list[dict[str, pa.Table]], begins: int, switches: int, *, is_alone: bool = True
+    ) -> list[Written]:
+        """What it writes from the step of the switch on. Until then it writes what A writes alone, if A has run from the beginning."""
+        after = []
+        for number, given_ in enumerate(steps):
+            if number == begins:
+                self.way.begin()
+            if number == switches:
+                after.append(self.switch(given_))
+            elif number > switches:
+                after.append(self.step(given_))
+            else:
+                self.before(given_, moves=number >= begins, is_alone=is_alone)
+        return after
+
+    def before(self, given_: Mapping[str, pa.Table], *, moves: bool, is_alone: bool = True) -> None:
+        if moves:
+            self.way.advance_randomly(self.chance)
+        written = self.step(given_)
+        assert not is_alone or written == _canonical(self.alone.step(given_))
+
+    def switch(self, given_: Mapping[str, pa.Table]) -> Written:
+        while not self.way.is_filled:
+            self.way.advance_randomly(self.chance)
+            assert not any(table.num_rows for table in self.step(self.nothing).values())
+        self.way.turn()
+        written = self.step(given_)
+        self.way.settle()
+        return written
+
+
+def _with_columns(value: bytes | None, columns: tuple[str, ...] | None) -> bytes | None:
+    if value is None or columns is None:
+        return value
+
+    def row(found: dict[str, object] | None) -> dict[str, object] | None:
+        return None if found is None else {name: found.get(name) for name in columns}
+
+    plain = json.loads(value)
+    if plain.keys() == {"before", "after", "op"}:
+        plain |= {"before": row(plain["before"]), "after": row(plain["after"])}
+    else:
+        plain = row(plain)
+    return json.dumps(plain).encode()
+
+
+def check(
+    before: Circuit,
+    now: Circuit,
+    seed: int,
+    workers: int,
+    *,
+    left_out: frozenset[str] = frozenset(),
+    length: int = STEPS,
+) -> Led:
+    """`left_out`: views of B that depend on how rows came, if they are filled."""
+    made, steps = led(before, now), history(seed, length)
+    chance = random.Random(seed)
+    begins = chance.randrange(length - 1)
+    switches = chance.randrange(begins + 1, length)
+    journey = Journey(made, workers, seed)
+    written = journey.go(steps, begins, switches)
+    other, expected = fresh(now, steps, journey.partitions)
+    mine, right = contents_of(journey.inner), contents_of(other)
+    young = {node.name for i, node in enumerate(now.nodes) if isinstance(node, View) and made.found.is_young(i)}
+    left_out &= young
+    left_out = frozenset(dependents_of(now, left_out))
+    for name, rows in right.items():
+        if name not in left_out:
+            assert mine[name] == rows, f"view {name}"
+    for node in now.nodes:
+        if isinstance(node, Output):
+            view = now.nodes[node.inputs[0]]
+            assert isinstance(view, View)
+            if view.name in left_out:
+                continue
+            for one, two in zip(written[1:], expected[switches + 1 :], strict=True):
+                assert one[node.handle] == two[node.handle], f"the messages of {node.handle}"
+            if view.kept:
+                assert len(list(journey.folds[node.handle].rows())) == sum(right[view.name].values()), node.handle
+    return made
+
+
+OF_ORDER = frozenset({"firsts", "closed", "ended", "once", "met"})
+"""Views whose rows depend on how rows came."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_changed_project_is_as_a_fresh_run_of_it(seed: int) -> None:
+    before, now = (project.circuit() for project in pair_of(seed))
+    check(before, now, seed, WORKERS[seed % len(WORKERS)], left_out=OF_ORDER)
+
+
+KINDS_FED = {operator.node for operator in OPERATORS if operator.fed is not None}
+
+
+def test_every_kind_whose_state_tells_its_content_is_fed() -> None:
+    """A is the whole circuit, and B has a view over each node of it, which is filled from that node's state if that is possible."""
+    before = base()
+    timed = _of_event_time(before)
+    read = [
+        i
+        for i, node in enumerate(before.nodes)
+        if not isinstance(node, TELLS) and i not in timed and not _is_keyed(node)
+    ]
+    over = [View((i,), before.nodes[i].types, f"over {i}", _names(before.nodes[i].types), kept=True) for i in read]
+    made = check(before, Circuit((*before.nodes, *over)), 3, 3, left_out=OF_ORDER, length=3)
+    fed = {type(node.holder) for node in made.filling.filling.circuit.nodes if isinstance(node, ContentFeed)}
+    assert fed == KINDS_FED
+
+
+def _is_keyed(node: Node) -> bool:
+    """Its messages are no rows."""
+    return isinstance(node, Source) and node.keyed
+
+
+def _names(types: Sequence[pa.DataType]) -> tuple[str, ...]:
+    return tuple(f"n{i}" for i in range(len(types)))
+
+
+def _of_event_time(circuit: Circuit) -> set[int]:
+    found: set[int] = set()
+    for index, node in enumerate(circuit.nodes):
+        if type(node) in OF_EVENT_TIME or not found.isdisjoint(node.inputs):
+            found.add(index)
+    return found
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_every_kind_is_filled(workers: int) -> None:
+    """A has sources and views of their rows, and B every kind of node."""
+    nothing, everything = Project(()).circuit(), Project(view_names(of_event_time=False)).circuit()
+    made = check(nothing, everything, workers, workers, left_out=OF_ORDER, length=3)
+    filled = {type(node) for node in made.filling.filling.circuit.nodes}
+    assert filled >= set(get_args(ProjectNode)) - OF_EVENT_TIME - {Output}
+
+
+# Numbers
+
+
+def test_numbers_name_one_node() -> None:
+    """None of A is given to another node, and what helps has numbers of its own. `check` holds them and the places together."""
+    for seed in range(40):
+        before, now = (project.circuit() for project in pair_of(seed))
+        made = led(before, now)
+        filling = made.filling
+        kept = {filling.present.numbers[before_] for before_ in made.found.kept.values()}
+        assert set(filling.next.numbers) & set(filling.present.numbers) == kept
+        helpers = (filling.young & filling.gone) - set(filling.next.numbers)
+        assert helpers.isdisjoint(filling.present.numbers)
+        assert {each.number for each in filling.compared} <= helpers
+        for program in (filling.filling, filling.switching):
+            names = dict(zip(program.numbers, program.circuit.nodes, strict=True))
+            for number, node in names.items():
+                if number not in filling.present.numbers and number not in filling.next.numbers:
+                    assert number in helpers or number >= NUMBERS_WITH_STATE, node
+
+
+def test_numbers_that_are_gone_are_given_again_when_their_tables_are_cleared() -> None:
+    """Three projects, of which the last one has what the second one dropped."""
+    steps = history(7, 6)
+    chain = [
+        Project(("least", "rest"), readers=(("rest", "sums"),)).circuit(),
+        Project(("by_word", "lonely"), readers=(("lonely", "leading"),)).circuit(),
+        Project(("least", "rest", "lonely"), (("lonely", "filter"),), (("lonely", "leading"),)).circuit(),
+    ]
+    journey = Journey(led(chain[0], chain[1]), 2, 7)
+    journey.go(steps[:3], 0, 2)
+    between = led(chain[1], chain[2], journey.filling.next.numbers)
+    assert set(between.filling.next.numbers) & journey.filling.gone, "a number is given to another node"
+    again = Journey(between, 2, 7, journey)
+    again.go(steps[3:], 0, 1, is_alone=False)
+    assert contents_of(again.inner) == contents_of(fresh(chain[2], steps, journey.partitions)[0])
+    held = {number_of(key_table(key)) for store in again.inner.stores for key in store.records}
+    assert held <= set(between.filling.next.numbers)
+
+
+# Giving up, and going back
+
+
+def test_a_transition_that_is_given_up_leaves_nothing() -> None:
+    steps = history(5, 6)
+    before = Project(("rest", "lonely"), readers=(("lonely", "sums"),)).circuit()
+    now = Project(("rest", "lonely", "sums"), (("lonely", "limit"),), (("lonely", "sums"),)).circuit()
+    journey = Journey(led(before, now), 3, 5)
+    journey.way.begin()
+    for given_ in steps[:2]:
+        journey.before(given_, moves=True)
+    journey.way.abort()
+    held = {number_of(key_table(key)) for store in journey.inner.stores for key in store.records}
+    assert held <= set(journey.filling.present.numbers)
+    journey.before(steps[2], moves=False)
+    written = journey.go(steps[3:], 1, 2)
+    other, expected = fresh(now, steps, journey.partitions)
+    assert contents_of(journey.inner) == contents_of(other) and written[1:] == expected[6:]
+
+
+# Differences
+
+
+GROWS = "all_left"
+"""A view that only grows, and so do its rows in most of what reads it."""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_reads_a_changed_view_takes_rows_back(reader: str, workers: int) -> None:
+    """A view whose rows only come, of which the change takes some away. A minimum, or which row came first, cannot take one back, so what
+    relies on that is filled again; all else is kept."""
+    before = Project((), readers=((GROWS, reader),))
+    now = replace(before, changes=((GROWS, "filter"),))
+    made = check(before.circuit(), now.circuit(), 11, workers)
+    view = f"{reader}_of_{GROWS}"
+    assert made.found.is_young(made.found.view(view)) == (reader in RELY_ON_GROWTH)
+    assert GROWS in made.found.changed and made.filling.compared
+
+
+RELY_ON_GROWTH = ("highest", "firsts", "leading")
+
+
+def test_a_difference_lies_where_its_view_lies() -> None:
+    """A kept reader looks for the rows of a view where they were."""
+    before = Project(("by_word",), readers=(("by_word", "sums"), ("by_word", "beside")))
+    now = replace(before, changes=(("by_word", "filter"),))
+    for workers in (2, 5):
+        made = check(before.circuit(), now.circuit(), 4, workers)
+        assert {node.kind for node in made.filling.switching.circuit.nodes} >= {"Switched"}
+
+
+def test_a_young_reader_of_a_changed_view_was_filled_from_its_new_content() -> None:
+    """Beside it, a kept reader of the view gets the difference."""
+    before = Project((), readers=((GROWS, "sums"), (GROWS, "highest")))
+    made = check(before.circuit(), replace(before, changes=((GROWS, "filter"),)).circuit(), 13, 2)
+    kept = [made.found.view(f"{reader}_of_{GROWS}") in made.found.kept for reader in ("sums", "highest")]
+    assert kept == [True, False]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_old_rows_have_the_columns_of_now_by_name(is_gone: bool) -> None:
+    """A column comes in front of the others, or goes."""
+    views = Project(("lonely", "rest"), readers=(("rest", "sums"),))
+    other = replace(views, changes=(("lonely", "column"), ("rest", "column")))
+    before, now = (other, views) if is_gone else (views, other)
+    check(before.circuit(), now.circuit(), 6, 2)
+
+
+def test_an_output_that_goes_on_with_another_view_gets_what_differs() -> None:
+    """The topic was that of one view, and is that of another one, which is kept."""
+
+    def project(published: str) -> Circuit:
+        nodes = Project(("lonely", "least")).circuit().nodes
+        handles = {published: "topic"}
+        return Circuit(
+            tuple(
+                replace(node, handle=handles.get(node.handle, f"{node.handle}_moved"), mode="changelog", key=())
+                if isinstance(node, Output)
+                else node
+                for node in nodes
+            )
+        )
+
+    before, now = project("lonely"), project("least")
+    made, steps = led(before, now), history(2, STEPS)
+    journey = Journey(made, 2, 2)
+    written = journey.go(steps, 1, 2)
+    assert written[1:] == fresh(now, steps, journey.partitions)[1][3:]
+    assert len(list(journey.folds["topic"].rows())) == sum(contents_of(journey.inner)["least"].values())
+
+
+def test_a_project_that_only_looks_different_fills_and_writes_nothing() -> None:
+    before = Project(view_names(), readers=(("rest", "sums"), ("lonely", "highest")))
+    made = led(before.circuit(), replace(before, reordered=True).circuit())
+    assert not made.filling.compared and not made.filling.young and not made.filling.gone
+    assert len(made.filling.filling.circuit.nodes) == len(made.filling.present.circuit.nodes)
+
+
+# Nodes that begin later
+
+
+def test_young_constants_and_aggregates_without_groups_begin_once() -> None:
+    """Their rows come in the first step that fills, and in no other one, whatever program it runs."""
+    before, now = Project(()).circuit(), Project(("seen", "total", "whole")).circuit()
+    nodes = led(before, now).filling.filling.circuit.nodes
+    assert {"Constant", "Aggregate", "FinalAggregate"} <= {node.kind for node in nodes}
+    for begins, switches in ((0, 0), (0, 2), (2, 3)):
+        journey, steps = Journey(led(before, now), 2, 1), history(1, 5)
+        journey.go(steps, begins, switches)
+        assert contents_of(journey.inner) == contents_of(fresh(now, steps, journey.partitions)[0])
+        for handle in ("total", "whole"):
+            assert len(list(journey.folds[handle].rows())) == 1
+
+
+def test_rows_that_were_given_go_on_to_change() -> None:
+    """Three portions, while rows come in each of them."""
+    before, now = Project(()).circuit(), Project(("total", "whole")).circuit()
+    journey, steps = Journey(led(before, now), 2, 1), history(1, 5)
+    journey.way.begin()
+    for given_ in steps[:3]:
+        journey.way.advance(journey.way.position + HASHES // 3)
+        journey.step(given_)
+    journey.way.advance(journey.way.whole)
+    journey.step(journey.nothing)
+    journey.switch(steps[3])
+    journey.step(steps[4])
+    assert contents_of(journey.inner) == contents_of(fresh(now, steps, journey.partitions)[0])
+
+
+def test_the_positions_of_a_level_follow_those_of_the_level_before() -> None:
+    def fed(before: int, after: int) -> list[tuple[int, int]]:
+        facts = StepFacts(0, (), False, filled=(before, after))
+        return [facts.fed(level) for level in range(2)]
+
+    end = HASHES
+    assert fed(0, 0) == [(0, 0), (0, 0)]
+    assert fed(0, 1) == [(0, 1), (0, 0)]
+    assert fed(5, end) == [(5, end), (0, 0)]
+    assert fed(end - 1, end + 1) == [(end - 1, end), (0, 1)]
+    assert fed(end, 2 * end) == [(end, end), (0, end)]
+    assert fed(2 * end, 2 * end) == [(end, end), (end, end)]
+
+
+# Rows in error
+
+
+def test_error_rows_of_a_copy_are_those_of_the_node_that_is_copied() -> None:
+    """A kept Map is computed again for what is young. Its error rows are known, and are counted once. Those of a young Map are new."""
+    row = Expression("CASE WHEN c0 = 2 THEN error('[DIVIDE_BY_ZERO] two') ELSE c0 END", LONG)
+    nodes: tuple[Node, ...] = (
+        Source((), TYPES, "left"),
+        View((0,), TYPES, "all", ("id", "word"), kept=True),
+        Map((1,), TYPES, None, (row, column(1, TYPES[1]))),
+        View((2,), TYPES, "tens", ("id", "word"), kept=False),
+        Output((3,), (), "tens", "changelog", ("id", "word")),
+    )
+    upper = Map((2,), TYPES, None, (column(0, LONG), Expression("upper(c1)", TYPES[1])))
+    young = Map((1,), TYPES, Expression("c0 > 0", pa.bool_()), (row, column(1, TYPES[1])))
+    over = (
+        upper,
+        View((5,), TYPES, "upper", ("id", "word"), kept=True),
+        young,
+        View((7,), TYPES, "more", ("id", "word"), kept=True),
+    )
+    before = Circuit(nodes)
+    filling = led(before, Circuit((*nodes, *over))).filling
+    inner = InProcess(before, 2, partitions_of(before))
+    inner.step({"left": to_table([(1, "a"), (2, "b"), (2, "c")], TYPES)}, withholding_of(before, {2}, ()))
+    way, chance = Way(inner, filling), random.Random(0)
+    way.begin()
+    counted = countable(filling.filling.circuit) - {4}
+    while not way.is_filled:
+        way.advance_randomly(chance)
+        inner.step({}, Withholding(counted), way.filled)
+    numbers = {filling.filling.numbers[node]: found.rows for node, found in inner.errors.items()}
+    assert numbers == {2: 2, filling.next.numbers[7]: 2}

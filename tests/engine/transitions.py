@@ -1,0 +1,114 @@
+"""The way from one project to the next, in process: which program each step runs, and how far the feeds are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.analysis.fill_circuits import fill_circuits
+from engine.analysis.filling import Filling, Program
+from engine.analysis.history import histories
+from engine.analysis.identity import Named, SourceLeaf
+from engine.analysis.numbering import numbers_after
+from engine.analysis.transition import Transition, transition
+from engine.model.circuit import Circuit, Output
+from engine.model.filling import HASHES
+from engine.model.numbers import number_of
+from engine.model.rows import Source
+from engine.run.in_process import InProcess
+from engine.state.store import DictStore
+from storage.keys import key_table
+
+PORTIONS = 4
+"""Roughly how many portions fill everything."""
+
+
+def named(circuit: Circuit, topics: Mapping[str, str] | None = None) -> Named:
+    """With sources whose columns are called by their places. `topics`: of outputs whose topic is not called as they are."""
+    leaves = {
+        node.handle: SourceLeaf(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
+        for node in circuit.nodes
+        if isinstance(node, Source)
+    }
+    handles = (node.handle for node in circuit.nodes if isinstance(node, Output))
+    return Named(circuit, leaves, {handle: (topics or {}).get(handle, handle) for handle in handles})
+
+
+@dataclass(frozen=True)
+class Led:
+    """A transition, and the circuits of it."""
+
+    found: Transition
+    filling: Filling
+
+
+def led(before: Circuit, now: Circuit, numbers: Sequence[int] | None = None) -> Led:
+    """`numbers`: of the nodes of `before`. Raises CannotFill."""
+    found = transition(named(before), named(now))
+    topics = set(found.previous.topics.values())
+    new = [i for i, node in enumerate(now.nodes) if isinstance(node, Output) and node.handle not in topics]
+    known = tuple(range(len(before.nodes))) if numbers is None else tuple(numbers)
+    made = histories(found, {}, new)
+    return Led(found, fill_circuits(found, made, (known, numbers_after(found, known)), new))
+
+
+def clear(stores: Sequence[DictStore], numbers: Collection[int]) -> None:
+    """Removes the tables of the nodes with these numbers."""
+    for store in stores:
+        store.records = {key: value for key, value in store.records.items() if number_of(key_table(key)) not in numbers}
+
+
+class Way:
+    """Where a pipeline is on the way. `filled`: what the next step is given. A step that is not `advance`d moves no feed."""
+
+    def __init__(self, inner: InProcess, filling: Filling) -> None:
+        self.inner, self.filling = inner, filling
+        self.position = 0
+        self.filled = (0, 0)
+
+    @property
+    def whole(self) -> int:
+        return self.filling.levels * HASHES
+
+    @property
+    def is_filled(self) -> bool:
+        return self.position == self.whole
+
+    def begin(self) -> None:
+        self.position, self.filled = 0, (0, 0)
+        self._become(self.filling.filling)
+
+    def advance(self, to: int) -> None:
+        """The next step moves the feeds from where they are."""
+        assert self.position <= to <= self.whole
+        self.filled = (self.position, to)
+        self.position = to
+
+    def advance_randomly(self, chance: random.Random) -> None:
+        """Now and then to the end of a level, or not at all."""
+        bounds = [level * HASHES for level in range(1, self.filling.levels + 1)]
+        near = [bound for bound in bounds if bound > self.position and chance.random() < 0.3]
+        to = self.position + chance.randrange(self.whole // PORTIONS)
+        self.advance(min([to, *near, self.whole]) if chance.random() < 0.9 else self.position)
+
+    def turn(self) -> None:
+        """The next step is that of the switch."""
+        assert self.is_filled
+        self._become(self.filling.switching)
+        self.filled = (0, HASHES)
+
+    def settle(self) -> None:
+        """The step of the switch is over: the next project is in force."""
+        self._become(self.filling.next)
+        self.filled = (0, 0)
+        clear(self.inner.stores, self.filling.gone)
+
+    def abort(self) -> None:
+        """The previous project goes on alone."""
+        self._become(self.filling.present)
+        self.position, self.filled = 0, (0, 0)
+        clear(self.inner.stores, self.filling.young)
+
+    def _become(self, program: Program) -> None:
+        self.inner.become(program)
