@@ -7,6 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.model.circuit import Circuit, Node, Output, View
+from engine.operators.arrangement import Key
+from engine.operators.table import operator_of
 
 
 class CircuitBuilder:
@@ -15,6 +17,7 @@ class CircuitBuilder:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._index: dict[Node, int] = {}
+        self._keys: list[Key | None] = []  # of the first nodes, as far as somebody has asked
 
     def add(self, node: Node) -> int:
         index = self._index.get(node)
@@ -27,6 +30,12 @@ class CircuitBuilder:
 
     def types(self, index: int) -> tuple[pa.DataType, ...]:
         return self.nodes[index].types
+
+    def unique_key(self, index: int) -> Key | None:
+        """Columns whose values are in at most one row of the node, if some are known (engine/analysis/uniqueness.py)."""
+        for node in self.nodes[len(self._keys) : index + 1]:
+            self._keys.append(operator_of(node).unique_key(node, [self._keys[i] for i in node.inputs]))
+        return self._keys[index]
 
     def circuit(self) -> Circuit:
         """The circuit of the nodes that views and outputs read. Nodes of failed attempts and nodes that were fused into

@@ -14,7 +14,6 @@ import pyarrow as pa
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Constant, LastByKey, Source
 from io_kafka.formats.written import Written
-from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError, raise_all
@@ -186,7 +185,7 @@ class _Driver:
         for flow in view.flows:
             context = Lowering(
                 flow.tree,
-                Analysed.read(flow.analysed_json),
+                flow.analysed,
                 self.builder,
                 RULES,
                 self.leaf,

@@ -15,18 +15,20 @@ that ever came (engine/operators/partials.py). The pass applies if all of these 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from engine.analysis.definitions import Definition
-from engine.analysis.uniqueness import key_of
+from engine.analysis.uniqueness import unique_keys
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit
 from engine.model.joins import Join, JoinPartials
 from engine.model.node import Column
 from engine.model.rows import Map
 from engine.operators.aggregate_plan import aggregate_plan_of
+from engine.operators.arrangement import Key
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.definitions import Placed, rewrite_definitions
 
@@ -42,17 +44,20 @@ class _Chosen:
 
 def aggregate_early(circuit: Circuit) -> Circuit:
     """The circuit, in which every aggregate of this form is split; an equal circuit if there is none."""
+    keys = unique_keys(circuit)
 
     def early(definition: Definition, index: int, builder: CircuitBuilder, placed: Placed) -> int | None:
         node = circuit.nodes[index]
-        return _early(circuit, node, definition, builder, placed) if isinstance(node, Aggregate) else None
+        if not isinstance(node, Aggregate):
+            return None
+        shape = _shape(circuit, node, definition, keys)
+        return None if shape is None else shape.build(builder, placed)
 
     return rewrite_definitions(circuit, early)
 
 
-def _early(
-    circuit: Circuit, node: Aggregate, definition: Definition, builder: CircuitBuilder, placed: Placed
-) -> int | None:
+def _shape(circuit: Circuit, node: Aggregate, definition: Definition, keys: Sequence[Key | None]) -> _Shape | None:
+    """The form in which the aggregate is computed early; None if it stays. `keys`: the unique key of each node."""
     chosen = _join_below(circuit, node, definition)
     if chosen is None or not chosen.join.left_key:
         return None
@@ -62,8 +67,8 @@ def _early(
         return None
     for left in given or (True, False):
         shape = _Shape(circuit, node, chosen, left)
-        if shape.adds_up():
-            return shape.build(builder, placed)
+        if shape.adds_up(keys):
+            return shape
     return None
 
 
@@ -101,12 +106,12 @@ class _Shape:
         own = [self._places[column][1] for column in chosen.group if self._places[column][0]]
         self._group = tuple(dict.fromkeys([*self._side_key, *own]))
 
-    def adds_up(self) -> bool:
+    def adds_up(self, keys: Sequence[Key | None]) -> bool:
         """Whether the calls are linear and the side may have several rows per group."""
         calls = zip(self._node.calls, self._chosen.arguments, strict=True)
         if not all(is_linear(call, None if a is None else self._types[self._places[a][1]]) for call, a in calls):
             return False
-        key = key_of(self._circuit, self._side)
+        key = keys[self._side]
         return key is None or not set(key) <= set(self._group)
 
     def build(self, builder: CircuitBuilder, placed: Placed) -> int:

@@ -3,25 +3,25 @@ need not wait for Spark's analyser then, which takes as long as the start of Spa
 
 Guarantees: a kept plan is used only if no file of the project, no setting and no version has changed since it was made, and only if the file is
 whole. What a definition reads from elsewhere, such as the environment, does not show in the key. So a service that runs a kept plan plans the
-project again beside its first steps, and ends with DefinitionsChanged if the result differs.
+project again beside its first steps, and ends with DefinitionsChanged if the result differs. Files that have changed meanwhile, which `stepwell
+apply` takes, cannot be compared with it, and the run goes on.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pyspark
 import structlog
 import xxhash
 
 from base.whole_file import write_whole
 from stepwell.errors import FilesGone, StepwellError
+from stepwell.planning.installed import installed_digest, size_and_time
 from stepwell.planning.pipeline import PlannedProject
 from stepwell.project.loading import Project
 
@@ -44,9 +44,6 @@ LOOK_SECONDS = 0.2
 DELAY_SECONDS = 10.0
 """From the first step to the check, which needs a core for some seconds. What came while the service was down comes first."""
 
-_ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "protocols", "stepwell", "storage")
-_INSTALLED = Path(__file__).resolve().parents[2]
-
 
 class DefinitionsChanged(StepwellError):
     """The definitions give another plan than before, though no file of the project has changed."""
@@ -56,21 +53,13 @@ def content_key(project: Project) -> str | None:
     """A hash of everything that the plan should depend on. None if the project's folder has too many files."""
     state = xxhash.xxh3_128()
     about = (project.name, project.libraries, project.storage, project.settings)
-    state.update(repr((platform.python_version(), pyspark.__version__, *about)).encode())
+    state.update(repr((installed_digest(), *about)).encode())
     for count, path in enumerate(_files(project.root, project.storage)):
         if count >= FILES_MAX:
             return None
         state.update(str(path.relative_to(project.root)).encode())
-        state.update(path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else _size_and_time(path))
-    for room in _ROOMS:
-        for path in sorted((_INSTALLED / room).rglob("*.py")):
-            state.update(str(path).encode() + _size_and_time(path))
+        state.update(path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else size_and_time(path))
     return state.hexdigest()
-
-
-def _size_and_time(path: Path) -> bytes:
-    status = path.stat()
-    return f" {status.st_size} {status.st_mtime_ns}".encode()
 
 
 def _files(root: Path, storage: Path) -> Iterator[Path]:
@@ -126,7 +115,7 @@ def forget_plan(project: Project) -> None:
 
 class PlanCheck:
     """While it is entered, plans the project again in a thread of its own, and compares. `is_due` tells when it may begin; `stop` asks the run
-    to stop."""
+    to stop. `key`: under which the plan was kept."""
 
     def __init__(
         self,
@@ -135,8 +124,11 @@ class PlanCheck:
         make: Callable[[], PlannedProject],
         is_due: Callable[[], bool],
         stop: Callable[[], None],
+        *,
+        key: str | None,
     ) -> None:
         self._project, self._kept, self._make, self._is_due, self._stop = project, kept, make, is_due, stop
+        self._key = key
         self._over = threading.Event()
         self._found: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="plan check", daemon=True)
@@ -177,6 +169,9 @@ class PlanCheck:
 
     def _give_up(self, error: Exception) -> None:
         if self._over.is_set():
+            return
+        if content_key(self._project) != self._key:
+            _log.warning("the kept plan is not compared: files of the project have changed since the start")
             return
         forget_plan(self._project)
         self._found = error

@@ -83,6 +83,7 @@ def pipeline_spec(
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
         steps_kept=settings.steps_kept,
+        switch_rows_max=settings.switch_rows_max,
         register_s=settings.worker_register,
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,

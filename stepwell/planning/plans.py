@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.event_time import POLICY, EventTimes, event_times
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
@@ -34,17 +35,16 @@ class FlowPlan:
     `tree` is the optimised plan. A LogicalRDD in it has the name of the source or view that it reads in its field
     `rdd`. A LocalRelation has its rows in its field `data`, a pyarrow.Table with columns c0, c1, ... (at least one).
     `leaves` has those names, one per LogicalRDD, in pre-order: a node, then the trees in its fields, then its children.
-    `json` and `analysed_json` are Spark's own `toJSON`. `text` is the optimised plan for people. `is_made`: nobody wrote the query, because the
-    definition says what it wants in another way; what lowering notes about queries then means nothing to its author. `event_times`: what the
-    plan says of watermarks.
+    `analysed` is what lowering asks of the plan before the optimiser. `is_made`: nobody wrote the query, because the definition says what it
+    wants in another way; what lowering notes about queries then means nothing to its author. `event_times`: what the plan says of watermarks.
+
+    Spark's texts of the plans are not in it. To make one takes about as long as to optimise the plan.
     """
 
     name: str
     tree: TreeNode
     leaves: tuple[str, ...]
-    json: str
-    analysed_json: str
-    text: str
+    analysed: Analysed
     location: Location
     is_made: bool = False
     event_times: EventTimes = field(default_factory=EventTimes)
@@ -101,14 +101,11 @@ def flow_plan(
     leaves = mark_leaves(tree, optimised, spark, read_here.handles, view=view, location=location)
     mark_functions(tree, view, location)
     times = event_times(optimised, tree, str(spark.conf.get(POLICY)))
-    text = optimised.toString()
     return FlowPlan(
         name=name,
         tree=tree,
         leaves=tuple(leaves),
-        json=optimised.toJSON(),
-        analysed_json=analysed_json,
-        text=text,
+        analysed=Analysed.read(analysed_json),
         location=location,
         event_times=times,
     )

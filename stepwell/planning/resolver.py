@@ -20,13 +20,14 @@ in that mark.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.analysed import Analysed
 from stepwell.errors import (
     Location,
     OwnMistake,
@@ -39,6 +40,7 @@ from stepwell.errors import (
 from stepwell.planning.actions import Reading, refuse_actions
 from stepwell.planning.batch_tables import BatchTables
 from stepwell.planning.catalog_names import OwnNames
+from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
@@ -48,7 +50,7 @@ from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
 from stepwell.project.clashes import clashes
 from stepwell.project.definitions import Definitions, active, enter_folder, load_definitions, quiet_spark
-from stepwell.project.elements import KIND_NAMES, FlowDefinition, OutputDefinition
+from stepwell.project.elements import KIND_NAMES, FlowDefinition, OutputDefinition, SqlQuery, words
 from stepwell.project.kafka_reader import kafka_reads
 from stepwell.project.loading import Project
 from stepwell.project.settings import check_time_zone
@@ -66,31 +68,38 @@ from stepwell.spark.fixed import TIME_ZONE_KEY
 from stepwell.spark.session import connection_lost
 
 
-def resolve(project: Project, spark: SparkSession) -> ResolvedProject:
-    """Loads and resolves everything that the project defines. Raises ProjectError, or ProjectErrors for several errors."""
-    resolved, errors = survey(project, spark)
+def resolve(project: Project, spark: SparkSession, kept: KeptDefinitions | None = None) -> ResolvedProject:
+    """Loads and resolves everything that the project defines. `kept`: plans that may be used again; without it everything is planned afresh.
+    Raises ProjectError, or ProjectErrors for several errors."""
+    resolved, errors = survey(project, spark, kept)
     raise_all(errors)
     return resolved
 
 
-def survey(project: Project, spark: SparkSession) -> tuple[ResolvedProject, list[ProjectError]]:
+def survey(
+    project: Project, spark: SparkSession, kept: KeptDefinitions | None = None
+) -> tuple[ResolvedProject, list[ProjectError]]:
     """Like `resolve`, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the definitions
     cannot be read."""
-    reads = Reads(project)
+    reads, kept = Reads(project), kept or KeptDefinitions.nothing()
     reading = Reading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
     with quiet_spark(), kafka_reads(reads.provide), refuse_actions(reading):
-        definitions = load_definitions(project, spark)
+        definitions = load_definitions(project, spark, kept.read_sql)
+        kept.begin(definitions, has_python=any(file.suffix != ".sql" for file in project.definition_files()))
         with active(definitions.spark), enter_folder(project.root):
-            return _Resolver(project, definitions, reads).run()
+            resolved, errors = _Resolver(project, definitions, reads, kept).run()
+    kept.save(is_whole=not errors)
+    return resolved, errors
 
 
 class _Resolver:
     """The state of one resolution. Keys are lower-case names."""
 
-    def __init__(self, project: Project, definitions: Definitions, reads: Reads) -> None:
+    def __init__(self, project: Project, definitions: Definitions, reads: Reads, kept: KeptDefinitions) -> None:
         self.project = project
         self.definitions = definitions
         self.reads = reads
+        self.kept = kept
         reads.view_now = lambda: self.stack[-1].name if self.stack else None
         self.spark = definitions.spark
         self.outputs = {output.name.lower(): output for output in definitions.outputs}
@@ -104,6 +113,7 @@ class _Resolver:
         self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> the form that queries see
         self.shown: dict[str, bool] = {}  # name -> whether the streaming form is registered now
         self.stack: list[OutputDefinition] = []  # the outputs that are being resolved, outermost first
+        self.inlined: set[str] = set()  # the temporary views in kept plans
 
     def run(self) -> tuple[ResolvedProject, list[ProjectError]]:
         with error_of_time_zone(self.project):
@@ -114,6 +124,8 @@ class _Resolver:
                     self._check_temporary(output)
                 else:
                     self._resolve(output)
+        place = {name: index for index, name in enumerate(self.outputs)}
+        self.sources.sort(key=lambda spec: place[spec.handle.lower()])
         used = {leaf for view in self.views for leaf in view.reads}
         tables = {handle: table for handle, table in sorted(self.tables.found.items()) if handle in used}
         sources = self.sources + [spec for handle, spec in sorted(self.reads.sources.items()) if handle in used]
@@ -121,7 +133,7 @@ class _Resolver:
         resolved = ResolvedProject(
             project=self.project,
             sources=tuple(sources),
-            views=tuple(self.views),
+            views=in_order(self.views, place),
             spark=self.spark,
             notes=self._notes(),
             tables=tables,
@@ -158,14 +170,20 @@ class _Resolver:
     def _check_temporary(self, output: OutputDefinition) -> None:
         """Analyses a temporary view that nothing reads, because it must be correct too. If it reads streams, it is analysed as streaming."""
         name = output.name.lower()
-        if (name, False) in self.frames or (name, True) in self.frames or name in self.failed:
+        is_read = (name, False) in self.frames or (name, True) in self.frames or name in self.inlined
+        if is_read or name in self.failed:
             return
         flow = self.definitions.flows_of(output.name)[0]
         with self._guard(output):
+            if self.kept.find(output, self._schema_of) is not None:
+                return
             try:
-                self._evaluate(flow, streaming=False)
+                query = self._evaluate(flow, streaming=False)
             except NotStreaming:
                 self._evaluate(flow, streaming=True)
+            else:
+                analysed = Analysed.read(query.analysed.toJSON())
+                self.kept.keep(output, query.schema, [analysed], (), self.schemas)
 
     @contextlib.contextmanager
     def _guard(self, output: OutputDefinition) -> Iterator[None]:
@@ -201,15 +219,15 @@ class _Resolver:
                 view=output.name,
                 location=output.location,
             )
-        streaming = output.kind != "materialized_view"
-        queries = [self._evaluate(flow, streaming) for flow in flows]
-        schema = common_schema(output, queries)
-        declared = columns_to_fit(output, schema)
-        check_names(schema, output.name, output.location)
-        check_stored_by(output, schema)
-        plans = tuple(
-            self._plan(flow, query, schema, declared, output) for flow, query in zip(flows, queries, strict=True)
-        )
+        kept = self.kept.find(output, self._schema_of)
+        if kept is not None:
+            self.inlined |= kept.inlined
+            schema, plans = kept.schema, kept.plans
+            check_names(schema, output.name, output.location)
+            check_stored_by(output, schema)
+        else:
+            schema, plans = self._planned(output, flows)
+            self.kept.keep(output, schema, [plan.analysed for plan in plans], plans, self.schemas)
         return ResolvedView(
             name=output.name,
             kind=output.kind,
@@ -220,6 +238,26 @@ class _Resolver:
             key=kept_key(output, schema, self.project.settings),
             location=output.location,
         )
+
+    def _planned(
+        self, output: OutputDefinition, flows: list[FlowDefinition]
+    ) -> tuple[StructType, tuple[FlowPlan, ...]]:
+        """The columns of a view and the plans of its flows, made by Spark."""
+        streaming = output.kind != "materialized_view"
+        queries = [self._evaluate(flow, streaming) for flow in flows]
+        schema = common_schema(output, queries)
+        declared = columns_to_fit(output, schema)
+        check_names(schema, output.name, output.location)
+        check_stored_by(output, schema)
+        plans = (self._plan(flow, query, schema, declared, output) for flow, query in zip(flows, queries, strict=True))
+        return schema, tuple(plans)
+
+    def _schema_of(self, output: OutputDefinition) -> StructType | None:
+        """The columns of a source or view that another one reads. None within a circle, which planning reports."""
+        if output in self.stack:
+            return None
+        self._resolve(output)
+        return self.schemas[output.name.lower()]
 
     def _plan(
         self,
@@ -257,6 +295,7 @@ class _Resolver:
         with error_of_time_zone(self.project, flow):
             check_time_zone(flow.spark_conf.get(TIME_ZONE_KEY, "UTC"))
         missing: set[str] = set()
+        self._foresee(flow, streaming)
         while True:
             self._show(streaming)
             self.reads.streaming_now = streaming
@@ -279,6 +318,17 @@ class _Resolver:
                     ) from None
                 missing.add(error.name.lower())
                 self._provide(error.name, streaming, flow, error.location)
+
+    def _foresee(self, flow: FlowDefinition, streaming: bool) -> None:
+        """Makes the boundaries that are resolved and that occur in the text of a flow. Each attempt with a missing name would cost an analysis,
+        and a word that is no name of a table does no harm."""
+        for word in words(flow.query.statement) if isinstance(flow.query, SqlQuery) else ():
+            if word in self.schemas and (word, streaming) not in self.frames:
+                self.frames[word, streaming] = boundary(
+                    self.outputs[word].name, self.schemas[word], streaming, self.spark
+                )
+                self.frames[word, streaming].createOrReplaceTempView(word)
+                self.shown[word] = streaming
 
     def _show(self, streaming: bool) -> None:
         """Registers every known name in the form that this kind of flow sees. Names without that form are unregistered."""
@@ -318,6 +368,26 @@ class _Resolver:
         self.frames[output.name.lower(), streaming] = frame
         frame.createOrReplaceTempView(output.name.lower())
         self.shown[output.name.lower()] = streaming
+
+
+def in_order(views: Sequence[ResolvedView], place: Mapping[str, int]) -> tuple[ResolvedView, ...]:
+    """The views in the order of their definitions, but each after those that it reads. `place`: of each definition, by its name in
+    small letters.
+
+    The order in which they were resolved would not do, because it depends on which plans were kept."""
+    by_name = {view.name.lower(): view for view in views}
+    found: dict[str, ResolvedView] = {}
+
+    def add(name: str) -> None:
+        if name in found or name not in by_name:
+            return
+        for read in sorted((leaf.lower() for leaf in by_name[name].reads), key=lambda leaf: place.get(leaf, -1)):
+            add(read)
+        found[name] = by_name[name]
+
+    for name in sorted(by_name, key=lambda name: place[name]):
+        add(name)
+    return tuple(found.values())
 
 
 def _notes_of_query(flow: FlowDefinition) -> tuple[str, ...]:

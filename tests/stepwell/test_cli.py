@@ -17,7 +17,9 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
+from base.fault import ExitCode
 from stepwell.planning.pipeline import WORKERS_DEFAULT_MAX
+from stepwell.service.client import ControlClient, RevisionRefused
 from stepwell.service.endpoint import read_endpoint
 from stepwell.spark.session import cores
 from tests.conftest import Broker
@@ -67,6 +69,7 @@ def test_a_life(shop: CommandLine) -> None:
         _answers_whoever_may_ask(shop)
         _refuses_a_second_run(shop, service)
         _tells_its_steps(shop)
+        _plans_its_files_while_it_runs(shop)
         _answers_queries_as_of_a_checkpoint(shop)
         _gets_another_worker(shop)
         _is_killed(shop, service)
@@ -130,6 +133,20 @@ def _tells_its_steps(shop: CommandLine) -> None:
     assert shop.asked("steps", "--offset", f"{topic}/0:300")["state"] == "not yet"
     assert shop.asked("steps", str(listed["last"] + 1))["state"] == "not yet"
     assert shop.here("steps", "--offset", f"{topic}/7:0").code == 3
+
+
+def _plans_its_files_while_it_runs(shop: CommandLine) -> None:
+    """A file that cannot be planned is refused by the service itself, with its place, and the run goes on."""
+    shown = shop.asked("revision", "show")
+    assert shown["is_running"] and shown["revision"] == 1 and len(shown["plan"]) == 64 and shown["transition"] is None
+    wrong = shop.folder / "transformations" / "wrong.sql"
+    wrong.write_text("CREATE MATERIALIZED VIEW wrong AS SELECT nothing FROM sales_by_country;\n")
+    client = ControlClient(shop.folder / "storage" / "stepwell")
+    with pytest.raises(RevisionRefused, match=r"transformations/wrong\.sql:1: wrong: .*nothing") as refused:
+        client.ask_revision("apply")
+    assert refused.value.exit_code == ExitCode.PROJECT
+    wrong.unlink()
+    assert shop.asked("status")["phase"] == "run"
 
 
 def _answers_queries_as_of_a_checkpoint(shop: CommandLine) -> None:

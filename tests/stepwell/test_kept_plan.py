@@ -17,7 +17,8 @@ from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from stepwell.commands import serve as command
 from stepwell.errors import FilesGone, ProjectError
-from stepwell.planning import kept_plan, resolver
+from stepwell.planning import installed, kept_plan, resolver
+from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.planning.kept_plan import (
     FILES_MAX,
     KEPT_FILE,
@@ -77,6 +78,15 @@ def test_a_project_is_planned_once(
     assert again.is_same(plan) and not isinstance(check, PlanCheck)
 
 
+def test_a_kept_plan_is_compared_with_one_that_is_made_afresh(
+    made: Project, plan: PlannedProject, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a mistake in what is kept of single definitions would never be noticed."""
+    kept, check = planned_by(made, spark)
+    monkeypatch.setattr(KeptDefinitions, "of", lambda project: pytest.fail("kept definitions were used"))
+    assert isinstance(check, PlanCheck) and check._make().is_same(kept)
+
+
 def change_text(made: Project) -> Project:
     (made.root / "transformations" / "a.py").write_text(DEFINITIONS + "\n")
     return made
@@ -128,7 +138,7 @@ print(content_key(load_project(Path({str(made.spec_file)!r}))), flush=True)
 
 def test_the_key_knows_every_room() -> None:
     """A change of Stepwell's own code may change the plan."""
-    assert set(kept_plan._ROOMS) == set(ROOMS)
+    assert set(installed.ROOMS) == set(ROOMS)
 
 
 def test_a_folder_of_many_files_has_no_key(made: Project) -> None:
@@ -166,7 +176,7 @@ def test_a_plan_that_cannot_be_kept_is_no_fault(made: Project, plan: PlannedProj
 
 def checked(made: Project, kept: PlannedProject, make: Callable[[], PlannedProject]) -> bool:
     """Whether the check asked for a stop. Raises what it found."""
-    asked, over = threading.Event(), threading.Event()
+    asked, over, key = threading.Event(), threading.Event(), content_key(made)
 
     def watched() -> PlannedProject:
         try:
@@ -174,7 +184,7 @@ def checked(made: Project, kept: PlannedProject, make: Callable[[], PlannedProje
         finally:
             over.set()
 
-    check = PlanCheck(made, kept, watched, lambda: True, asked.set)
+    check = PlanCheck(made, kept, watched, lambda: True, asked.set, key=key)
     with check:
         assert over.wait(DEADLINE_SECONDS)
         check._thread.join(DEADLINE_SECONDS)
@@ -220,8 +230,25 @@ def test_a_check_that_finds_nothing_leaves_the_run_alone(made: Project, plan: Pl
     assert read_plan(made, content_key(made)) is not None
 
 
+def test_files_that_change_meanwhile_are_no_reason_to_end_the_run(made: Project, plan: PlannedProject) -> None:
+    """A user edits them, to apply the change."""
+
+    def edited() -> PlannedProject:
+        change_text(made)
+        return replace(plan, outputs=())
+
+    def edited_wrongly() -> PlannedProject:
+        add_a_module(made)
+        raise ProjectError("no such table")
+
+    assert not checked(made, plan, edited)
+    assert not checked(made, plan, edited_wrongly)
+
+
 def test_a_run_that_ends_first_is_not_held_up(made: Project, plan: PlannedProject) -> None:
-    check = PlanCheck(made, plan, lambda: pytest.fail("it was planned"), lambda: False, lambda: None)
+    check = PlanCheck(
+        made, plan, lambda: pytest.fail("it was planned"), lambda: False, lambda: None, key=content_key(made)
+    )
     with check:
         pass
     check._thread.join(DEADLINE_SECONDS)

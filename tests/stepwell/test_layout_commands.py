@@ -15,8 +15,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from coordinator.requests import Requests
-from coordinator.rescale.requests import Asked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.requests import Asked, Requests
+from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from io_kafka.step_log.records import Claim, Record
@@ -25,7 +25,8 @@ from stepwell.commands import common, steps
 from stepwell.commands.control import status_table
 from stepwell.commands.layout_text import RescaleBar, done_text, moved_share, rescale_text, shares_text, time_text
 from stepwell.service.last_run import write_last_run
-from stepwell.service.server import ControlServer, metrics
+from stepwell.service.metrics import metrics
+from stepwell.service.server import ControlServer
 from storage.host_folder import HostFolder
 from tests.io_kafka.layouts import change, layout
 from tests.stepwell.command_line import CommandLine
@@ -67,7 +68,8 @@ class Loop:
 
     def __init__(self, folder: Path, answer: Callable[[Loop, Any], RescaleRefused | None]) -> None:
         self.requests, self.board, self.seen = Requests(), StatusBoard("test"), list[Any]()
-        self.server = ControlServer(self.requests, self.board, 0, {"fixed": Fixed(8), "dynamic": Dynamic(0.5)})
+        policies = {"fixed": Fixed(8), "dynamic": Dynamic(0.5)}
+        self.server = ControlServer(self.requests, self.board, 0, policies, plan_files=lambda: pytest.fail("planned"))
         self._folder, self._answer, self._over = folder, answer, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.show(0, {0: HALF, 1: HALF}, "first")
@@ -81,7 +83,7 @@ class Loop:
             for asked in self.requests.take_layout():
                 self._settle(asked)
 
-    def _settle(self, asked: Asked) -> None:
+    def _settle(self, asked: Asked[LayoutRequest]) -> None:
         self.seen.append(asked.request)
         asked.answer(self._answer(self, asked.request))
 

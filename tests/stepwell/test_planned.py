@@ -34,6 +34,7 @@ from stepwell.cli import app
 from stepwell.commands import plan
 from stepwell.inspection.revision_text import revision_text
 from stepwell.lowering.driver import lower
+from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.planning.revisions import document_of_project
@@ -568,7 +569,9 @@ class Command:
     def run(self, spec: Path, in_force: PlanDocument, *options: str) -> Result:
         found = Recorded(4, in_force, facts_of(in_force))
         self.monkeypatch.setattr(plan, "recorded", lambda project, now: found)
-        self.monkeypatch.setattr(plan, "spark_session", lambda project: nullcontext(self.spark))
+        self.monkeypatch.setattr(
+            plan, "planning_session", lambda project: nullcontext((self.spark, KeptDefinitions.nothing()))
+        )
         return CliRunner().invoke(app, ["plan", "--spec", str(spec), *options])
 
 

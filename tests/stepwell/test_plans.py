@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.planning import plans
-from stepwell.planning.plans import ResolvedProject, ResolvedView
+from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 from stepwell.planning.resolver import resolve, survey
 from stepwell.project.loading import load_project
 from tests.stepwell.folder import project
@@ -47,8 +46,8 @@ def refused(root: Path, spark: SparkSession, files: dict[str, str]) -> tuple[Pro
     return raised.value.errors
 
 
-def classes(text: str) -> list[str]:
-    return [node["class"].rsplit(".", 1)[-1] for node in json.loads(text)]
+def classes(flow: FlowPlan) -> list[str]:
+    return [node.kind for node in flow.tree.walk()]
 
 
 def test_the_project_that_spark_pipelines_makes(
@@ -88,8 +87,8 @@ def test_files_in_any_order_come_out_in_dependency_order(tmp_path: Path, spark: 
     assert a.output.topic == "a"
     assert b.output is None
     assert str(b.location) == "transformations/b.py:2"
-    assert "Filter" in classes(b.flows[0].json)  # the temporary view is inlined
-    assert classes(a.flows[0].json) == ["Filter", "LogicalRDD"]  # the materialized one is a boundary
+    assert "Filter" in classes(b.flows[0])  # the temporary view is inlined
+    assert classes(a.flows[0]) == ["Filter", "LogicalRDD"]  # the materialized one is a boundary
 
 
 def test_leaves_name_their_sources_through_self_joins_and_subqueries(tmp_path: Path, spark: SparkSession) -> None:
@@ -116,7 +115,7 @@ def test_leaves_are_in_the_order_of_the_json(tmp_path: Path, spark: SparkSession
         "SELECT carrier FROM flights UNION ALL SELECT name FROM airlines UNION ALL SELECT dest FROM flights",
     ).flows[0]
     assert flow.leaves == ("flights", "airlines", "flights")
-    assert classes(flow.json).count("LogicalRDD") == 3
+    assert classes(flow).count("LogicalRDD") == 3
 
 
 def test_rows_written_in_a_definition_come_with_the_plan(tmp_path: Path, spark: SparkSession) -> None:
@@ -160,14 +159,14 @@ def test_flows_of_streaming_tables_read_streams(tmp_path: Path, spark: SparkSess
         "late": ("flights",), "out": ("late", "airlines"), "per_dest": ("late",),
     }  # fmt: skip
     assert view(found, "out").kind == "sink"
-    streams = {v.name: json.loads(v.flows[0].json)[-1]["isStreaming"] for v in found.views}
+    streams = {v.name: list(v.flows[0].tree.walk())[-1]["isStreaming"] for v in found.views}
     assert streams == {"late": True, "out": True, "per_dest": False}
 
 
 def test_sql_may_have_subqueries_over_streams_and_python_is_told(tmp_path: Path, spark: SparkSession) -> None:
     query = "SELECT dest FROM STREAM(flights) WHERE carrier IN (SELECT carrier FROM airlines)"
     found = resolved(tmp_path / "sql", spark, {"s.sql": f"CREATE STREAMING TABLE t AS {query}"})
-    assert "Join" in classes(view(found, "t").flows[0].json)
+    assert "Join" in classes(view(found, "t").flows[0])
     assert view(found, "t").reads == ("flights", "airlines")
     python = f'from pyspark import pipelines as dp\n@dp.table\ndef t():\n    return spark.sql("{query}")'
     with pytest.raises(UnsupportedError, match=r"p\.py:4: t: .*subquery over a stream\n.*left_semi"):

@@ -65,7 +65,10 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
     }.items():
         monkeypatch.setattr(serve, name, stand_in)
     spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings)
-    service: Any = SimpleNamespace(server=None, signals=SimpleNamespace(), requests=None, board=None, turn=None)
+    definitions = SimpleNamespace(table_rows=None)
+    service: Any = SimpleNamespace(
+        server=None, signals=SimpleNamespace(), requests=None, board=None, definitions=definitions, turn=None
+    )
     given: Any = (project, spark, RunOptions(), service)
     with pytest.raises((Begun, InsecureCluster)) as raised:
         serve._serve(*given)

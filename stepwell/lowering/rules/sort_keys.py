@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from engine.accumulators.sort_bytes import has_order
-from engine.analysis.uniqueness import unique_keys
-from engine.model.circuit import Circuit
 from engine.model.ordered import SortKey
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
@@ -31,7 +29,7 @@ def note_ties(
     context: Lowering, node: int, partition: tuple[int, ...], order: tuple[SortKey, ...], readers: Iterable[str]
 ) -> None:
     """Says that these readers of an order depend on that of rows of circuit node `node` that tie, unless a unique key shows that none do."""
-    known = unique_keys(Circuit(tuple(context.builder.nodes)))[node]
+    known = context.builder.unique_key(node)
     if known is not None and {*known} <= {*partition, *(key.column for key in order)}:
         return
     for name in dict.fromkeys(readers):

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from engine.model.ordered import SortKey, TopK
 from engine.model.rows import Map, Source
-from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_schema
 from stepwell.lowering.builder import CircuitBuilder
@@ -25,8 +24,7 @@ CARELESS: Mapping[str, Rule] = {**RULES, **dict.fromkeys(LIMITS, transparent.low
 def _lowered(spark: SparkSession, query: str, rules: Mapping[str, Rule]) -> Lowering:
     bench = Workbench(spark).tables("t", "u").view("v", query)
     flow = bench.project().views[0].flows[0]
-    analysed = Analysed.read(flow.analysed_json)
-    context = Lowering(flow.tree, analysed, CircuitBuilder(), rules, lambda leaf: _source(context, leaf, bench))
+    context = Lowering(flow.tree, flow.analysed, CircuitBuilder(), rules, lambda leaf: _source(context, leaf, bench))
     context.lower_whole(context.plan)
     return context
 

@@ -1,0 +1,31 @@
+"""What is installed, as far as plans depend on it: the versions, and the code of Stepwell itself."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+import xxhash
+
+ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "protocols", "stepwell", "storage")
+_INSTALLED = Path(__file__).resolve().parents[2]
+
+
+def size_and_time(path: Path) -> bytes:
+    status = path.stat()
+    return f" {status.st_size} {status.st_mtime_ns}".encode()
+
+
+@functools.cache
+def installed_digest() -> str:
+    """Of the versions of Python and of the libraries that make plans, and of all files of Stepwell. Nothing of them changes while a process
+    lives."""
+    state = xxhash.xxh3_128()
+    state.update(repr((platform.python_version(), pyspark.__version__, pa.__version__)).encode())
+    for room in ROOMS:
+        for path in sorted((_INSTALLED / room).rglob("*.py")):
+            state.update(str(path).encode() + size_and_time(path))
+    return state.hexdigest()
