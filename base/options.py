@@ -19,6 +19,9 @@ WITHOUT_NULL: frozenset[OutputKeyFormat] = frozenset({"string", "long", "int"})
 OnError = Literal["fail", "skip", "dead-letter"]
 """What is done with a malformed message of a source."""
 
+SWITCH_ROWS_MAX = 1_000_000
+"""The rows of all differences together that the step of a switch passes on. They are in memory at once, and are one transaction of Kafka."""
+
 WORKERS_MAX = 1024
 """Of a pipeline. It prevents a typing error from asking for a million task slots; local mode has task slots for so many."""
 

@@ -18,6 +18,8 @@ how far a checkpoint has got in them, and what was requested.
     Staff(new, step)            make workers, and connect all of them to each other            staffed
     Cut(slots, from, to)        let slots go from one worker to another                        cut
     Bury(leaving)               let workers leave                                              buried
+    LogTransition, Measure, ...  see transition/machine.py                                     as there
+    Adopt(step)                 have the workers run what this step runs                       adopted
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
@@ -50,6 +52,8 @@ from base.version import VersionId
 from coordinator.rescale.actions import Bury, LogRescale, RescaleAction, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
+from coordinator.transition.machine import Boundary, Transition, TransitionAction
+from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
 
 STORY_EVENTS_MAX = 16
@@ -111,6 +115,13 @@ class Complete:
 
 
 @dataclass(frozen=True)
+class Adopt:
+    """The workers run another program than `step`, which is the next one."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class Wait:
     pass
 
@@ -121,7 +132,7 @@ class Exit:
 
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | Wait | Exit
+Action = Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | Adopt | Wait | Exit
 
 
 class Checkpoint(Enum):
@@ -143,6 +154,8 @@ class Core:
     `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
     is frozen. `check` states the invariants.
 
+    `program`: what the workers run. `transition` says what leads to another one.
+
     `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
     runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
     the replay is left to the next run."""
@@ -150,6 +163,8 @@ class Core:
     version: VersionId
     new_checkpoint_id: Callable[[], str]
     rescale: Rescale
+    transition: Transition
+    program: ProgramKey
     available_now: bool = False
     only_layout: bool = False
     step: int = field(init=False)
@@ -200,15 +215,35 @@ class Core:
             return Wait()
         if self.rescale.blocks_steps:
             return Wait()
+        changing = self._changing(log)
+        if changing is not None:
+            return changing
         if self.step < self._given_below(log):
             return self._give(self.step, log)
         if self.only_layout or (self.available_now and self.exhausted):
             if not self.rescale.is_idle:
                 self.rescale.rested()
                 return Wait()
+            if self.transition.is_ending(log):
+                return Wait()
             self.request_stop()
             return self._stop_action(log)
         return Divide(self.step)
+
+    def _changing(self, log: StepLogState) -> TransitionAction | Adopt | None:
+        """What leads to another program, before the next step."""
+        if self.only_layout and not self.is_replaying(log):
+            return None
+        if log.program_key(self.step) != self.program:
+            return Adopt(self.step)
+        return self.transition.next(log, self._at_boundary(log))
+
+    def _at_boundary(self, log: StepLogState) -> Boundary:
+        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_under_way)
+
+    def is_transition_due(self, log: StepLogState) -> bool:
+        """Whether no step may be divided ahead, because a transition waits for a boundary without divided steps."""
+        return self.transition.is_due(log, self._at_boundary(log))
 
     def _under_way(self, log: StepLogState) -> Action:
         """The next step is given before the last one is settled, so that the workers run it meanwhile."""
@@ -230,6 +265,9 @@ class Core:
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
         if self.stopping or self.paused or self.checkpoint is Checkpoint.WANTED:
+            return True
+        ahead = self.step + 1
+        if log.program_key(ahead) != self.program or self.is_transition_due(log):
             return True
         return self.rescale.is_due(log, self._moment(log))
 
@@ -261,7 +299,7 @@ class Core:
 
     def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
         """Begins a checkpoint that is wanted. One that settles a rescale is wanted by itself."""
-        if self.checkpoint is Checkpoint.NONE and self.rescale.is_moved:
+        if self.checkpoint is Checkpoint.NONE and (self.rescale.is_moved or self.transition.needs_checkpoint):
             self.checkpoint = Checkpoint.WANTED
         return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None
 
@@ -329,6 +367,12 @@ class Core:
         self._report("given")
         self.running = step
 
+    def adopted(self, program: ProgramKey) -> None:
+        """All workers run this program from the next step on."""
+        assert self.drained, self._with_story(f"{program} is adopted while a step is under way")
+        self._report("adopted")
+        self.program = program
+
     def collected(self, step: int) -> None:
         """All workers have run the step."""
         assert step == self.running, self._with_story(f"step {step} is collected, and step {self.running} is running")
@@ -349,6 +393,7 @@ class Core:
         assert self._made().step == self.step, self._with_story("a step ran between intent and freeze")
         assert self.drained, self._with_story("a freeze while a step is under way")
         self._advance(Checkpoint.WANTED, Checkpoint.FROZEN)
+        self.transition.frozen(self._made())
 
     def folding(self) -> None:
         self._advance(Checkpoint.FROZEN, Checkpoint.FOLDING)
@@ -363,6 +408,7 @@ class Core:
         """The completion of the checkpoint is in the log."""
         assert log.checkpoints[-1:] == (self._made(),), self._with_story(f"{self.pending} is not complete in the log")
         self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
+        self.transition.completed(self._made())
         self.version, self.pending = self._made(), None
         if log.rescale is None and self.rescale.is_under_way:
             self.rescale.tell(Moved.completed, log.current_layout.placed.births)

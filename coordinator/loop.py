@@ -18,9 +18,10 @@ from typing import assert_never
 
 import structlog
 
+from base.fault import Fault
 from base.term import Term
 from coordinator.checkpoints.checkpointing import Checkpointing
-from coordinator.core import Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
@@ -29,6 +30,7 @@ from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
+from coordinator.revisions.requests import still_finishing
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables
 from coordinator.starting.binding_rules import rules_of
@@ -51,8 +53,11 @@ from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
+from coordinator.transition.course import Course, Running
+from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Measure
+from coordinator.transition.transitions import Transitions
 from engine.analysis.column_names import input_names, with_names
-from engine.errors import EngineError
+from engine.errors import DataError, EngineError
 from engine.model.numbers import NumberedCircuit
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits
@@ -65,6 +70,7 @@ from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
 from io_kafka.errors import KafkaFault
+from io_kafka.step_log.programs import ProgramKey
 from storage.errors import NoDatabase, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
@@ -99,9 +105,16 @@ class Pipeline:
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
-        self._layout_written = -1  # the number of the layout that circuit.json has
+        self._transitions = Transitions(spec, self._writer, self._topics, board)
+        self._owner_written: tuple[int, int, int | None] = (
+            -1,
+            -1,
+            None,
+        )  # layout, revision and `until` of circuit.json
         self._only_layout = False
         self._attempts = 0
+        self._available_now = self._finishes = False
+        self._inputs_before: Inputs | None = None  # which the run has read by last
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -135,7 +148,9 @@ class Pipeline:
         try:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
-            revision = revision_in_force(spec.kafka, self._topics, spec.plan_topic, self._writer.state)
+            revision = revision_in_force(spec.kafka, spec.plan_topic, self._writer.state)
+            if revision is not None and self._writer.state.revisions.phase is not None:
+                spec = self._spec = self._as_recorded(revision)
             numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, log_facts.topic_id)
@@ -151,7 +166,7 @@ class Pipeline:
         except StaleEpoch as fault:
             raise self._fenced() from fault
         except EngineError as fault:
-            if fault.node is not None:
+            if fault.node is not None and fault.node < len(self._spec.circuit.nodes):
                 names = input_names(self._spec.circuit, self._spec.column_names, fault.node)
                 fault.message = with_names(fault.message, names)
             raise
@@ -162,6 +177,11 @@ class Pipeline:
             self._writer.close()
             self._requests.end()
             self._board.update(phase="stopped")
+
+    def _as_recorded(self, revision: Revision) -> PipelineSpec:
+        """The project in force while a transition is under way. The files are not needed to go on with it."""
+        _log.info("a transition is under way, so the run goes on with the recorded projects", revision=revision.number)
+        return former_project(revision.document, self._spec)
 
     def _finish_recorded_steps(self, revision: Revision, log_id: str) -> None:
         """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
@@ -189,37 +209,82 @@ class Pipeline:
         finishes: bool = False,
     ) -> NumberedCircuit:
         """`spec`: the project of the revision; a new state has none yet. `finishes`: see Inputs. Returns the circuit that has run."""
-        setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
+        start = self._start(spec, revision, log_id)
+        course = Course(self._spec, self._writer, self._topics, log_id, start)
+        self._available_now, self._finishes = available_now, finishes
+        self._transitions.may_begin = not self._only_layout
+        self._inputs_before = None
+        self._recover_and_loop(course, log_id)
         assert self._writer.state.revision is not None
-        self._board.update(revision=self._writer.state.revision.number)
-        inputs = Inputs(
-            spec,
+        return course.answers_of(self._writer.state.revision.number)
+
+    def _inputs(self, running: Running) -> Inputs:
+        """They outlive a recovery and a program as far as the run's start decides what it reads."""
+        made = Inputs(
+            running.spec,
             self._topics,
             self._board,
-            identities,
+            running.identities,
             self._writer.state,
-            plan=setup.numbered,
-            available_now=available_now,
-            finishes=finishes,
+            plan=running.setup.numbered,
+            available_now=self._available_now,
+            finishes=self._finishes,
+            counted=running.counted,
+            portions=self._transitions.portions,
+            before=running.before,
         )
-        self._recover_and_loop(setup, inputs, log_id)
-        return setup.numbered
+        if self._inputs_before is not None:
+            made.take_over(self._inputs_before)
+        self._inputs_before = made
+        return made
 
-    def _recover_and_loop(self, setup: TaskSetup, inputs: Inputs, log_id: str) -> None:
+    def _start(self, spec: PipelineSpec, revision: Revision | None, log_id: str) -> Running:
+        """What workers are started with: the revision in force alone."""
+        setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
+        self._board.update(revision=setup.revision)
+        return Running(
+            key=ProgramKey("present", setup.revision),
+            spec=spec,
+            setup=setup,
+            identities=identities,
+            answers=setup.numbered,
+        )
+
+    def _start_again(self, course: Course, log_id: str) -> None:
+        """After a loss, workers are started with the revision that is in force then."""
+        record = self._writer.state.revision
+        assert record is not None
+        if record.number != course.start.key.number:
+            revision = Revision(record.number, course.document(record))
+            spec = former_project(revision.document, course.files)
+            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+            course.start = self._start(spec, revision, log_id)
+
+    def _recover_and_loop(self, course: Course, log_id: str) -> None:
         recoveries = Recoveries()
         while True:
             try:
-                with closing(self._crew(setup, log_id)) as crew:
+                self._start_again(course, log_id)
+                self._spec = course.start.spec
+                inputs = self._inputs(course.start)
+                with closing(self._crew(course.start.setup, log_id)) as crew:
                     core = self._recover(crew, inputs, log_id)
+                    self._transitions.recovered(course)
+                    core.transition = self._transitions.machine
                     self._outside.freeze_memory()
-                    self._loop(core, crew, inputs)
+                    self._loop(core, crew, inputs, course)
                 return
             except DividedAgain as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])
             except RECOVERABLE as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
-                self._count_loss(recoveries, fault)
+                if not self._transitions.take_loss():
+                    self._count_loss(recoveries, fault)
+            except DataError as fault:
+                self._checkpoints.give_up_fold(may_be_the_cause=False)
+                if not self._transitions.take_fault(fault):
+                    raise
             finally:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
@@ -253,7 +318,10 @@ class Pipeline:
         found = bind_workers(crew, self._spec, self._writer.state, log_id)
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)
-        crew.join(Placement.initial(owned, inputs.partitions))
+        known = {name: topic.partitions for name, topic in self._writer.state.topics.items()}
+        crew.join(
+            Placement.initial(owned, {**known, **inputs.partitions})
+        )  # a replay may read topics of another revision
         self._show_workers(crew)
         record_completion(self._writer, version)
         self._writer.forget(first_needed_step(version, self._writer.state.checkpoints))
@@ -268,8 +336,10 @@ class Pipeline:
             version,
             self._outside.new_id,
             rescale,
-            inputs.ends_now,
-            self._only_layout,
+            self._transitions.machine,
+            ProgramKey("present", crew.setup.revision),
+            available_now=inputs.ends_now,
+            only_layout=self._only_layout,
             exhausted=inputs.finishes,
         )
         self._rescaling.begin(core, found.bound.births, found.rules)
@@ -306,16 +376,41 @@ class Pipeline:
         state = StepLogReader(self._spec.kafka, self._spec.log_topic).read()
         return Fenced(self._spec.transactional_id, self._writer.epoch, state.claim)
 
-    def _loop(self, core: Core, crew: Crew, inputs: Inputs) -> None:
+    def _steps(self, running: Running, inputs: Inputs) -> Stepping:
+        return Stepping(
+            running.spec,
+            self._writer,
+            inputs,
+            self._requests,
+            self._board,
+            answers=running.answers,
+            portions=self._transitions.portions,
+        )
+
+    def _adopt(self, step: int, core: Core, crew: Crew, course: Course) -> tuple[Inputs, Stepping]:
+        """Has the workers run what this step runs, and reads and writes as its project says."""
+        running = course.at(step, crew.programs.has_adopted)
+        if running.order is not None:
+            crew.programs.adopt(running.order)
+        crew.setup, crew.answers, self._spec = running.setup, running.answers, running.spec
+        self._board.update(revision=running.setup.revision)
+        reached("program.adopted")
+        core.adopted(running.key)
+        inputs = self._inputs(running)
+        return inputs, self._steps(running, inputs)
+
+    def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course) -> None:
         monotonic, interval_s = self._outside.monotonic, self._spec.checkpoint_interval_s
-        steps = Stepping(self._spec, self._writer, inputs, self._requests, self._board)
+        steps = self._steps(course.start, inputs)
         checkpoint_at = monotonic()
         while True:
             self._take_requests(core, crew)
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
                 checkpoint_at = monotonic()
             self._rescaling.look(core, crew)
-            self._write_owner(crew.setup.numbered)
+            self._write_owner(course)
+            inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
+            inputs.is_filling_paused = core.transition.is_paused
             action = core.next(self._writer.state)
             self._board.update(phase=self._phase(core))
             match action:
@@ -338,23 +433,34 @@ class Pipeline:
                     steps.collect(action, core, crew)
                 case Settle():
                     self._rescaling.note_step(*steps.settle(action, core, crew))
+                    self._transitions.note_step(action)
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     self._show_workers(crew)
                 case LogRescale() | Staff() | Cut() | Bury():
                     self._rescaling.do(action, core, crew)
                     self._show_workers(crew)
+                case LogTransition() | Measure() | LogSwitch() | LogTurn() | Clear() | LogSettled():
+                    self._transitions.do(action, core, crew)
+                case Adopt(step):
+                    inputs, steps = self._adopt(step, core, crew, course)
                 case _:
                     assert_never(action)
             self._checkpoints.notice_fold(core, crew)
-            self._requests.questions.serve(crew)
+            self._requests.questions.serve(crew, course.revision_at, core.version.step)
 
-    def _write_owner(self, plan: NumberedCircuit) -> None:
-        """Keeps circuit.json as the step log has it. It is written before workers leave."""
-        layout = self._writer.state.layout
-        if layout is not None and layout.number != self._layout_written:
-            write_owner(self._spec, plan, self._writer.state)
-            self._layout_written = layout.number
+    def _write_owner(self, course: Course) -> None:
+        """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has. It is
+        written before workers leave."""
+        log = self._writer.state
+        last = max((version.step for version in log.checkpoints), default=0)
+        revision = course.revision_at(last)
+        in_force = log.revision
+        is_of_another = in_force is not None and in_force.number != revision
+        until = in_force.step if in_force is not None and is_of_another else None
+        if log.layout is not None and (log.layout.number, revision, until) != self._owner_written:
+            write_owner(self._spec, course.answers_of(revision), log, until)
+            self._owner_written = (log.layout.number, revision, until)
 
     def _phase(self, core: Core) -> str:
         if core.stopping:
@@ -373,6 +479,15 @@ class Pipeline:
                 asked.answer(fault)
             else:
                 asked.answer(None)
+        for wish in self._requests.take_revision():
+            try:
+                if self._finishes:
+                    raise still_finishing()
+                self._transitions.ask(wish.request)
+            except Fault as fault:
+                wish.answer(fault)
+            else:
+                wish.answer(None)
         for what in self._requests.take():
             _log.info("asked", what=what)
             if what in ("stop", "pause", "resume") and self._request_in_force != "stop":

@@ -1,14 +1,83 @@
-"""The requests of other threads to the loop: pause, resume, stop and checkpoint; and their questions.
+"""The requests of other threads to the loop: pause, resume, stop and checkpoint; those that concern the layout and the revision, which
+wait for an answer; and their questions.
 
-Guarantee: the loop gets every request once, in order, at a boundary between two steps. A request wakes a loop that waits.
+Guarantees: the loop gets every request once, in order, at a boundary between two steps. A request wakes a loop that waits. One that waits for
+an answer gets one, also if the run ends before the loop has taken it.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
+from base.fault import Fault
 from coordinator.checkpoints.questions import Questions
-from coordinator.rescale.requests import Asked, LayoutRequest, RescaleRefused
+from coordinator.rescale.requests import LayoutRequest, RescaleRefused
+from coordinator.revisions.requests import RevisionRequest, TransitionRefused
+
+R = TypeVar("R")
+
+Refusal = Callable[[str, str], Fault]
+"""Makes the fault of a refused request, from its message and from what the user can do."""
+
+
+@dataclass(eq=False)
+class Asked(Generic[R]):
+    """A request that waits for its answer."""
+
+    request: R
+    done: threading.Event = field(default_factory=threading.Event)
+    fault: Exception | None = None
+
+    def answer(self, fault: Exception | None) -> None:
+        self.fault = fault
+        self.done.set()
+
+
+class Inbox(Generic[R]):
+    """The requests of one kind. Thread-safe. `wake` is called for each one. `refusal` makes the fault if nobody can answer, and `look` says
+    how a user finds out what became of a request that was not answered in time."""
+
+    def __init__(self, wake: Callable[[], None], refusal: Refusal, look: str) -> None:
+        self._wake, self._refusal, self._look = wake, refusal, look
+        self._lock = threading.Lock()
+        self._waiting: list[Asked[R]] = []
+        self._is_over = False
+
+    def ask(self, request: R, seconds: float) -> None:
+        """Waits until the loop has accepted the request. Raises the fault with which it was refused."""
+        asked = self.put(request)
+        if not asked.done.wait(seconds):
+            raise self._refusal(
+                f"the service has not answered within {seconds:g} s: it starts or recovers.", self._look
+            )
+        if asked.fault is not None:
+            raise asked.fault
+
+    def put(self, request: R) -> Asked[R]:
+        """As `ask`, for a caller that does not wait for the answer. Raises the fault if the run is over."""
+        asked = Asked(request)
+        with self._lock:
+            if self._is_over:
+                raise self._refusal("the service is ending.", "Start it again with `stepwell run`.")
+            self._waiting.append(asked)
+        self._wake()
+        return asked
+
+    def take(self) -> list[Asked[R]]:
+        """What was asked since the last call, in order."""
+        with self._lock:
+            taken, self._waiting = self._waiting, []
+        return taken
+
+    def end(self) -> None:
+        """The run is over: nobody answers any more."""
+        with self._lock:
+            self._is_over = True
+        for asked in self.take():
+            asked.answer(self._refusal("the service has ended.", "Start it again with `stepwell run`."))
 
 
 class Requests:
@@ -18,8 +87,12 @@ class Requests:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._wanted: list[str] = []
-        self._layout: list[Asked] = []
-        self._is_over = False
+        self._layout = Inbox[LayoutRequest](
+            self.wake, RescaleRefused, "`stepwell layout show` tells whether the change has begun."
+        )
+        self._revision = Inbox[RevisionRequest](
+            self.wake, TransitionRefused, "`stepwell revision show` tells what has become of it."
+        )
         self.questions = Questions(self.wake)
 
     def ask(self, what: str) -> None:
@@ -31,37 +104,33 @@ class Requests:
 
     def ask_layout(self, request: LayoutRequest, seconds: float) -> None:
         """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises RescaleRefused."""
-        asked = self.ask_without_waiting(request)
-        if not asked.done.wait(seconds):
-            raise RescaleRefused(
-                f"the service has not answered within {seconds:g} s: it starts or recovers.",
-                "`stepwell layout show` tells whether the change has begun.",
-            )
-        if asked.fault is not None:
-            raise asked.fault
+        self._layout.ask(request, seconds)
 
-    def ask_without_waiting(self, request: LayoutRequest) -> Asked:
+    def ask_without_waiting(self, request: LayoutRequest) -> Asked[LayoutRequest]:
         """As `ask_layout`, whose answer the caller does not wait for. Raises RescaleRefused if the run is over."""
-        asked = Asked(request)
-        with self._lock:
-            if self._is_over:
-                raise RescaleRefused("the service is ending.", "Start it again with `stepwell run`.")
-            self._layout.append(asked)
-        self._event.set()
-        return asked
+        return self._layout.put(request)
 
-    def take_layout(self) -> list[Asked]:
+    def take_layout(self) -> list[Asked[LayoutRequest]]:
         """What was asked of the layout since the last call, in order."""
-        with self._lock:
-            taken, self._layout = self._layout, []
-        return taken
+        return self._layout.take()
+
+    def ask_revision(self, request: RevisionRequest, seconds: float) -> None:
+        """Asks for a transition, or for something of the one under way, and waits until the loop has accepted it. Raises
+        TransitionRefused."""
+        self._revision.ask(request, seconds)
+
+    def ask_revision_without_waiting(self, request: RevisionRequest) -> Asked[RevisionRequest]:
+        """As `ask_revision`, whose answer the caller does not wait for. Raises TransitionRefused if the run is over."""
+        return self._revision.put(request)
+
+    def take_revision(self) -> list[Asked[RevisionRequest]]:
+        """What was asked of the revision since the last call, in order."""
+        return self._revision.take()
 
     def end(self) -> None:
         """The run is over: nobody answers any more."""
-        with self._lock:
-            self._is_over = True
-        for asked in self.take_layout():
-            asked.answer(RescaleRefused("the service has ended.", "Start it again with `stepwell run`."))
+        self._layout.end()
+        self._revision.end()
         self.questions.end()
 
     def wake(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from base.options import OnError, Truncate
+from base.options import SWITCH_ROWS_MAX, OnError, Truncate
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted
 from engine.model.circuit import Circuit
@@ -107,7 +107,8 @@ class PipelineSpec:
     is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`, `workers_now` and
     `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one. Both
     concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
-    the replication factor of topics that are created; -1 is the broker's default. `register_s`: how long all workers may take to register.
+    the replication factor of topics that are created; -1 is the broker's default.
+    `switch_rows_max`: see SWITCH_ROWS_MAX. `register_s`: how long all workers may take to register.
     `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
     PlanDocument; they are for people. Users cannot set `pace`; tests make it faster."""
 
@@ -126,6 +127,7 @@ class PipelineSpec:
     policy_now: Policy | None = None
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
+    switch_rows_max: int = SWITCH_ROWS_MAX
     replication: int = -1
     steps_kept: int = 100_000
     register_s: float = 60.0

@@ -34,7 +34,8 @@ class Status:
     left out because they were behind their watermark, and `watermarks` has these watermarks in seconds since 1970. `in_error`: the views that
     have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the change
     under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why
-    the last one could not begin."""
+    the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one has ended
+    (revisions/view.py)."""
 
     pipeline: str
     epoch: int = 0
@@ -61,6 +62,8 @@ class Status:
     workers: list[dict[str, str | int]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
     layout_fault: str | None = None
+    transition: dict[str, Any] | None = None
+    transition_last: dict[str, Any] | None = None
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

@@ -39,6 +39,16 @@ RevisionPoint = Literal[
     "revision.finished",  # a checkpoint has all steps of the revision in force, and the next revision is not recorded
     "revision.recorded",
 ]
+TransitionPoint = Literal[
+    "plan.written",  # a transition is planned, and its documents are not written
+    "revision.intended",
+    "program.adopted",  # all workers run what the next step runs
+    "ready",  # all is filled, and the differences are measured
+    "switch.recorded",
+    "turn.written",  # the transition goes another way
+    "clear.inside",  # tables are gone, and no checkpoint is without them
+    "revision.settled",
+]
 RecoveryPoint = Literal[
     "recovery.versions",  # every worker has reported its versions
     "recovery.chosen",
@@ -101,7 +111,7 @@ LayoutPoint = Literal[
     "settle.completed",
     "bury.renamed",  # the folder of a database that nobody needs any more
 ]
-Point = Literal[StartPoint, RevisionPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
+Point = Literal[StartPoint, RevisionPoint, TransitionPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
 START: tuple[Point, ...] = get_args(StartPoint)
@@ -111,6 +121,7 @@ CHECKPOINT: tuple[Point, ...] = get_args(CheckpointPoint)
 COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 REVISION: tuple[Point, ...] = get_args(RevisionPoint)
+TRANSITION: tuple[Point, ...] = get_args(TransitionPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
 
 

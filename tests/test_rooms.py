@@ -52,7 +52,8 @@ WITHIN: dict[str, dict[str, set[str]]] = {
     "coordinator": {
         "revisions": set(),
         "starting": {"revisions"},
-        "stepping": {"starting"},
+        "transition": {"revisions", "starting"},
+        "stepping": {"starting", "transition"},
         "checkpoints": {"starting", "stepping"},
         "rescale": {"starting"},
     },
@@ -73,10 +74,10 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 # The loose files that are no ground: what they may import of the folders of their room. No two files import each other, so what imports one
 # of them stands above what it needs of that folder.
 LOOSE = {
-    "coordinator/core.py": {"rescale"},
+    "coordinator/core.py": {"rescale", "transition"},
     "coordinator/specification.py": {"starting", "checkpoints"},
-    "coordinator/requests.py": {"checkpoints", "rescale"},
-    "coordinator/loop.py": {"revisions", "starting", "stepping", "checkpoints", "rescale"},
+    "coordinator/requests.py": {"checkpoints", "rescale", "revisions"},
+    "coordinator/loop.py": {"revisions", "starting", "stepping", "checkpoints", "rescale", "transition"},
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.

@@ -58,7 +58,7 @@ class Checkpointing:
                 self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
-                crew.checkpoints.freeze(version, views_before(crew.setup.numbered, self._writer.state, version.step))
+                crew.checkpoints.freeze(version, views_before(crew.answers, self._writer.state, version.step))
                 reached("checkpoint.frozen")
                 core.frozen(self._writer.state)
             case Fold():

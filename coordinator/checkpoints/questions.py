@@ -67,6 +67,7 @@ class Questions:
         self._lock = threading.Lock()
         self._waiting: deque[_Question] = deque()
         self._asked_of: Crew | None = None  # by which the first question is being answered
+        self._revision = 0  # of which that question is
         self._is_over = False
 
     def ask(self, views: Sequence[str], seconds: float) -> ViewRows:
@@ -94,14 +95,17 @@ class Questions:
     def are_waiting(self) -> bool:
         return bool(self._waiting)
 
-    def serve(self, crew: Crew) -> None:
-        """Called by the loop between its actions: takes answers that have come, and asks the next question. Raises TaskLost."""
+    def serve(self, crew: Crew, revision_at: Callable[[int], int], step: int) -> None:
+        """Called by the loop between its actions: takes answers that have come, and asks the next question. `revision_at(step)`: the revision
+        whose views a version has that was taken before this step. `step`: that of the last complete checkpoint. Raises TaskLost."""
         if not self._waiting:
             return
         question = self._waiting[0]
         if self._asked_of is not crew:
-            self._asked_of = crew
-            crew.checkpoints.begin_read(question.views)
+            if revision_at(step) not in crew.programs.readable:
+                return  # the workers learn it when the replay comes to it
+            self._asked_of, self._revision = crew, revision_at(step)
+            crew.checkpoints.begin_read(question.views, self._revision)
             return
         try:
             found = crew.checkpoints.contents()
@@ -117,7 +121,8 @@ class Questions:
         _check(question.views, found)
         versions = {contents.version for contents, _ in found.values()}
         owned = {worker: contents.owned for worker, (contents, _) in found.items()}
-        if len(versions) == 1 and why_no_partition(owned) is None:
+        is_read_right = {revision_at(version.step) for version in versions} == {self._revision}
+        if len(versions) == 1 and is_read_right and why_no_partition(owned) is None:
             parts = tuple(zip(*(buffers for _, buffers in found.values()), strict=True))
             self._answer(question, ViewRows(versions.pop(), parts))
 

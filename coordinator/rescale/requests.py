@@ -1,9 +1,8 @@
-"""What users ask of the layout while the service runs, and the answers: accepted, or refused with the reason."""
+"""What users ask of the layout while the service runs, and the refusal of it."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from base.fault import ExitCode, Fault
@@ -45,16 +44,3 @@ class TurnRequest:
 
 
 LayoutRequest = RescaleRequest | PauseRequest | TurnRequest
-
-
-@dataclass(eq=False)
-class Asked:
-    """A request that waits for its answer."""
-
-    request: LayoutRequest
-    done: threading.Event = field(default_factory=threading.Event)
-    fault: Exception | None = None
-
-    def answer(self, fault: Exception | None) -> None:
-        self.fault = fault
-        self.done.set()

@@ -21,13 +21,15 @@ CIRCUIT_FILE = "circuit.json"
 @dataclass(frozen=True)
 class StateOwner:
     """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `numbers`: of its nodes
-    (engine/model/numbers.py). `databases`: the names of the folders of the workers' databases."""
+    (engine/model/numbers.py). `databases`: the names of the folders of the workers' databases. `until`: versions that were taken before a
+    later step than this one have the views of another circuit, which the file gets when one of them is complete; None: all have these."""
 
     pipeline: str
     fingerprint: str
     circuit: str
     numbers: tuple[int, ...]
     databases: tuple[str, ...]
+    until: int | None = None
 
     def write(self, folder: Path, pid: int) -> None:
         """Writes the file, unless it has this content already. `pid` is this process's."""
@@ -49,6 +51,7 @@ def read_owner(folder: Path) -> StateOwner | None:
             # A file of a version that knew no numbers: the index was the number.
             tuple(map(int, found["numbers"] if "numbers" in found else range(len(json.loads(circuit))))),
             tuple(str(name) for name in found["databases"]),
+            until=found.get("until"),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

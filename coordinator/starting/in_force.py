@@ -19,13 +19,13 @@ from io_kafka.step_log.records import Record, RevisionRecord
 from io_kafka.step_log.state import StepLogState
 
 
-def revision_in_force(kafka: KafkaSettings, topics: Topics, plan_topic: str, state: StepLogState) -> Revision | None:
+def revision_in_force(kafka: KafkaSettings, plan_topic: str, state: StepLogState) -> Revision | None:
     """None if no step can have run, and if the log is of format 2, which has no plan documents. Raises PlanMissing
     and StateLost."""
     record = state.revision
     if record is None or state.layout is None:  # after a full refresh the log has the number of the last revision
         return None
-    text = read_plan(kafka, topics, plan_topic, record.plan)
+    text = read_plan(kafka, plan_topic, record.plan)
     try:
         return Revision(record.number, document_of(text))
     except BadDocument as error:
@@ -65,5 +65,5 @@ def _record(
     number = 1 if before is None else before.number + 1
     record = RevisionRecord(epoch=writer.epoch, number=number, plan=digest_of(text), step=step)
     check_plan_topic(topics.ensure(spec.plan_topic, 1, PLAN_TOPIC_CONFIG, replication=spec.replication))
-    writer.append_with_plan([record, *more], spec.plan_topic, text)
+    writer.append_with_plans([record, *more], spec.plan_topic, [text])
     return Revision(number, document)

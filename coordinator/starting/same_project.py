@@ -103,8 +103,8 @@ def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> Non
     changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
     raise CircuitChanged(
         f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
-        "`stepwell plan` shows what the change would do. Restore the previous definitions, or rebuild the state with "
-        "`stepwell run --full-refresh`.",
+        "`stepwell plan` shows what the change would do. To make it, start with the previous definitions and use `stepwell apply`; or rebuild "
+        "the state with `stepwell run --full-refresh`.",
     )
 
 

@@ -47,6 +47,7 @@ from engine.model.numbers import NumberedCircuit
 from engine.operators.facts import RunFacts
 from engine.resident.crew import Crew
 from engine.resident.messages import NewDatabase
+from engine.run.program_document import Outputs
 from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
@@ -64,11 +65,9 @@ def prepare(
     """Checks the topics, and records or creates what is missing. It runs after the claim, and touches no database. `log_id`: the topic id of
     the step log, which is part of the identity of the databases. `revision`: the one in force, which is that of the project."""
     revision = revision or first_revision(spec, writer, topics)
-    write_owner(spec, revision.document.numbered, writer.state)
-    facts = settled_topics(spec, topics, writer, log_id)
-    identities = tuple(
-        TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
-    )
+    if writer.state.revisions.phase is None:  # else the last checkpoint may have the views of another one
+        write_owner(spec, revision.document.numbered, writer.state)
+    identities, outputs = settled_outputs(spec, topics, writer, log_id)
     setup = TaskSetup(
         plan=plan_stages(spec.circuit),
         kafka=spec.kafka,
@@ -77,17 +76,31 @@ def prepare(
         facts=RunFacts(
             numbers=revision.document.numbers,
             append_only=append_only_inputs(spec.circuit),
-            partitions={output.handle: facts[output.topic].partitions for output in spec.outputs},
-            schema_ids=register_schemas(spec),
+            partitions=outputs.partitions,
+            schema_ids=outputs.schema_ids,
         ),
+        revision=revision.number,
     )
     return setup, identities
 
 
-def write_owner(spec: PipelineSpec, plan: NumberedCircuit, state: StepLogState) -> None:
-    """Writes `circuit.json`, when the log has the layout."""
+def settled_outputs(
+    spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str
+) -> tuple[tuple[TopicIdentity, ...], Outputs]:
+    """The identities of all topics of the project, and what workers have to know of the outputs. See `settled_topics`."""
+    facts = settled_topics(spec, topics, writer, log_id)
+    identities = tuple(
+        TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
+    )
+    partitions = {output.handle: facts[output.topic].partitions for output in spec.outputs}
+    of_sources = {source.table.handle: tuple(source.table.topics) for source in spec.inputs}
+    return identities, Outputs(topics=of_sources, partitions=partitions, schema_ids=register_schemas(spec))
+
+
+def write_owner(spec: PipelineSpec, plan: NumberedCircuit, state: StepLogState, until: int | None = None) -> None:
+    """Writes `circuit.json`, when the log has the layout. `until`: see StateOwner."""
     folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())
-    owner = StateOwner(spec.name, plan.circuit.fingerprint, plan.circuit.to_json(), plan.numbers, folders)
+    owner = StateOwner(spec.name, plan.circuit.fingerprint, plan.circuit.to_json(), plan.numbers, folders, until=until)
     owner.write(spec.storage, spec.kafka.outside.pid())
 
 
@@ -215,10 +228,11 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
             f"the databases are at step {version.step}, and the step log begins at step {state.first}.",
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
-    if state.revision is not None and version.step < state.revision.step:
+    root = state.revisions.root
+    if root is not None and version.step < root.step:
         raise StateLost(
-            f"the databases are at step {version.step}, and revision {state.revision.number} of the project began with step "
-            f"{state.revision.step}.",
+            f"the databases are at step {version.step}, and revision {root.number} of the project began with step "
+            f"{root.step}.",
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")

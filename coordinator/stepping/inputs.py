@@ -19,6 +19,7 @@ from coordinator.starting.positions import depends_on_the_start, starting_positi
 from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import is_release_due, next_counted
+from coordinator.transition.portions import Portions
 from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -66,6 +67,14 @@ def with_partitions(
     )
 
 
+def as_large_as_known(
+    identities: tuple[TopicIdentity, ...], known: Mapping[str, TopicIdentity], inputs: Collection[str]
+) -> tuple[TopicIdentity, ...]:
+    """The identities, with as many partitions of the input topics as a division has named. Such a topic may have grown since they were found."""
+    counts = {i.topic: max(i.partitions, known.get(i.topic, i).partitions) for i in identities}
+    return with_partitions(identities, counts, inputs)
+
+
 def ends_until(
     until: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
@@ -85,7 +94,9 @@ def outputs_without_input(spec: PipelineSpec) -> bool:
 
 class Inputs:
     """One run's view of the input topics. `identities` are those of all topics of the pipeline, as `prepare` found them. `finishes`: the run
-    ends with the steps that are divided, and divides none ahead."""
+    ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
+    `portions`: how far each step fills them. `before`: in the step of a switch, the circuit of the former project.
+    `may_divide_ahead`: nothing waits for a boundary without divided steps."""
 
     def __init__(
         self,
@@ -98,11 +109,17 @@ class Inputs:
         plan: NumberedCircuit,
         available_now: bool,
         finishes: bool = False,
+        counted: Collection[int] = (),
+        portions: Portions | None = None,
+        before: NumberedCircuit | None = None,
     ) -> None:
         self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
         self._monotonic = spec.kafka.outside.monotonic
-        self._identities = identities
+        self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self.finishes = finishes
+        self.may_divide_ahead = True
+        self.is_filling_paused = False
+        self._always_counted, self._portions, self._before = frozenset(counted), portions, before
         self._announced = False  # whether a division of this run names the topics as they are now
         self._table_ends = ends_of_tables(spec, log)
         self._table_limits = limits_of_tables(spec.limits)
@@ -110,6 +127,13 @@ class Inputs:
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         self._growth_checked_at = self._monotonic()
         self._widenings: dict[int, int] = {}  # how often each step was widened
+
+    def take_over(self, former: Inputs) -> None:
+        """Goes on where the same run has read by `former`, before a recovery or with another program: up to the ends that it found at its start,
+        and with as many widenings of a step as are left."""
+        self._widenings = former._widenings
+        if self._until is not None and former._until is not None:
+            self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
 
     @property
     def ends_now(self) -> bool:
@@ -124,10 +148,12 @@ class Inputs:
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
-        the topics ended at this start, both in step 0; or the release of outputs that were withheld."""
+        the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; or a switch."""
         division = self.choose(log, step)
         is_first_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
-        if division is None and ((step == 0 and is_first_due) or is_release_due(log.counted, log.errors)):
+        is_due = self._is_release_due(log, log.errors) or self._is_portion_due(log, step)
+        is_due = is_due or step == log.revisions.switch_step
+        if division is None and ((step == 0 and is_first_due) or is_due):
             return empty_division(step, positions_after(self._starts, log.positions))
         return division
 
@@ -136,7 +162,7 @@ class Inputs:
         AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
         so that it holds what arrives until then. `errors`: the error rows after `step`. If outputs are to be released, the next division is
         chosen at a drained boundary."""
-        if self.finishes or is_release_due(log.counted, errors):
+        if self.finishes or not self.may_divide_ahead or self._is_release_due(log, errors):
             return []
         whole, undivided = self._spec.limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or log.divisions[log.division_next - 1].division.rows < whole:
@@ -177,9 +203,43 @@ class Inputs:
         known = {identity.topic: identity.partitions for identity in self._identities}
         return {name: known[name] for name in self._spec.input_topics}
 
-    def record(self, log: StepLogState, epoch: int, division: Division, *, is_drained: bool) -> DivisionRecord:
+    def _is_release_due(self, log: StepLogState, errors: Sequence[NodeErrors]) -> bool:
+        return is_release_due([node for node in log.counted if node not in self._always_counted], errors)
+
+    def _is_portion_due(self, log: StepLogState, step: int) -> bool:
+        """Whether a step without input fills new nodes."""
+        passage = log.revisions.passage_that_fills(step)
+        return passage is not None and not self.is_filling_paused and log.filled < passage.intent.whole
+
+    def records(
+        self, log: StepLogState, epoch: int, divisions: Iterable[Division], *, is_drained: bool
+    ) -> list[DivisionRecord]:
+        """Of divisions that follow each other. See `record`."""
+        made: list[DivisionRecord] = []
+        for division in divisions:
+            made.append(self.record(log, epoch, division, is_drained=is_drained, after=made[-1] if made else None))
+        return made
+
+    def _filled(self, log: StepLogState, division: Division, after: DivisionRecord | None) -> int | None:
+        """Up to where the step fills new nodes; None outside a transition."""
+        passage = log.revisions.passage_that_fills(division.step)
+        if passage is None or self._portions is None:
+            return None
+        position = log.filled if after is None else after.filled or 0
+        whole = passage.intent.whole
+        return position if self.is_filling_paused else self._portions.next(position, division.rows, whole)
+
+    def record(
+        self,
+        log: StepLogState,
+        epoch: int,
+        division: Division,
+        *,
+        is_drained: bool,
+        after: DivisionRecord | None = None,
+    ) -> DivisionRecord:
         """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics. `is_drained`: whether
-        all steps before it are written."""
+        all steps before it are written. `after`: the division before it, if the log does not have it yet."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
         policy = {
@@ -187,8 +247,12 @@ class Inputs:
             "dead_letters": self._spec.dead_letter_topics,
             "truncate": self._spec.truncate,
         }
-        counted, released = next_counted(self._plan, log, is_drained=is_drained)
-        return record.model_copy(update={**policy, "counted": counted, "released": released})
+        counted, released = next_counted(self._plan, log, is_drained=is_drained, before=self._before)
+        filling = {
+            "counted": tuple(sorted(self._always_counted.union(counted))),
+            "filled": self._filled(log, division, after),
+        }
+        return record.model_copy(update={**policy, "released": released, **filling})
 
     def note_record(self) -> None:
         """To be called when the record of a division is in the log."""

@@ -12,6 +12,7 @@ Guarantee: a step is settled only after its output is committed or has been comp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import structlog
 
@@ -22,8 +23,18 @@ from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
-from coordinator.stepping.views_in_error import can_count, count_all, error_texts, errors_before, of_division, totals
+from coordinator.stepping.views_in_error import (
+    can_count,
+    count_all,
+    error_texts,
+    errors_before,
+    of_division,
+    there,
+    totals,
+)
+from coordinator.transition.portions import Portions
 from engine.errors import DataError, EngineError
+from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.step_input import StepInput
@@ -33,6 +44,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
 from io_kafka.step_log.output_progress import compare_errors, compare_inputs
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
 from io_kafka.step_log.records import DivisionRecord
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
@@ -58,9 +70,19 @@ class Stepping:
     """The divisions and steps of one crew."""
 
     def __init__(
-        self, spec: PipelineSpec, writer: PipelineWriter, inputs: Inputs, requests: Requests, board: StatusBoard
+        self,
+        spec: PipelineSpec,
+        writer: PipelineWriter,
+        inputs: Inputs,
+        requests: Requests,
+        board: StatusBoard,
+        *,
+        answers: NumberedCircuit,
+        portions: Portions,
     ) -> None:
+        """`answers`: the circuit of the project whose views have answers."""
         self._spec, self._writer, self._inputs = spec, writer, inputs
+        self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
         self._monotonic = spec.kafka.outside.monotonic
         self._divide_ms = 0.0  # the time that the division of the next step took
@@ -77,7 +99,7 @@ class Stepping:
             if not self._inputs.ends_now:
                 self._requests.wait(IDLE_SECONDS)
             return
-        self._writer.append([self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=True)])
+        self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
         self._inputs.note_record()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
@@ -88,7 +110,7 @@ class Stepping:
             record = self._with_policy_in_force(record)
         reached("step.begun")
         self._run = _Run(record, self._monotonic(), None if action.replay else self._spec.limits.bytes_max)
-        crew.steps.give(_step_input(crew.setup.numbered, record, self._run.bytes_max))
+        crew.steps.give(self._input(crew, record, self._run.bytes_max))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -99,7 +121,8 @@ class Stepping:
             outputs = self._outputs(run, crew)
         except DataError as fault:
             self._count_error_rows(crew.setup.numbered, run.record, fault)
-            self._move_the_end(run.record, fault)
+            if not self._is_of_transition(run.record.step, fault, crew):
+                self._move_the_end(run.record, fault)
             raise
         self._ran = (run, outputs, self._monotonic())
         self._run = None
@@ -128,7 +151,7 @@ class Stepping:
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step])
             if before is not None:
-                compare_errors(step, errors, log.step_records[step])
+                compare_errors(step, errors, there(setup.numbered, log.step_records[step]))
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(
@@ -138,13 +161,14 @@ class Stepping:
             inputs=result.inputs,
             skipped=result.skipped,
             errors=errors,
-            divisions=[self._inputs.record(log, self._writer.epoch, division, is_drained=False) for division in ahead],
+            divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
         )
         reached("replay.compared" if action.replay else "step.complete")
+        self._note_portion(record, 1e3 * (computed - run.began))
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
         self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
         self._board.of_event_time(result.late, result.watermarks_us)
-        self._tell_views_in_error(setup.numbered)
+        self._tell_views_in_error()
         if result.late:
             _log.info("late rows were left out", step=step, rows=result.late)
         core.settled(step, self._writer.state)
@@ -152,6 +176,17 @@ class Stepping:
         if ahead:
             self._inputs.note_record()
         return times.divide + 1e3 * (computed - run.began) + times.write, times.write
+
+    def _is_of_transition(self, step: int, fault: DataError, crew: Crew) -> bool:
+        """Whether the step would have gone well without the transition, so that no other input helps."""
+        key = self._writer.state.program_key(step)
+        if key.kind != "filling":
+            return key.kind == "switching"
+        return fault.node is not None and self._answers.index(crew.setup.facts.numbers[fault.node]) is None
+
+    def _note_portion(self, record: DivisionRecord, took_ms: float) -> None:
+        before, after = _filled_in(self._writer.state.program_of(record.step))
+        self._portions.note(after - before if record.filled is not None else 0, took_ms, record.division.rows)
 
     def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
         try:
@@ -167,9 +202,9 @@ class Stepping:
         self._writer.append([count_all(plan, self._writer.epoch, record)])
         raise DividedAgain(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
-    def _tell_views_in_error(self, plan: NumberedCircuit) -> None:
+    def _tell_views_in_error(self) -> None:
         """Shows what is in error, and logs what is new or in error no more."""
-        now = error_texts(plan, self._writer.state.errors, self._spec.column_names)
+        now = error_texts(self._answers, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
         for view in sorted(now.keys() - before.keys()):
             _log.warning("rows are in error, so what depends on them is withheld", view=view, error=now[view])
@@ -206,8 +241,21 @@ class Stepping:
         finally:
             reader.close()
         run.record = record
-        crew.steps.give(_step_input(crew.setup.numbered, record, None))
+        crew.steps.give(self._input(crew, record, None))
         return crew.steps.collect(record.step)
+
+    def _input(self, crew: Crew, record: DivisionRecord, bytes_max: int | None) -> StepInput:
+        program = self._writer.state.program_of(record.step)
+        return StepInput(
+            step=record.step,
+            ranges=record.division.ranges,
+            on_error=dict(record.on_error),
+            grown=frozenset(record.grown),
+            bytes_max=bytes_max,
+            withholding=of_division(crew.setup.numbered, record),
+            truncate=dict(record.truncate),
+            filled=_filled_in(program),
+        )
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
@@ -220,16 +268,17 @@ class Stepping:
         return again
 
 
-def _step_input(plan: NumberedCircuit, record: DivisionRecord, bytes_max: int | None) -> StepInput:
-    return StepInput(
-        step=record.step,
-        ranges=record.division.ranges,
-        on_error=dict(record.on_error),
-        grown=frozenset(record.grown),
-        bytes_max=bytes_max,
-        withholding=of_division(plan, record),
-        truncate=dict(record.truncate),
-    )
+def _filled_in(program: Program) -> tuple[int, int]:
+    """The positions of the feeds before and after a step. The step of a switch gives whole contents to new outputs."""
+    match program:
+        case PresentProgram():
+            return 0, 0
+        case FillingProgram(_, _, before, after):
+            return before, after
+        case SwitchingProgram():
+            return 0, HASHES
+        case _:
+            assert_never(program)
 
 
 def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:

@@ -25,7 +25,7 @@ from engine.model.numbers import NumberedCircuit
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.run.stage import name_of
-from io_kafka.step_log.records import DivisionRecord, NodeErrors
+from io_kafka.step_log.records import DivisionRecord, NodeErrors, StepRecord
 from io_kafka.step_log.state import StepLogState
 
 
@@ -48,14 +48,16 @@ def count_all(plan: NumberedCircuit, epoch: int, record: DivisionRecord) -> Divi
 
 
 def next_counted(
-    plan: NumberedCircuit, log: StepLogState, *, is_drained: bool
+    plan: NumberedCircuit, log: StepLogState, *, is_drained: bool, before: NumberedCircuit | None = None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """(the nodes whose error rows the next division counts, the outputs that it releases). If steps before it are not written yet
-    (`is_drained` is False), these are the nodes of the division before it, because such a step may find error rows."""
+    (`is_drained` is False), these are the nodes of the division before it, because such a step may find error rows. `before`: the circuit of
+    the division before it, if that is another one."""
     if not is_drained:
-        return log.counted, ()
-    still = tuple(node for node in log.counted if node in log.nodes_in_error)
-    released = _outputs_behind(plan, log.counted) - _outputs_behind(plan, still)
+        return tuple(node for node in log.counted if plan.index(node) is not None), ()
+    still = tuple(node for node in log.counted if node in log.nodes_in_error and plan.index(node) is not None)
+    outputs = {node.handle for node in plan.circuit.nodes if isinstance(node, Output)}
+    released = (_outputs_behind(before or plan, log.counted) & outputs) - _outputs_behind(plan, still)
     return still, tuple(sorted(released))
 
 
@@ -80,10 +82,11 @@ def _views_behind(plan: NumberedCircuit, numbers: Iterable[int]) -> frozenset[st
 def totals(
     plan: NumberedCircuit, step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorRows]
 ) -> tuple[NodeErrors, ...]:
-    """The error rows after `step`, of the nodes that have some. `before`: after the step before it. `changes`: of the step, by the
-    index of the node."""
-    since = {each.node: each.since for each in before}
-    sums = {each.node: ErrorRows(each.rows, int(each.checksum, 16), each.example) for each in before}
+    """The error rows after `step`, of the nodes that have some. `before`: after the step before it, of which those of nodes that the circuit
+    lacks end here. `changes`: of the step, by the index of the node."""
+    there = [each for each in before if plan.index(each.node) is not None]
+    since = {each.node: each.since for each in there}
+    sums = {each.node: ErrorRows(each.rows, int(each.checksum, 16), each.example) for each in there}
     add_all(sums, {plan.numbers[index]: change for index, change in changes.items()})
     return tuple(
         NodeErrors(
@@ -96,6 +99,13 @@ def totals(
         for node, total in sorted(sums.items())
         if not total.is_nothing
     )
+
+
+def there(plan: NumberedCircuit, record: StepRecord) -> StepRecord:
+    """A step's record without the error rows of nodes that the circuit lacks. They are those of new nodes, if a transition was given up after
+    the step: its replay runs the former project alone."""
+    errors = tuple(each for each in record.errors if plan.index(each.node) is not None)
+    return record.model_copy(update={"errors": errors})
 
 
 def errors_before(log: StepLogState, step: int) -> tuple[NodeErrors, ...] | None:
@@ -147,10 +157,11 @@ def _example(plan: NumberedCircuit, errors: NodeErrors, sources: Sources) -> str
 
 def check_answers(plan: NumberedCircuit, log: StepLogState, sources: Sources) -> None:
     """Raises ViewsInError if a view has no answer, or an output no message for a row, after the last step. It is located at the first."""
-    if not log.errors:
+    errors = [each for each in log.errors if plan.index(each.node) is not None]  # others are of nodes that are filled
+    if not errors:
         return
     outputs = _outputs_behind(plan, log.nodes_in_error)
-    first, *later = log.errors
+    first, *later = errors
     texts = [_example(plan, first, sources)]
     texts += [f"Also {_name(plan, each)}, step {each.since}: {_example(plan, each, sources)}" for each in later]
     # A view of which two rows have one key has an answer in Spark.

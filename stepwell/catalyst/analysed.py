@@ -9,26 +9,47 @@ never used before. So the optimiser made a column if its id does not occur in th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell.catalyst.tree import TreeNode, parse, walk_all
+from stepwell.catalyst.tree import TreeNode, tree_of, walk_all
+
+CLASS = re.compile(r'"class":"[\w.$]*?(\w+)\$?"')
+_VIEW = "org.apache.spark.sql.catalyst.plans.logical.View"
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """`ids` has the expression ids in the plan. `kinds` has the simple class names of its nodes and expressions."""
+    """`ids` has the expression ids in the plan. `kinds` has the simple class names of its nodes and expressions, and `classes` also
+    those within fields that no tree shows. `views`: the names of the views that Spark has found for names in the query, and in turn
+    in theirs; with a database if they are not the session's own."""
 
     ids: frozenset[int]
     kinds: frozenset[str]
+    classes: frozenset[str] = frozenset()
+    views: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, text: str) -> Analysed:
         """Reads `text`, which is Spark's `toJSON` of the analysed plan."""
+        ids: set[int] = set()
+        views: dict[str, None] = {}
+
+        def note(plain: dict[str, Any]) -> dict[str, Any]:
+            """Of every object in the JSON, also in fields that are not trees, such as the type of an existence join."""
+            if isinstance(plain.get("exprId"), dict):
+                ids.add(plain["exprId"]["id"])
+            if plain.get("class") == _VIEW:
+                views[_view_name(plain["desc"]["identifier"])] = None
+            return plain
+
+        flat = json.loads(text, object_hook=note)
         return cls(
-            ids=frozenset(_ids(json.loads(text))),
-            kinds=frozenset(node.kind for node in walk_all(parse(text))),
+            ids=frozenset(ids),
+            kinds=frozenset(node.kind for node in walk_all(tree_of(flat))),
+            classes=frozenset(CLASS.findall(text)),
+            views=tuple(views),
         )
 
     def made_by_spark(self, identifier: int) -> bool:
@@ -43,13 +64,6 @@ def join_type(join: TreeNode) -> str:
     return name.rsplit(".", 1)[-1].rstrip("$")
 
 
-def _ids(plain: Any) -> Iterator[int]:
-    """Every `exprId` in the JSON, also in fields that are not trees, such as the type of an existence join."""
-    if isinstance(plain, dict):
-        if isinstance(plain.get("exprId"), dict):
-            yield plain["exprId"]["id"]
-        for value in plain.values():
-            yield from _ids(value)
-    elif isinstance(plain, list):
-        for value in plain:
-            yield from _ids(value)
+def _view_name(identifier: dict[str, Any]) -> str:
+    """With catalog and database, if it has them."""
+    return ".".join(str(identifier[part]) for part in ("catalog", "database", "table") if part in identifier)

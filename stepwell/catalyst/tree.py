@@ -40,7 +40,15 @@ class TreeNode:
 
 def parse(text: str) -> TreeNode:
     """The tree of Spark's `plan.toJSON()` or `expression.toJSON()`."""
-    return _tree(json.loads(text))
+    return tree_of(json.loads(text))
+
+
+def tree_of(flat: list[dict[str, Any]]) -> TreeNode:
+    """The tree of that JSON, after it has been read."""
+    node, end = _read(flat, 0)
+    if end != len(flat):
+        raise ValueError(f"{len(flat) - end} nodes left over after the root {node.kind}: not one tree")
+    return node
 
 
 def walk_all(tree: TreeNode) -> Iterator[TreeNode]:
@@ -70,13 +78,6 @@ def _is_tree(value: Any) -> bool:
     )
 
 
-def _tree(flat: list[dict[str, Any]]) -> TreeNode:
-    node, end = _read(flat, 0)
-    if end != len(flat):
-        raise ValueError(f"{len(flat) - end} nodes left over after the root {node.kind}: not one tree")
-    return node
-
-
 def _read(flat: list[dict[str, Any]], position: int) -> tuple[TreeNode, int]:
     raw = flat[position]
     children: list[TreeNode] = []
@@ -98,7 +99,7 @@ _PLAIN_INTEGERS = frozenset(
 
 def _field(name: str, value: Any, children: list[TreeNode]) -> Any:
     if _is_tree(value):
-        return _tree(value)
+        return tree_of(value)
     if isinstance(value, list):
         return [_field(name, item, children) for item in value]
     if type(value) is int and name not in _PLAIN_INTEGERS and 0 <= value < len(children):

@@ -13,6 +13,7 @@ from rich.table import Table
 from base.sizes import size_text
 from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.layout_text import RescaleBar, shares_text
+from stepwell.commands.transition_text import TransitionBar
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
@@ -136,6 +137,8 @@ def status_table(status: dict[str, Any]) -> Table:
         rows[f"in error: {view}"] = escape(text)
     if (change := status["layout"].get("change")) is not None:
         rows["change"] = RescaleBar(change)
+    if (transition := status.get("transition")) is not None:  # a service of the release before has none
+        rows["transition"] = TransitionBar(transition)
     if status["layout_fault"] is not None:
         rows["last change"] = escape(status["layout_fault"])
     for name, value in rows.items():

@@ -12,7 +12,8 @@ from rich.table import Table
 from base.fault import ExitCode
 from io_kafka.clients.topics import Topics
 from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
-from stepwell.commands.spark import SparkUnavailable, spark_session
+from stepwell.commands.definitions import planning_session
+from stepwell.commands.spark import SparkUnavailable
 from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import machine_checks
@@ -61,8 +62,8 @@ def examine(spec: Path | None) -> list[Check]:
 def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
     """The checks of the definitions, and of the topics and registries that they name."""
     try:
-        with spark_session(project) as session:
-            resolved = resolve(project, session)
+        with planning_session(project) as (session, kept):
+            resolved = resolve(project, session, kept)
     except SparkUnavailable as error:
         return [Check("spark", "FAIL", error.message, error.what_to_do)]
     except StepwellError as error:

@@ -8,7 +8,7 @@ import typer
 
 from base.fault import ExitCode
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
-from stepwell.commands.spark import spark_session
+from stepwell.commands.definitions import planning_session
 from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
 from stepwell.inspection.dry_run import Description, describe
 from stepwell.lowering import driver
@@ -21,8 +21,8 @@ def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption
     """Show the circuit of every view, and what is not supported."""
     with report_faults(as_json):
         project = project_of(spec, conf)
-        with spark_session(project) as session:
-            resolved, unresolved = resolver.survey(project, session)
+        with planning_session(project) as (session, kept):
+            resolved, unresolved = resolver.survey(project, session, kept)
         lowered = driver.survey(resolved)
         description = _described(resolved, lowered, unresolved)
         show(description.to_json(), as_json=as_json, text=description.renderable())

@@ -93,16 +93,22 @@ class RescaleBar:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if console.is_terminal:
-            yield self._bar()
+            yield share_bar(moved_share(self._change))
         yield escape(str(self))
 
-    def _bar(self) -> RenderableType:
-        share = moved_share(self._change)
-        if share is None:
-            return ProgressBar(total=None, width=BAR_WIDTH)
-        bar = Table.grid(padding=(0, 1))
-        bar.add_row(ProgressBar(total=1.0, completed=share, width=BAR_WIDTH), f"{100 * share:.0f} %")
-        return bar
+
+def percent(share: float) -> str:
+    """Rounded down, because 100 % means that nothing is left. 0.29 is a little less in binary."""
+    return f"{int(100 * share + 1e-9)} %"
+
+
+def share_bar(share: float | None) -> RenderableType:
+    """A bar of this part of the whole; None if it is not known."""
+    if share is None:
+        return ProgressBar(total=None, width=BAR_WIDTH)
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(ProgressBar(total=1.0, completed=share, width=BAR_WIDTH), percent(share))
+    return bar
 
 
 def moved_share(change: Mapping[str, Any]) -> float | None:

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import typer
 
 from base.fault import ExitCode
-from coordinator.revisions.planned import planned
+from coordinator.revisions.plan_key import key_of_project
+from coordinator.revisions.planned import Planned, planned
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
-from stepwell.commands.spark import spark_session
+from stepwell.commands.definitions import planning_session
 from stepwell.inspection.recorded import recorded
 from stepwell.inspection.revision_text import revision_json, revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
 from stepwell.planning.revisions import document_of_project
+from stepwell.project.loading import Project
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`)."""
+
+    planned: Planned
+    number: int
+    key: str
 
 
 def plan(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Show what the project in the files would do to state and outputs."""
     with report_faults(as_json):
-        project = project_of(spec, conf)
-        with spark_session(project) as session:
-            resolved = resolve(project, session)
-            now = document_of_project(resolved, lower(resolved))
-        in_force = recorded(project, now)
-        found = planned(in_force.document, now, in_force.facts)
-        show(revision_json(found, in_force.number), as_json=as_json, text=revision_text(found, in_force.number))
-        if not found.can_be_applied:
+        found = look_at(project_of(spec, conf))
+        text = revision_text(found.planned, found.number)
+        show(revision_json(found.planned, found.number), as_json=as_json, text=text)
+        if not found.planned.can_be_applied:
             raise typer.Exit(int(ExitCode.PROJECT))
+
+
+def look_at(project: Project) -> Look:
+    """Starts Spark, which plans the files. Raises what `recorded` raises, and faults of the project."""
+    with planning_session(project) as (session, kept):
+        resolved = resolve(project, session, kept)
+        now = document_of_project(resolved, lower(resolved))
+    in_force = recorded(project, now)
+    return Look(planned(in_force.document, now, in_force.facts), in_force.number, key_of_project(now))

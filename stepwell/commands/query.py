@@ -18,7 +18,7 @@ from rich.table import Table
 
 from base.spark_master import MASTER_KEY
 from stepwell.commands.common import JsonOption, SpecOption, note, project_of, report_faults, show
-from stepwell.commands.spark import spark_session
+from stepwell.commands.definitions import planning_session
 from stepwell.inspection import query as queries
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
@@ -41,8 +41,8 @@ def query(
         service = ControlClient(project.state_folder) if project.on_cluster else None
         if service is not None:
             service.endpoint()  # without a service there is no answer, and Spark need not start
-        with spark_session(in_local_mode(project)) as session:
-            resolved = resolve(project, session)
+        with planning_session(in_local_mode(project)) as (session, kept):
+            resolved = resolve(project, session, kept)
             answer = queries.query(resolved, lower(resolved), sql, None if service is None else service.views)
             rows = _collected(answer.rows, limit + 1, as_json=as_json)
         more, rows = len(rows) > limit, rows[:limit]

@@ -49,7 +49,8 @@ def run(
     with report_faults(as_json):
         project = project_of(spec, conf)
         with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
-            from stepwell.commands.serve import RunOptions, configure_logs, serve  # takes more than a second
+            from stepwell.commands.logs import configure_logs
+            from stepwell.commands.serve import RunOptions, serve  # takes more than a second
 
             configure_logs(verbose=verbose)
             options = RunOptions(

@@ -7,9 +7,8 @@ Spark starts beside the first two. So a second run, or a broker that is down, is
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import structlog
 from pyspark.sql import SparkSession
 
 from base.fault import exit_code_of
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.specification import log_topic_of
+from coordinator.specification import PipelineSpec, log_topic_of
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy
 from engine.resident.spark_launcher import spark_cluster, warm_up
@@ -35,6 +33,7 @@ from protocols.planners import PLANNERS
 from stepwell.commands.common import note
 from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import StartingSpark
+from stepwell.planning.files_now import forget_modules, project_now
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
 from stepwell.planning.pipeline import PlannedProject, pipeline_spec, plan_project
 from stepwell.planning.sharding import policies_of
@@ -44,6 +43,7 @@ from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer
 
 if TYPE_CHECKING:
+    from stepwell.planning.kept_definitions import KeptDefinitions
     from stepwell.planning.plans import ResolvedProject  # loads the analyser, which a kept plan does not need
 
 
@@ -71,8 +71,14 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
     with _stopping_on_signals(requests) as signals:
         try:
             turn = _turn(project, take_over=options.take_over)
-            with _control(project, requests, board) as server:
-                _serve(project, spark, options, _Service(server, signals, requests, board, turn))
+            definitions = _Definitions(project, lambda: spark.session)
+            with _control(project, requests, board, definitions) as server:
+                _serve(
+                    project,
+                    spark,
+                    options,
+                    _Service(server, signals, requests, board, definitions=definitions, turn=turn),
+                )
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
@@ -86,6 +92,7 @@ class _Service:
     signals: _Signals
     requests: Requests
     board: StatusBoard
+    definitions: _Definitions
     turn: int | None
 
 
@@ -93,7 +100,7 @@ def _serve(project: Project, spark: StartingSpark, options: RunOptions, service:
     requests, board, server = service.requests, service.board, service.server
     context = spark.context
     warm_up(context)
-    definitions = _Definitions(project, lambda: spark.session)
+    definitions = service.definitions
     plan, check = _plan(project, definitions, requests, board, may_be_kept=options.may_keep_plan)
     pipeline = pipeline_spec(project, plan, workers_now=options.workers, policy_now=options.policy)
     for topic in make_missing_inputs(pipeline):
@@ -115,28 +122,60 @@ def _serve(project: Project, spark: StartingSpark, options: RunOptions, service:
 
 
 class _Definitions:
-    """The project's definitions, resolved when they are needed first. `session` makes Spark's session, which a kept plan does not need."""
+    """The project's definitions, resolved when they are needed first. `session` makes Spark's session, which a kept plan does not need.
+    Threads may call it beside each other: one plans after the other, because a definition runs in the process's working folder."""
 
     def __init__(self, project: Project, session: Callable[[], SparkSession]) -> None:
         self._project, self._session = project, session
         self._resolved: ResolvedProject | None = None
+        self._next: ResolvedProject | None = None  # of the files, when they were last planned for a transition
+        self._planning = threading.Lock()
 
     def plan(self) -> PlannedProject:
-        # A kept plan needs neither, and they take a quarter of a second.
-        from stepwell.lowering.driver import lower
-        from stepwell.planning.resolver import resolve
+        from stepwell.planning.kept_definitions import KeptDefinitions
 
-        self._resolved = resolve(self._project, self._session())
-        return plan_project(self._resolved, lower(self._resolved))
+        with self._planning:
+            self._resolved, plan = self._planned(self._project, KeptDefinitions.of(self._project))
+        return plan
+
+    def plan_afresh(self) -> PlannedProject:
+        """Like `plan`, without any plan that is kept: what a kept plan is compared with."""
+        from stepwell.planning.kept_definitions import KeptDefinitions
+
+        with self._planning:
+            self._resolved, plan = self._planned(self._project, KeptDefinitions.nothing())
+        return plan
+
+    def plan_files(self) -> PipelineSpec:
+        """The project as it is in the files now, with the settings with which the service was started. Raises faults that name file and
+        line."""
+        from stepwell.planning.kept_definitions import KeptDefinitions
+
+        with self._planning:
+            project = project_now(self._project)
+            forget_modules(project.root)
+            self._next, plan = self._planned(project, KeptDefinitions.of(project))
+        return pipeline_spec(project, plan)
 
     def table_rows(self, handle: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch table. A run with a kept plan that was interrupted before they were loaded resolves the definitions for that."""
+        """The rows of a batch table. Those of the run's own project are read at its start, so a table that the project of a transition has is
+        read as that one says. A run with a kept plan that was interrupted before they were loaded resolves the definitions for that."""
         from stepwell.planning.batch_tables import rows_reader
 
+        if self._next is not None and handle in self._next.tables:
+            return rows_reader(self._next.tables)(handle)
         if self._resolved is None:
             self.plan()
         assert self._resolved is not None
         return rows_reader(self._resolved.tables)(handle)
+
+    def _planned(self, project: Project, kept: KeptDefinitions) -> tuple[ResolvedProject, PlannedProject]:
+        # A kept plan needs neither, and they take a quarter of a second.
+        from stepwell.lowering.driver import lower
+        from stepwell.planning.resolver import resolve
+
+        resolved = resolve(project, self._session(), kept)
+        return resolved, plan_project(resolved, lower(resolved))
 
 
 def _plan(
@@ -155,7 +194,8 @@ def _plan(
     key = content_key(project)
     kept = read_plan(project, key) if may_be_kept else None
     if kept is not None:
-        return kept, PlanCheck(project, kept, definitions.plan, is_due, lambda: requests.ask("stop"))
+        check = PlanCheck(project, kept, definitions.plan_afresh, is_due, lambda: requests.ask("stop"), key=key)
+        return kept, check
     plan = definitions.plan()
     write_plan(project, key, plan)
     return plan, nullcontext()
@@ -176,10 +216,13 @@ def _turn(project: Project, *, take_over: bool) -> int | None:
 
 
 @contextmanager
-def _control(project: Project, requests: Requests, board: StatusBoard) -> Iterator[ControlServer]:
+def _control(
+    project: Project, requests: Requests, board: StatusBoard, definitions: _Definitions
+) -> Iterator[ControlServer]:
     """Serves the endpoint while the body runs, and writes the last status afterwards."""
     settings = project.settings.stepwell
-    server = ControlServer(requests, board, settings.control_port, policies_of(settings))
+    policies = policies_of(settings)
+    server = ControlServer(requests, board, settings.control_port, policies, plan_files=definitions.plan_files)
     server.start()
     try:
         server.endpoint.write_unless_served(project.state_folder)
@@ -235,18 +278,3 @@ def _stopping_on_signals(requests: Requests) -> Iterator[_Signals]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-def configure_logs(*, verbose: bool) -> None:
-    """Logs one JSON object per line to standard error: only warnings, or everything."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if verbose else logging.WARNING),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-    )

@@ -126,6 +126,7 @@ def read_contents(
         for version in sorted({part.version for part in found.values()}, reverse=True):
             parts = [part for part in found.values() if part.version == version]
             if why_no_partition({i: part.owned for i, part in enumerate(parts)}) is None:
+                _check_revision(folder, version)
                 return version, [pa.concat_tables(part.tables[i] for part in parts) for i in range(len(names))]
         versions = {part.version for part in found.values()}
         if gone is not None and (time.monotonic() > deadline or (len(versions) < 2 and versions == before)):
@@ -138,6 +139,17 @@ def read_contents(
                 "`stepwell run` brings them together again; `stepwell run --available-now` does, and ends.",
             )
         time.sleep(LOOK_SECONDS)
+
+
+def _check_revision(folder: Path, version: VersionId) -> None:
+    """Raises NoState if the version has the views of another project than `circuit.json` says: a transition has come between."""
+    owner = read_owner(folder)
+    if owner is not None and owner.until is not None and version.step > owner.until:
+        raise NoState(
+            f"the state at step {version.step} is that of the next revision, which began with step {owner.until}, and the last run ended before "
+            "it could say so",
+            "`stepwell run` goes on with it; `stepwell run --available-now` does, and ends.",
+        )
 
 
 def _readable(

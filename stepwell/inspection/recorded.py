@@ -36,7 +36,7 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
     """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka."""
     settings = KafkaSettings.parse(project.settings.kafka)
     topics, state = Topics(settings), _log(project, settings)
-    revision = revision_in_force(settings, topics, plan_topic_of(project.name), state)
+    revision = revision_in_force(settings, plan_topic_of(project.name), state)
     if revision is None:
         raise _nothing(project, state)
     document = revision.document

@@ -11,7 +11,7 @@ import contextlib
 import importlib.util
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from stepwell.project.elements import (
 )
 from stepwell.project.flow_conf import check_conf, conf_notes
 from stepwell.project.loading import Project
-from stepwell.project.sql_files import read_sql
+from stepwell.project.sql_files import SqlFile, read_sql
 from stepwell.project.text_files import read_text
 from stepwell.spark.fixed import FIXED_SQL
 from stepwell.spark.session import connection_lost
@@ -61,14 +61,18 @@ __all__ = [
 ]
 
 
-def load_definitions(project: Project, spark: SparkSession) -> Definitions:
-    """Executes the project's Python files and parses its SQL files, in a new session.
+ReadSql = Callable[[str, str, SparkSession], SqlFile]
+"""From the text of a file, its name and the session to what it defines."""
+
+
+def load_definitions(project: Project, spark: SparkSession, read: ReadSql = read_sql) -> Definitions:
+    """Executes the project's Python files and parses its SQL files with `read`, in a new session.
 
     Raises ProjectError with file and line, or ProjectErrors for several errors.
     """
     own = spark.newSession()
     _configure(own, project)
-    registry = _Registry(project.root, own)
+    registry = _Registry(project.root, own, read)
     registry.notes += _look_up_in(own, project)
     errors: list[ProjectError] = []
     files = project.definition_files()
@@ -174,9 +178,10 @@ def enter_folder(path: Path) -> Iterator[None]:
 class _Registry(GraphElementRegistry):  # type: ignore[misc]
     """The registry that Spark's decorators call. No object of pyspark.pipelines leaves it."""
 
-    def __init__(self, root: Path, spark: SparkSession) -> None:
+    def __init__(self, root: Path, spark: SparkSession, read: ReadSql) -> None:
         self.root = root
         self.spark = spark
+        self.read = read
         self.outputs: list[OutputDefinition] = []
         self.flows: list[FlowDefinition] = []
         self.notes: list[str] = []
@@ -265,7 +270,7 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
         )
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
-        found = read_sql(sql_text, self.relative(file_path), self.spark)
+        found = self.read(sql_text, self.relative(file_path), self.spark)
         self.outputs += found.outputs
         self.flows += found.flows
         self.notes += found.notes

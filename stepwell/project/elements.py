@@ -7,6 +7,7 @@ may be in any order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,6 +17,8 @@ from pyspark.sql.types import StructType
 
 from stepwell.errors import Location, ProjectError, did_you_mean
 from stepwell.project.auto_cdc import AutoCdcQuery
+
+_WORD = re.compile(r"\w+")
 
 Kind = Literal["materialized_view", "table", "temporary_view", "sink"]
 
@@ -62,6 +65,11 @@ class SqlQuery:
         dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
         frame = DataFrame(dataset.ofRows(spark._jsparkSession, self.parse(spark)), spark)
         return frame.toDF(*self.columns) if self.columns else frame
+
+
+def words(statement: str) -> frozenset[str]:
+    """All words of a statement, also those in texts and comments, in small letters. Every plain name in it is one."""
+    return frozenset(_WORD.findall(statement.lower()))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from base.options import WORKERS_MAX, OnError
+from base.options import SWITCH_ROWS_MAX, WORKERS_MAX, OnError
 from base.slots import SLOTS
 from engine.model.layout import INACCURACY, SHARDS_FIXED
 from io_kafka.step_log.division import STEP_ROWS_MAX
@@ -118,6 +118,7 @@ class StepwellSettings(BaseSettings):
     takeover_silence: Duration = Field(default="30s", ge=1, le=86400)  # type: ignore[assignment]
     # `stepwell steps N` can answer for at least this many last steps. The step log is truncated before them.
     steps_kept: int = Field(default=100_000, ge=1)
+    switch_rows_max: int = Field(default=SWITCH_ROWS_MAX, ge=1)
     # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
 

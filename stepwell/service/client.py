@@ -15,6 +15,7 @@ from stepwell.errors import StepwellError
 from stepwell.service.endpoint import (
     ANSWER_SECONDS_MAX,
     LAYOUT_SECONDS_MAX,
+    PLAN_SECONDS_MAX,
     READ_SECONDS_MAX,
     Endpoint,
     read_endpoint,
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.05
 
+MALFORMED = 400
 UNAUTHORIZED = 401
+UNKNOWN = 404
 REFUSED = 409
+FAILED = 500
 
 
 class NotRunning(StepwellError):
@@ -43,6 +47,16 @@ class LayoutRefused(StepwellError):
     """The service refuses a request that concerns the layout. Nothing was changed."""
 
     exit_code = ExitCode.STATE
+
+
+class RevisionRefused(StepwellError):
+    """The service refuses a request that concerns the revision. Nothing was changed. The exit code is that of the reason."""
+
+    exit_code = ExitCode.STATE
+
+    def __init__(self, message: str, what_to_do: str = "", exit_code: ExitCode = ExitCode.STATE) -> None:
+        super().__init__(message, what_to_do)
+        self.exit_code = exit_code
 
 
 class ControlClient:
@@ -64,6 +78,16 @@ class ControlClient:
         answer = self._answer("POST", path, seconds=LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
         if answer.status_code == REFUSED:
             raise LayoutRefused(**_fault_of(answer))
+        return _content(answer, path)
+
+    def ask_revision(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Asks for a transition (`apply`), or for something of the one under way, and waits until the service has accepted it. Returns the
+        revision and the transition. Raises RevisionRefused, NotRunning, StepwellError."""
+        path = f"/revision/{what}"
+        plan_s = PLAN_SECONDS_MAX if what == "apply" else 0.0
+        answer = self._answer("POST", path, seconds=plan_s + LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
+        if answer.status_code in (MALFORMED, REFUSED):
+            raise _refused_revision(answer.json())
         return _content(answer, path)
 
     def views(self, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
@@ -140,10 +164,30 @@ class ControlClient:
 
 
 def _content(answer: httpx.Response, path: str) -> dict[str, Any]:
+    if answer.status_code == FAILED:
+        raise StepwellError(
+            f"the service fails at {path}, which is a mistake of ours.", "Its log says why: please report that."
+        )
+    if answer.status_code == UNKNOWN and not answer.headers.get("content-type", "").startswith("application/json"):
+        raise StepwellError(
+            f"the service does not know {path}: another version of Stepwell runs it.",
+            "Start it again with this version.",
+        )
     found: dict[str, Any] = answer.json()
     if answer.status_code != 200:
         raise StepwellError(f"the service refuses {path}: {found.get('error', answer.status_code)}")
     return found
+
+
+def _refused_revision(found: Mapping[str, Any]) -> RevisionRefused:
+    """If the project is refused as `stepwell plan` refuses it, the fault has each reason and the exit code of that command."""
+    refused = found.get("planned", {}).get("refused", ())
+    reasons = [
+        f"\nREFUSED: {each['subject']}{each['place'] and ' (' + each['place'] + ')'}: {each['reason']}. {each['way_out']}."
+        for each in refused
+    ]
+    code = ExitCode.PROJECT if refused else ExitCode(found.get("exit_code", ExitCode.STATE))
+    return RevisionRefused(str(found["error"]) + "".join(reasons), str(found["what_to_do"]), code)
 
 
 def _fault_of(answer: httpx.Response) -> dict[str, str]:

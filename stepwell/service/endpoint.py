@@ -25,6 +25,9 @@ ANSWER_SECONDS_MAX = 5.0
 LAYOUT_SECONDS_MAX = 60.0
 """For the loop to accept a request that concerns the layout, between two steps or after a recovery."""
 
+PLAN_SECONDS_MAX = 300.0
+"""For the service to plan the project's files beside its steps. A hundred views take 30 s on two idle cores."""
+
 READ_SECONDS_MAX = 60.0
 """For the workers to read views, all at one version. A checkpoint that is being folded delays it by its own time."""
 

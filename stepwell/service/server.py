@@ -9,9 +9,14 @@ POST /layout/change                       begin a change: {"workers": 3, "mode":
                                           "budget_bytes": 4000000, "budget_ms": 20}; all but `workers` may be left out
 POST /layout/pause /resume                stop and continue the change under way
 POST /layout/reverse /abort               move everything back, or nothing more
+GET  /revision                            the revision in force, the transition under way, and how the last one has ended
+POST /revision/apply                      plan the project's files, and begin the transition to what they define: {"hold": false,
+                                          "expect_plan": null}; both may be left out (revisions.py)
+POST /revision/pause /resume              stop and continue the filling of the transition under way
+POST /revision/switch /abort              end a hold, or take everything back
 
-The requests below /layout are answered when the loop has accepted or refused them: 200 with the layout, 400 if the body is malformed, 409 with
-the reason if the loop refuses.
+The requests below /layout and /revision are answered when the loop has accepted or refused them: 200 with the layout or the revision, 400 if the
+body is malformed or the files cannot be planned, 409 with the reason if the loop refuses.
 """
 
 from __future__ import annotations
@@ -19,12 +24,10 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import uvicorn
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -39,7 +42,10 @@ from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRef
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+from stepwell.service.bodies import told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
+from stepwell.service.metrics import metrics
+from stepwell.service.revisions import PlanFiles, RevisionRoutes
 from stepwell.service.views import encode_views
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")
@@ -52,17 +58,6 @@ REQUESTS_OF_A_RESCALE: Mapping[str, LayoutRequest] = {
     "reverse": TurnRequest("reverse"),
     "abort": TurnRequest("abort"),
 }
-
-NUMBERS_OF_A_RESCALE = (
-    "slots_left",
-    "bytes_moved",
-    "bytes_left",
-    "bytes_per_s",
-    "seconds_left",
-    "longest_cut_ms",
-    "longest_pause_ms",
-)
-"""What the metrics have of a change under way. `longest_pause_ms`: the longest time in which no step could begin because of it."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -81,16 +76,24 @@ class RescaleBody(BaseModel):
 
 
 class ControlServer:
-    """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a rescale may ask for."""
+    """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a rescale may ask for. `plan_files`: called in a
+    thread of its own, one call at a time or several."""
 
     def __init__(
-        self, requests: Requests, board: StatusBoard, port: int, policies: Mapping[PolicyName, Policy]
+        self,
+        requests: Requests,
+        board: StatusBoard,
+        port: int,
+        policies: Mapping[PolicyName, Policy],
+        *,
+        plan_files: PlanFiles,
     ) -> None:
         self._requests, self._board, self._policies = requests, board, policies
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", port))
         self.endpoint = Endpoint.new(self._socket.getsockname()[1])
+        revision = RevisionRoutes(requests, board, plan_files)
         routes = [
             Route("/alive", self._alive),
             Route("/status", self._guarded(self._status)),
@@ -99,6 +102,9 @@ class ControlServer:
             Route("/layout", self._guarded(self._layout)),
             Route("/layout/change", self._guarded(self._rescale), methods=["POST"]),
             Route("/layout/{what}", self._guarded(self._ask_of_rescale), methods=["POST"]),
+            Route("/revision", self._guarded(revision.show)),
+            Route("/revision/apply", self._guarded(revision.apply), methods=["POST"]),
+            Route("/revision/{what}", self._guarded(revision.turn), methods=["POST"]),
             Route("/{what}", self._guarded(self._ask), methods=["POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
@@ -157,7 +163,7 @@ class ControlServer:
         try:
             body = RescaleBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JSONResponse({"error": _told(fault)}, 400)
+            return JSONResponse({"error": told(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._ask_layout(
             RescaleRequest(
@@ -189,57 +195,3 @@ class ControlServer:
 
     async def _metrics(self, request: Request) -> Response:
         return Response(metrics(self._board), media_type="text/plain; version=0.0.4")
-
-
-def _told(fault: ValidationError) -> str:
-    """What is wrong with a body, in a line for each field."""
-    return "\n".join(
-        f"{'.'.join(map(str, error['loc'])) or 'the body'}: {error['msg']}"
-        for error in fault.errors(include_url=False, include_input=False, include_context=False)
-    )
-
-
-def metrics(board: StatusBoard) -> bytes:
-    """The numbers of the status in Prometheus's text format."""
-    registry = CollectorRegistry()
-    shown = board.show()
-    plain = (
-        "revision",
-        "step",
-        "steps_run",
-        "steps_replayed",
-        "rows",
-        "rows_per_s",
-        "checkpoint_step",
-        "checkpoint_age_s",
-        "recoveries",
-    )
-    for name in plain:
-        Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(shown[name])
-    labelled = {"lag": "partition", "state_bytes": "owner", "skipped": "source", "late": "view"}
-    for name, label in labelled.items():
-        gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
-        for key, value in shown[name].items():
-            gauge.labels(key).set(value)
-    in_error = Gauge("stepwell_in_error", "1 for a view or an output that is in error", ["view"], registry=registry)
-    for view in shown["in_error"]:
-        in_error.labels(view).set(1)
-    lag = Gauge("stepwell_watermark_lag_s", "seconds from the watermark until now", ["view"], registry=registry)
-    for view, at in shown["watermarks"].items():
-        lag.labels(view).set(time.time() - at)
-    for name, number in layout_numbers(shown["layout"]).items():
-        Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
-    return generate_latest(registry)
-
-
-def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:
-    """The gauges of the layout. Without a change its numbers are 0; what is not known yet, such as bytes that are not counted, is left out."""
-    change = layout.get("change")
-    shown: dict[str, float | None] = {
-        "workers": len(layout.get("members", ())),
-        "layout_number": layout.get("number"),
-        "layout_changing": int(change is not None),
-    }
-    for name in NUMBERS_OF_A_RESCALE:
-        shown[f"layout_{name}"] = 0 if change is None else change[name]
-    return {name: number for name, number in shown.items() if number is not None}

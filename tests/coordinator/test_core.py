@@ -34,8 +34,10 @@ from coordinator.core import (
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle, Weighing
+from coordinator.transition.machine import Transition
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import RescaleMode
+from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -85,13 +87,17 @@ class Log(GrowingLog):
         self.append(CheckpointComplete(epoch=0, version=version))
 
 
+PRESENT = ProgramKey("present", 0)
+"""What the steps of a log without revisions run."""
+
+
 def ids() -> Callable[[], str]:
     numbers = count(1)
     return lambda: f"c{next(numbers)}"
 
 
 def opened(version: VersionId = EMPTY, *, available_now: bool = False) -> Core:
-    return Core(version, ids(), Rescale(Idle(owned_by(0, 1))), available_now)
+    return Core(version, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, available_now)
 
 
 def do(action: Action, core: Core, log: Log, ahead: int = 0) -> None:
@@ -175,7 +181,7 @@ class Run(RuleBasedStateMachine):
         self.log = Log()
         self.held: dict[int, tuple[VersionId, ...]] = {0: (EMPTY,), 1: (EMPTY,)}
         self.ids = ids()
-        self.core = Core(EMPTY, self.ids, Rescale(Idle(owned_by(0, 1))))
+        self.core = Core(EMPTY, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT)
         self.state = 0
         self.exited = False
 
@@ -220,7 +226,7 @@ class Run(RuleBasedStateMachine):
         self.held = dict.fromkeys(self.held, (version,))
         if self.log.intent == version:
             self.log.complete(version)
-        self.core = Core(version, self.ids, Rescale(Idle(owned_by(0, 1))))
+        self.core = Core(version, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT)
         self.state = version.step
         self.exited = False
 
@@ -536,7 +542,7 @@ def weigh(core: Core) -> None:
 
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
-    return Core(EMPTY, ids(), Rescale.resume(owned_by(0, 1), log), only_layout=True)
+    return Core(EMPTY, ids(), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, only_layout=True)
 
 
 def kinds_until_exit(core: Core, log: Log) -> list[str]:

@@ -16,6 +16,7 @@ from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import (
     Inputs,
+    as_large_as_known,
     empty_division,
     ends_until,
     of_announced_partitions,
@@ -249,3 +250,11 @@ def test_a_source_that_begins_at_the_end_has_a_first_division_without_input(star
     run.cluster.ends[IN1] = 11
     run.inputs = run.begun()
     assert run.divide(run.inputs.choose_or_first(run.log, 1)).ranges[1] == OffsetRange("in", 1, 9, 11)
+
+
+def test_an_input_topic_has_as_many_partitions_as_a_division_has_named() -> None:
+    """It has grown since the run has looked at it, and workers were lost then. Output topics keep theirs."""
+    found = tuple(TopicIdentity(topic=name, id=f"id {name}", partitions=2) for name in ("in", "new", "out"))
+    known = {name: TopicIdentity(topic=name, id=f"id {name}", partitions=4) for name in ("in", "out")}
+    made = as_large_as_known(found, known, {"in", "new"})
+    assert {each.topic: each.partitions for each in made} == {"in": 4, "new": 2, "out": 2}

@@ -17,20 +17,23 @@ from engine.resident.messages import Contents
 from engine.run.exchange import from_buffer, to_buffer
 from tests.io_kafka.layouts import owned_by
 
-V1, V2 = VersionId(1, 1, "a"), VersionId(2, 2, "b")
+V1, V2, V3 = VersionId(1, 1, "a"), VersionId(2, 2, "b"), VersionId(3, 3, "c")
 ROWS = [to_buffer(pa.table({"a": [n]})) for n in range(2)]
 SECONDS = 20.0
 
 
 class Workers:
-    """Two workers. `rounds`: what `contents` says, one after the other."""
+    """Two workers. `rounds`: what `contents` says, one after the other. `revisions`: of which each question was."""
 
     def __init__(self, *rounds: Any) -> None:
         self.rounds, self.asked = list(rounds), list[tuple[str, ...]]()
-        self.checkpoints = self
+        self.revisions: list[int] = []
+        self.checkpoints = self.programs = self
+        self.readable = {1, 2}
 
-    def begin_read(self, views: Sequence[str]) -> None:
+    def begin_read(self, views: Sequence[str], revision: int) -> None:
         self.asked.append(tuple(views))
+        self.revisions.append(revision)
 
     def contents(self) -> Any:
         found = self.rounds.pop(0)
@@ -80,9 +83,14 @@ def asked(known: Any) -> Asking:
     return asking
 
 
-def serve(known: Questions, crew: Workers, times: int) -> None:
+def revision_at(step: int) -> int:
+    """The second revision begins with step 2."""
+    return 1 if step <= 2 else 2
+
+
+def serve(known: Questions, crew: Workers, times: int, step: int = 2) -> None:
     for _ in range(times):
-        known.serve(crew)  # type: ignore[arg-type]
+        known.serve(crew, revision_at, step)  # type: ignore[arg-type]
 
 
 def test_an_answer_has_the_rows_of_all_workers(known: Any) -> None:
@@ -100,6 +108,17 @@ def test_workers_at_different_versions_are_asked_again(known: Any) -> None:
     serve(known, crew, 4)
     found = asking.over()
     assert isinstance(found, ViewRows) and found.version == V2 and len(crew.asked) == 2
+
+
+def test_a_version_of_another_revision_is_asked_again(known: Any) -> None:
+    """A checkpoint becomes complete in the workers while they are asked, and its views are those of the next project."""
+    asking, crew = asked(known), Workers(at(V3, V3), at(V3, V3))
+    serve(known, crew, 2)
+    assert asking.result is None, "it has the views of the former project"
+    serve(known, crew, 2, step=3)
+    found = asking.over()
+    assert isinstance(found, ViewRows) and found.version == V3
+    assert crew.revisions == [1, 2]
 
 
 def test_new_workers_are_asked_what_the_lost_ones_have_not_answered(known: Any) -> None:

@@ -170,5 +170,5 @@ def test_a_record_of_a_division_says_what_is_counted() -> None:
 def test_error_rows_of_a_node_that_the_circuit_lacks_withhold_nothing() -> None:
     """They are those of a former revision."""
     log = log_of((OF_MAP, 999), errors(999))
-    assert next_counted(PLAN, log, is_drained=True) == ((999,), ("counts", "tens"))
+    assert next_counted(PLAN, log, is_drained=True) == ((), ("counts", "tens"))
     assert views_before(PLAN, log, 2) == frozenset() and error_texts(PLAN, log.errors, {}) == {}

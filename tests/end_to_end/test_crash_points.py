@@ -29,6 +29,7 @@ from faults.points import (
     REVISION,
     START,
     STEP,
+    TRANSITION,
     VARIABLE,
     Crash,
     Order,
@@ -97,7 +98,8 @@ def send(play: Playground, number: int) -> None:
 
 @pytest.mark.parametrize(("workers", "points"), ONE_AND_THREE)
 def test_a_run_broken_off_at_every_point(play: Playground, workers: int, points: tuple[Point, ...]) -> None:
-    assert {*SEQUENCE, TRUNCATED, *LAYOUT, *REVISION} == set(POINTS), "those of REVISION are tried in test_revisions.py"
+    elsewhere = {*REVISION, *TRANSITION}  # test_revisions.py and test_transitions.py try them
+    assert {*SEQUENCE, TRUNCATED, *LAYOUT, *elsewhere} == set(POINTS)
     sequence = [point for point in SEQUENCE if point in points]
     resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
     with play.oracle(resolved) as oracle:

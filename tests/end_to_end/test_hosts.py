@@ -152,7 +152,7 @@ def test_views_are_read_by_the_workers_that_have_them(cluster: Cluster, tmp_path
     cluster.run("ab")
     resolved, hosts = cluster.resolved, [cluster.hosts[name] for name in "ab"]
     with cluster.play.running(resolved, threads(hosts=hosts)) as run:
-        server = ControlServer(run.requests, run.board, 0, {})
+        server = ControlServer(run.requests, run.board, 0, {}, plan_files=lambda: resolved.spec)
         server.start()
         server.endpoint.write(tmp_path)
         try:

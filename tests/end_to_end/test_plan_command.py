@@ -14,6 +14,7 @@ from base.fault import ExitCode
 from io_kafka.offsets import TopicPartition
 from stepwell.cli import app
 from stepwell.commands import plan as command
+from stepwell.planning.kept_definitions import KeptDefinitions
 from tests.end_to_end.harness import Playground, Resolved
 
 PROJECT = """
@@ -35,7 +36,9 @@ def project(play: Playground, least: int = 0, more: str = "") -> Resolved:
 
 def plan(play: Playground, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
     """Of the files that were written last."""
-    monkeypatch.setattr(command, "spark_session", lambda project: nullcontext(play.spark))
+    monkeypatch.setattr(
+        command, "planning_session", lambda project: nullcontext((play.spark, KeptDefinitions.nothing()))
+    )
     return CliRunner().invoke(app, ["plan", "--spec", str(play.folder / "spark-pipeline.yml"), *options])
 
 

@@ -20,8 +20,9 @@ from engine.run import plan_document
 from engine.run.plan_document import text_of
 from engine.run.tasks import TaskSetup
 from faults.points import REVISION, Crash, Order, Point, arm
-from io_kafka.clients.plan_topic import PlanMissing, UnsuitablePlanTopic, read_plan
+from io_kafka.clients.plan_topic import UnsuitablePlanTopic, read_plan
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.plans import PlanMissing
 from io_kafka.step_log.records import RevisionRecord
 from storage.database import Database
 from tests.end_to_end import sums
@@ -36,7 +37,7 @@ def recorded(play: Playground, resolved: Resolved) -> RevisionRecord:
 
 def document(play: Playground, resolved: Resolved) -> PlanDocument:
     topic, plan = resolved.spec.plan_topic, recorded(play, resolved).plan
-    return document_of(read_plan(play.settings, play.topics, topic, plan))
+    return document_of(read_plan(play.settings, topic, plan))
 
 
 def first_run(play: Playground) -> Resolved:

@@ -23,6 +23,7 @@ from faults.points import (
     REVISION,
     START,
     STEP,
+    TRANSITION,
     VARIABLE,
     Crash,
     Order,
@@ -111,4 +112,7 @@ def test_an_unknown_point_is_a_type_error() -> None:
     for function in (reached, is_armed):
         assert get_type_hints(function)["point"] == Point
     assert get_type_hints(Order)["point"] == Point
-    assert len(set(POINTS)) == len(POINTS) and START + REVISION + RECOVERY + STEP + CHECKPOINT + LAYOUT == POINTS
+    assert (
+        len(set(POINTS)) == len(POINTS)
+        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + LAYOUT == POINTS
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.debezium_breakages import DEBEZIUM
@@ -11,12 +12,14 @@ from tests.sabotage.error_breakages import ERRORS
 from tests.sabotage.event_time_breakages import EVENT_TIME
 from tests.sabotage.evolution_breakages import EVOLUTION
 from tests.sabotage.fault_breakages import FAULTS
+from tests.sabotage.filling_breakages import FILLING
 from tests.sabotage.format_breakages import FORMATS
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.function_breakages import FUNCTIONS
 from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
+from tests.sabotage.led_over_breakages import LED_OVER
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
 from tests.sabotage.python_breakages import PYTHON
@@ -28,6 +31,7 @@ from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
+from tests.sabotage.transition_breakages import TRANSITIONS
 from tests.sabotage.type_breakages import TYPES
 from tests.sabotage.window_breakages import WINDOWS
 
@@ -58,5 +62,9 @@ BREAKAGES: tuple[Breakage, ...] = (
     *WINDOWS,
     *EVENT_TIME,
     *EVOLUTION,
+    *APPLIED,
+    *FILLING,
+    *TRANSITIONS,
+    *LED_OVER,
     *COMBINATIONS,
 )

@@ -16,7 +16,7 @@ POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordina
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 SAME_PROJECT, SAME_TOPICS = "coordinator/starting/same_project.py", "coordinator/starting/same_topics.py"
 LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
-LOG_STATE, TEST_LOG_STATE = "io_kafka/step_log/state.py", "tests/io_kafka/test_step_log.py"
+TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
@@ -229,8 +229,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(_step_input(crew.setup.numbered, record, self._run.bytes_max))\n",
-                "        given = _step_input(crew.setup.numbered, record, self._run.bytes_max)\n"
+                "        crew.steps.give(self._input(crew, record, self._run.bytes_max))\n",
+                "        given = self._input(crew, record, self._run.bytes_max)\n"
                 '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n',
             ),
         ),
@@ -643,7 +643,13 @@ COORDINATOR = (
         "a-snapshot-without-a-revision",
         "When the log is truncated, it loses the record of the revision.",
         "no silence",
-        (Edit(LOG_STATE, '("positions", "firsts", "ends", ', '("revision", "positions", "firsts", "ends", '),),
+        (
+            Edit(
+                "io_kafka/step_log/snapshots.py",
+                '"revisions": lambda record: record.revisions,',
+                '"revisions": lambda _: RevisionState(),',
+            ),
+        ),
         (
             f"{TEST_LOG_STATE}::test_a_state_of_the_former_format_takes_a_revision_at_any_time_and_a_snapshot_carries_it",
         ),

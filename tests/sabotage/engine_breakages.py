@@ -248,8 +248,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    if context.step.number > 0 or not context.step.owns_keyless:\n",
-                "    if context.step.number > 0:\n",
+                "    if not context.is_first or not context.step.owns_keyless:\n",
+                "    if not context.is_first:\n",
             ),
         ),
         (f"{TEST_STAGES}::test_constants_are_output_once_with_any_number_of_workers",),
@@ -958,7 +958,7 @@ ENGINE = (
         "empty-aggregate-not-derived",
         "The one row of an aggregate without keys is missing from its view while it counts nothing.",
         "the batch answer",
-        (Edit(AGGREGATE, " if plan.group else np.zeros(1, np.int64)\n", "\n"),),
+        (Edit(AGGREGATE, " if plan.group else np.full(1, context.reads_keyless)\n", "\n"),),
         (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[no groups]",),
     ),
     Breakage(

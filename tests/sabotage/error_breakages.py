@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 ERROR_ROWS, OUTPUT = "engine/operators/error_rows.py", "engine/operators/output.py"
-VIEWS, LOG = "coordinator/stepping/views_in_error.py", "io_kafka/step_log/state.py"
+VIEWS = "coordinator/stepping/views_in_error.py"
 UNIT = "tests/engine/test_error_rows.py"
 OPERATORS = "tests/engine/test_errors_of_operators.py"
 MESSAGES = "tests/engine/test_rows_without_message.py"
@@ -77,7 +77,13 @@ ERRORS = (
         "released-before-the-steps-are-written",
         "A division that is chosen ahead already counts fewer nodes, although a step before it may find error rows.",
         "the batch answer",
-        (Edit(VIEWS, "    if not is_drained:\n        return log.counted, ()\n", ""),),
+        (
+            Edit(
+                VIEWS,
+                "    if not is_drained:\n        return tuple(node for node in log.counted if plan.index(node) is not None), ()\n",
+                "",
+            ),
+        ),
         ("tests/coordinator/test_views_in_error.py::test_a_division_ahead_counts_the_nodes_of_the_division_before_it",),
     ),
     Breakage(
@@ -87,8 +93,8 @@ ERRORS = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                " or is_release_due(log.counted, log.errors)):\n",
-                "):\n",
+                "is_due = self._is_release_due(log, log.errors) or",
+                "is_due =",
             ),
         ),
         (
@@ -101,7 +107,13 @@ ERRORS = (
         "uncounted-nodes-in-the-log",
         "The log takes a division that stops counting nodes which have error rows.",
         "1 division first",
-        (Edit(LOG, "        return self._why_not_counted(record)\n", "        return None\n"),),
+        (
+            Edit(
+                "io_kafka/step_log/rules.py",
+                "log.filled, log.revisions) or _why_not_counted(log, record)",
+                "log.filled, log.revisions)",
+            ),
+        ),
         ("tests/io_kafka/test_step_log.py::test_a_division_goes_on_counting_the_nodes_that_have_error_rows",),
     ),
     Breakage(

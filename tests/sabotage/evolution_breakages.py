@@ -7,7 +7,8 @@ from tests.sabotage.breakage import Breakage, Edit
 IDENTITY, TRANSITION = "engine/analysis/identity.py", "engine/analysis/transition.py"
 TEST_IDENTITY = "tests/engine/test_identity.py"
 DOCUMENT, TEST_DOCUMENT = "engine/run/plan_document.py", "tests/engine/test_plan_document.py"
-CONTINUING, LOG_STATE = "coordinator/revisions/continuing.py", "io_kafka/step_log/state.py"
+CONTINUING = "coordinator/revisions/continuing.py"
+REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
 REVISIONS = "tests/end_to_end/test_revisions.py"
 HISTORY, TEST_HISTORY = "engine/analysis/history.py", "tests/engine/test_history.py"
 REREADING, OUTPUTS = "coordinator/revisions/rereading.py", "coordinator/revisions/output_plans.py"
@@ -16,6 +17,9 @@ FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_c
 STORED_IS_FED = (
     "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        below"
 )
+TEST_FED, TEST_TRACE = "tests/engine/test_fed.py", "tests/engine/test_trace.py"
+KINDS_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_the_sum_of_all_changes"
+ODD_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_that_sum_for_unusual_rows"
 FILLED = "filled state is that of a fresh run"
 KEPT_STATE = "state is kept exactly if it is what the new project would have"
 
@@ -97,8 +101,8 @@ EVOLUTION = (
         (
             Edit(
                 TRANSITION,
-                "below_kept and not relies_on_growth(node, grows[index], disturbed)",
-                "below_kept",
+                "index not in young and not relies_on_growth(node, grows[index], disturbed)",
+                "index not in young",
             ),
         ),
         (edit("another filter below a maximum, which only grew"),),
@@ -225,11 +229,10 @@ EVOLUTION = (
                 "coordinator/loop.py", "                self._finish_recorded_steps(revision, log_facts.topic_id)\n", ""
             ),
             Edit(
-                LOG_STATE,
-                "        if self.pending or self.intent is not None or not self.checkpoints",
-                "        if not self.checkpoints",
+                REVISION_RULES,
+                "    if step > 0 and not (ground.is_drained and ground.is_checkpointed):\n",
+                "    if step > 0 and ground.checkpoint_step is None:\n",
             ),
-            Edit(LOG_STATE, " or self.checkpoints[-1].step != step:\n", ":\n"),
         ),
         (f"{REVISIONS}::test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing[all at once-3]",),
         tells="begins with step",
@@ -238,7 +241,7 @@ EVOLUTION = (
         "a-copy-from-before-the-revision",
         "A database from before the revision in force is opened, and its steps are replayed with another circuit.",
         "3 the recorded steps",
-        (Edit("coordinator/starting/start.py", "version.step < state.revision.step:", "version.step < 0:"),),
+        (Edit("coordinator/starting/start.py", "version.step < root.step:", "version.step < 0:"),),
         (f"{REVISIONS}::test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused",),
     ),
     Breakage(
@@ -275,8 +278,8 @@ EVOLUTION = (
         (
             Edit(
                 "engine/operators/semi_join.py",
-                "fed_from_state=lambda node: not node.anti",
-                "fed_from_state=lambda node: True",
+                "fed=Fed(lambda node: not node.anti, ",
+                "fed=Fed(lambda node: True, ",
             ),
         ),
         (FED, f"{TEST_HISTORY}::test_a_new_view_over_a_node_of_every_kind_has_a_history"),
@@ -288,8 +291,8 @@ EVOLUTION = (
         (
             Edit(
                 "engine/operators/top_k.py",
-                "fed_from_state=lambda node: node.count is not None",
-                "fed_from_state=lambda node: True",
+                "fed=Fed(lambda node: node.count is not None, ",
+                "fed=Fed(lambda node: True, ",
             ),
         ),
         (FED,),
@@ -428,9 +431,9 @@ EVOLUTION = (
         "no silence",
         (
             Edit(
-                LOG_STATE,
-                "return self.firsts.items() <= said.items() and said.keys() <= self.positions.keys()",
-                "return self.firsts == said",
+                "io_kafka/step_log/rules.py",
+                "return log.firsts.items() <= said.items() and said.keys() <= log.positions.keys()",
+                "return log.firsts == said",
             ),
         ),
         (
@@ -450,7 +453,7 @@ EVOLUTION = (
         "the-last-steps-are-not-the-last",
         "While the recorded steps of a revision are finished, new input is divided.",
         "1 division first",
-        (Edit("coordinator/stepping/inputs.py", "if self.finishes or is_release_due", "if is_release_due"),),
+        (Edit("coordinator/stepping/inputs.py", "if self.finishes or not", "if not"),),
         (f"{REVISIONS}::test_the_last_steps_of_a_revision_read_nothing_new",),
     ),
     Breakage(
@@ -466,5 +469,204 @@ EVOLUTION = (
         "no silence",
         (Edit("io_kafka/clients/plan_topic.py", '    if policy != "compact":\n', "    if not policy:\n"),),
         (f"{REVISIONS}::test_a_topic_that_would_lose_plan_documents_is_refused[config0-1]",),
+    ),
+    Breakage(
+        "a-content-of-all-slots",
+        "Each range of slots gives the content of all of them.",
+        FILLED,
+        (Edit("engine/operators/base.py", "Trace(self.store, layout, self.slots)", "Trace(self.store, layout)"),),
+        (
+            KINDS_FED,
+            ODD_FED,
+        ),
+    ),
+    Breakage(
+        "a-bounded-read-opens-all-runs",
+        "A read of some slots opens the runs of all buckets, so a feed costs the whole state for each range.",
+        FILLED,
+        (Edit("engine/state/trace.py", "            if first >= high or end <= low:\n                continue\n", ""),),
+        (f"{TEST_TRACE}::test_a_bounded_read_opens_the_runs_of_its_buckets_alone",),
+    ),
+    Breakage(
+        "rows-of-several-runs-are-not-added-up",
+        "A scan gives a row once for each run that has it.",
+        FILLED,
+        (Edit("engine/state/trace.py", "number[starts] != number[ends - 1]", "number[starts] > number[ends - 1]"),),
+        (
+            f"{TEST_TRACE}::test_a_scan_is_what_a_merge_of_all_runs_would_be",
+            ODD_FED,
+        ),
+    ),
+    Breakage(
+        "error-rows-end-a-feed",
+        "An error row, which was counted when it came, ends the step in which its node is fed from.",
+        FILLED,
+        (Edit("engine/operators/descriptor.py", "replace(context, errors=ErrorRows())", "context"),),
+        (ODD_FED,),
+        tells="DIVIDE_BY_ZERO|does not fit",
+    ),
+    Breakage(
+        "a-table-is-fed-without-its-changes",
+        "The content of a keyed source has the former rows of its keys, which merges of runs have not removed yet.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/last_by_key.py",
+                "    stored = context.trace(0, (*node.types, pa.int32()), node.key).scan()\n",
+                "    trace = context.trace(0, (*node.types, pa.int32()), node.key)\n"
+                "    stored = pa.concat_tables([trace.scan().slice(0, 0), *trace.parts()])\n",
+            ),
+        ),
+        (ODD_FED,),
+    ),
+    Breakage(
+        "feeds-of-views-that-store-nothing",
+        "A view that stores nothing is fed from its empty state.",
+        FILLED,
+        (Edit("engine/operators/view.py", "Fed(lambda node: node.stored, ", "Fed(lambda node: True, "),),
+        (
+            KINDS_FED,
+            FED,
+        ),
+    ),
+    Breakage(
+        "a-negative-weight-is-a-distinct-row",
+        "A row that is taken back before it comes is told as one that is there.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/distinct.py",
+                "np.flatnonzero(zset.weights_of(stored) > 0)",
+                "np.flatnonzero(zset.weights_of(stored))",
+            ),
+        ),
+        (ODD_FED,),
+    ),
+    Breakage(
+        "all-rows-of-a-key-are-fed",
+        "All rows of a key are told, and not the one that is kept.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/distinct.py",
+                "return _least(node, zset.consolidate(as_zset(context.trace(0, node.types, node.key).scan())))",
+                "return as_zset(context.trace(0, node.types, node.key).scan())",
+            ),
+        ),
+        (
+            KINDS_FED,
+            ODD_FED,
+        ),
+    ),
+    Breakage(
+        "the-row-without-keys-in-each-range",
+        "The one row of an aggregate without keys is told in each range of slots.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/aggregate.py",
+                "np.full(1, context.reads_keyless)",
+                "np.full(1, context.step.owns_keyless)",
+            ),
+        ),
+        (
+            KINDS_FED,
+            ODD_FED,
+        ),
+    ),
+    Breakage(
+        "groups-in-error-are-fed",
+        "A group of which a result does not fit has a row in what is fed.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/aggregate.py",
+                "    exists, results = fit_results(plan, keys, exists, results_of(plan, totals), context.errors, sign=1)\n    rows",
+                "    results = results_of(plan, totals)\n    rows",
+            ),
+        ),
+        (ODD_FED,),
+    ),
+    Breakage(
+        "the-content-has-the-rows-before-the-offset",
+        "What is fed of an OFFSET with a LIMIT begins with the first row.",
+        FILLED,
+        (Edit("engine/operators/top_k.py", " - clipped(node.offset - before, weights)\n", "\n"),),
+        (ODD_FED,),
+    ),
+    Breakage(
+        "rows-in-error-of-a-window-are-fed",
+        "A row for which a window function raises is told.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/window.py",
+                "computed.select_rows(computed.right, 1)",
+                "computed.select_rows(np.ones_like(computed.right), 1)",
+            ),
+        ),
+        (ODD_FED,),
+    ),
+    Breakage(
+        "rows-are-fed-without-their-sessions",
+        "Rows are told with their own ranges in place of those of their sessions.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/sessions.py",
+                "    return merge_sessions(node, as_zset(context.trace(0, node.types, node.key).scan()))",
+                "    return as_zset(context.trace(0, node.types, node.key).scan())",
+            ),
+        ),
+        (KINDS_FED,),
+    ),
+    Breakage(
+        "rows-are-fed-with-former-values",
+        "What is fed is computed with the values of subqueries before the step.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/scalar.py",
+                "as_zset(stored), _values(values).after, context)",
+                "as_zset(stored), _values(values).before, context)",
+            ),
+        ),
+        (KINDS_FED,),
+    ),
+    Breakage(
+        "pairs-that-are-gone-are-fed",
+        "A pair of a join is told although its right row is gone, because two runs still have it.",
+        FILLED,
+        (
+            Edit(
+                "engine/operators/join.py",
+                "zset.consolidate(zset.as_schema(pairs, zset.schema_of(node.types)))",
+                "zset.as_schema(pairs, zset.schema_of(node.types))",
+            ),
+        ),
+        (ODD_FED,),
+    ),
+    Breakage(
+        "rows-without-a-match-are-fed",
+        "Of IN and EXISTS, the rows without a match are told too.",
+        FILLED,
+        (Edit("engine/operators/semi_join.py", "    return only(left, matches > 0)", "    return left"),),
+        (
+            KINDS_FED,
+            ODD_FED,
+        ),
+    ),
+    Breakage(
+        "a-query-before-the-first-step",
+        "A query before the first step finds a row of an aggregate without keys.",
+        FILLED,
+        (
+            Edit(
+                "engine/analysis/content.py",
+                "            if context.step.number == 0:\n                return zset.empty(node.types)\n",
+                "",
+            ),
+        ),
+        (f"{TEST_FED}::test_a_query_before_the_first_step_finds_no_row_of_an_aggregate_without_keys",),
     ),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 KEPT_PLAN, TEST_KEPT_PLAN = "stepwell/planning/kept_plan.py", "tests/stepwell/test_kept_plan.py"
+KEPT_DEFINITIONS, KEPT_FOLDER = "stepwell/planning/kept_definitions.py", "stepwell/planning/kept_folder.py"
+TEST_KEPT_DEFINITIONS, RESOLVER = "tests/stepwell/test_kept_definitions.py", "stepwell/planning/resolver.py"
 TEST_REFUSALS = "tests/stepwell/lowering/test_refusals.py"
 
 FRONT_END = (
@@ -91,7 +93,7 @@ FRONT_END = (
         "no silence",
         (
             Edit(
-                KEPT_PLAN, "path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else _size_and_time(path)", 'b""'
+                KEPT_PLAN, "path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else size_and_time(path)", 'b""'
             ),
         ),
         (f"{TEST_KEPT_PLAN}::test_a_change_makes_another_key",),
@@ -108,5 +110,91 @@ FRONT_END = (
             ),
         ),
         (f"{TEST_KEPT_PLAN}::test_a_plan_with_another_checksum_is_not_used",),
+    ),
+    Breakage(
+        "kept-definition-over-other-columns",
+        "The plans of a view are used although a column that it reads can be null now.",
+        "no silence",
+        (Edit(KEPT_DEFINITIONS, "_digest(output.name, schema.json())", "_digest(output.name, schema.simpleString())"),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_only_what_depends_on_an_edit_is_planned",),
+    ),
+    Breakage(
+        "kept-definition-over-another-inlined-view",
+        "The plans of a view are used although a temporary view in them has changed.",
+        "no silence",
+        (Edit(KEPT_DEFINITIONS, "Input(name, True, _digest(output.name, text))", "Input(name, True, output.name)"),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_only_what_depends_on_an_edit_is_planned",),
+    ),
+    Breakage(
+        "kept-definition-with-other-settings",
+        "The plans of a view are used although a setting of Spark's has changed.",
+        "no silence",
+        (Edit(KEPT_DEFINITIONS, '_digest("view", self._session, output.kind,', '_digest("view", output.kind,'),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_settings",),
+    ),
+    Breakage(
+        "kept-definition-over-files",
+        "The plans of a view are kept although it reads files, and the optimiser has left them out because no row passes the filter.",
+        "no silence",
+        (Edit(KEPT_DEFINITIONS, "if each.classes & _OF_USERS or", "if"),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_an_unchanged_project_is_read_from_the_folder",),
+    ),
+    Breakage(
+        "kept-definition-with-a-captured-name",
+        "The plans of a view are used although the session has a function with the name of one that it calls.",
+        "no silence",
+        (Edit(KEPT_DEFINITIONS, "            self._functions = functions_of_session(definitions.spark)\n", ""),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_a_function_with_the_name_of_one_of_sparks",),
+    ),
+    Breakage(
+        "kept-definitions-decide-the-order",
+        "Sources and views are in the order in which they were resolved, which depends on the plans that were kept.",
+        "no silence",
+        (
+            Edit(RESOLVER, "        self.sources.sort(key=lambda spec: place[spec.handle.lower()])\n", ""),
+            Edit(RESOLVER, "views=in_order(self.views, place)", "views=tuple(self.views)"),
+        ),
+        (f"{TEST_KEPT_DEFINITIONS}::test_the_order_is_that_of_the_definitions",),
+    ),
+    Breakage(
+        "damaged-definition-used",
+        "The plans of a view are read from a file whose checksum is wrong.",
+        "no silence",
+        (Edit(KEPT_FOLDER, " and checksum == xxhash.xxh3_128_hexdigest(body)", ""),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_a_file_that_is_not_whole_is_left_out[the body of another]",),
+    ),
+    Breakage(
+        "kept-definitions-of-another-version",
+        "The plans of a view are read although another version of Stepwell has written them.",
+        "no silence",
+        (Edit(KEPT_FOLDER, "if code == installed_digest():", "if code:"),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_a_file_that_is_not_whole_is_left_out[another version]",),
+    ),
+    Breakage(
+        "kept-definitions-grow-without-end",
+        "Plans that no definition uses stay.",
+        "9 bounded",
+        (Edit(KEPT_FOLDER, "unused if is_whole else unused[UNUSED_MAX:]", "[]"),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_what_was_not_used_does_not_grow_without_end",),
+    ),
+    Breakage(
+        "error-removes-kept-definitions",
+        "One view with an error removes what is kept of those that could not be planned because of it.",
+        "speed",
+        (Edit(RESOLVER, "kept.save(is_whole=not errors)", "kept.save(is_whole=True)"),),
+        (f"{TEST_KEPT_DEFINITIONS}::test_errors_are_those_of_a_project_that_is_planned_afresh",),
+    ),
+    Breakage(
+        "kept-plan-compared-with-kept-definitions",
+        "A service compares its kept plan with plans that were kept too.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/commands/serve.py",
+                "PlanCheck(project, kept, definitions.plan_afresh, is_due",
+                "PlanCheck(project, kept, definitions.plan, is_due",
+            ),
+        ),
+        (f"{TEST_KEPT_PLAN}::test_a_kept_plan_is_compared_with_one_that_is_made_afresh",),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 LOG, WRITER, READER = "io_kafka/step_log/state.py", "io_kafka/clients/writer.py", "io_kafka/clients/reader.py"
+RULES, SNAPSHOTS = "io_kafka/step_log/rules.py", "io_kafka/step_log/snapshots.py"
 PLANS, TEST_PLANS = "io_kafka/step_log/plans.py", "tests/io_kafka/test_plans.py"
 TRANSACTIONS, PROGRESS = "io_kafka/clients/transactions.py", "io_kafka/step_log/output_progress.py"
 TEST_LOG, TEST_WRITER, TEST_READER = (f"tests/io_kafka/test_{name}.py" for name in ("step_log", "writer", "reader"))
@@ -14,28 +15,31 @@ KAFKA = (
         "log-takes-an-undivided-step",
         "The step log accepts the output of a step that was never divided.",
         "1 division first",
-        (Edit(LOG, "        if record.step not in self.divisions:\n", "        if False:\n"),),
+        (
+            Edit(RULES, "    if record.step not in log.divisions:\n", "    if False:\n"),
+            Edit(RULES, "set(log.divisions[record.step].counted)", "set(log.counted)"),
+        ),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
         "checkpoint-ahead-of-output",
         "The step log accepts the completion of a checkpoint whose last step has no committed output.",
         "6 two versions",
-        (Edit(LOG, "        if version.step > self.steps:\n", "        if False:\n"),),
+        (Edit(RULES, "    if version.step > log.steps:\n", "    if False:\n"),),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
         "log-takes-a-fenced-record",
         "The step log accepts a record of an epoch that has been replaced.",
         "5 fences",
-        (Edit(LOG, "        if record.epoch < self.epoch:\n", "        if False:\n"),),
+        (Edit(RULES, "    if record.epoch < log.epoch:\n", "    if False:\n"),),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
         "divisions-without-end",
         "Any number of divisions may be recorded ahead of the output.",
         "9 bounded",
-        (Edit(LOG, "        if record.step >= self.steps + PENDING_STEPS_MAX:\n", "        if False:\n"),),
+        (Edit(RULES, "    if record.step >= log.steps + PENDING_STEPS_MAX:\n", "    if False:\n"),),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
@@ -44,9 +48,9 @@ KAFKA = (
         "7 one owner",
         (
             Edit(
-                LOG,
-                "            return why_not_layout(record, self.ground, self._why_not_first(record.kind))\n",
-                "            return None\n",
+                RULES,
+                "        return why_not_layout(record, log.ground, _why_not_first(log, record.kind))\n",
+                "        return None\n",
             ),
         ),
         (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
@@ -450,7 +454,7 @@ KAFKA = (
         "1 division first",
         (
             Edit(
-                LOG,
+                SNAPSHOTS,
                 "lambda record: Numbered(record.steps, record.pending),\n",
                 "lambda record: Numbered(record.steps),\n",
             ),
@@ -566,7 +570,7 @@ KAFKA = (
         "inputs-begin-anew",
         "Truncation forgets at which offset each input began, so nobody knows whether its messages are all there.",
         "no silence",
-        (Edit("io_kafka/step_log/state.py", "_as_offsets(record.firsts or ())", "_as_offsets(())"),),
+        (Edit(SNAPSHOTS, "as_offsets(record.firsts or ())", "as_offsets(())"),),
         ("tests/io_kafka/test_step_log.py::test_where_each_input_began_is_kept_for_ever",),
     ),
     Breakage(
@@ -594,7 +598,7 @@ KAFKA = (
         "snapshot-forgets-a-field",
         "A snapshot does not have the topics that have grown, so a log that begins with it takes them for new ones.",
         "1 division first",
-        (Edit(LOG, '    "grown": lambda record: frozenset(record.grown),\n', ""),),
+        (Edit(SNAPSHOTS, '    "grown": lambda record: frozenset(record.grown),\n', ""),),
         (f"{TEST_LOG}::test_every_field_of_the_state_is_in_a_snapshot_or_is_said_not_to_be",),
     ),
     Breakage(

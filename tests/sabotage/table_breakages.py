@@ -49,8 +49,8 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 "io_kafka/step_log/state.py",
-                "            revision=self.revision,\n            topics=kept,\n",
-                "            revision=self.revision,\n            tables=self.tables,\n            topics=kept,\n",
+                "            topics=kept,\n            ends=ends,\n",
+                "            topics=kept,\n            tables=self.tables,\n            ends=ends,\n",
             ),
         ),
         (

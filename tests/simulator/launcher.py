@@ -75,6 +75,9 @@ class SimReader:
     ) -> list[RawBatch]:
         return self._reader.read(ranges, bytes_max=bytes_max)
 
+    def document(self, topic: str, digest: str) -> str:
+        return self._reader.document(topic, digest)
+
     def close(self) -> None:
         self._reader.close()
 

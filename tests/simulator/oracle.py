@@ -7,6 +7,10 @@ step that is not written, and the state no step that is not divided; that each v
 the version before, for the slots that the database says it owns; that every owner of some slots has a version in which they all are. The owners
 of a checkpoint cover all slots once, and its databases say the same. A change that nothing disturbs moves each slot once, and no other slot than
 its plan. At the end: all committed input is in the output; and no copy and no folder is left of a change that is settled.
+
+What a step writes is the difference between what the outputs hold and what the project in force in that step says. So the step of a switch
+writes what differs between two projects, and nothing of the next one is written before. When a transition is settled, the last checkpoint has no
+table of a node that the project in force lacks.
 """
 
 from __future__ import annotations
@@ -23,12 +27,14 @@ from storage.keys import key_slot
 from tests.simulator.broker import Broker, Entry, Transaction, Where
 from tests.simulator.circuit import (
     AGGREGATE_NUMBER,
+    GROUPS,
     INPUT,
     PARTITIONS,
     ROWS,
     STATE_TABLE,
     SUMS,
     WRONG,
+    Project,
     message_of,
     row_of,
     slot,
@@ -53,6 +59,7 @@ Version = tuple[int, int, str]
 Place = tuple[str, ...]
 Owners = dict[int, tuple[str, list[tuple[int, int]]]]
 """By the worker's number: its birth, and the ranges of its slots. Of those that own some."""
+View = dict[bytes, bytes]
 Messages = dict[Where, list[tuple[bytes | None, bytes | None]]]
 
 
@@ -77,6 +84,62 @@ class Description:
     """A fold has merged a part of the frozen layer."""
 
 
+class Revisions:
+    """What the log says of projects. `phase`: of the transition under way. `numbers`: of the nodes of the project in force. `whole`: the
+    position at which a transition has filled everything."""
+
+    def __init__(self) -> None:
+        self.in_force: Project | None = None
+        self.numbers: frozenset[int] = frozenset()
+        self.phase: str | None = None
+        self.whole = self.since = 0
+        self._texts: dict[str, str] = {}
+        self._coming = ""
+        self._switch: int | None = None
+
+    def know(self, digest: str, text: str | None) -> None:
+        """The document of a name that a record has, as it is written with the record. It may have been there before."""
+        assert text is not None or digest in self._texts, "a record without its plan document"
+        if text is not None:
+            self._texts[digest] = text
+
+    def _force(self, digest: str) -> None:
+        plain = json.loads(self._texts[digest])
+        self.in_force, self.numbers = Project.of(plain["circuit"]), frozenset(plain["numbers"])
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        self._force(record["plan"])
+
+    def intend(self, record: Mapping[str, Any]) -> None:
+        self.phase, self.whole, self._coming = "filling", record["whole"], record["plan"]
+
+    def switch(self, step: int) -> None:
+        self.phase, self._switch = "switching", step
+
+    def turn(self, reason: str) -> bool:
+        """Returns whether the division of the switch's step is void."""
+        is_switch, self._switch = self.phase == "switching", None
+        possible = {
+            "abort": ("filling", "detached", "switching"), "detached": ("filling",), "taken_back": ("switching",), "resume": ("detached",)
+        }  # fmt: skip
+        assert self.phase in possible[reason], f"{reason} while the transition is {self.phase}"
+        self.phase = {"abort": "clearing", "detached": "detached"}.get(reason, "filling")
+        self.since = 0
+        return is_switch
+
+    def at(self, step: int) -> Project:
+        """The project of a step whose output is being written."""
+        if self._switch == step:
+            return Project.of(json.loads(self._texts[self._coming])["circuit"])
+        assert self._switch is None and self.in_force is not None
+        return self.in_force
+
+    def written(self, step: int) -> None:
+        if self._switch == step:
+            self._force(self._coming)
+            self.phase, self.since, self._switch = "clearing", step + 1, None
+
+
 class Oracle:
     """`sums[s]`: the view after the steps below s. `fenced`: the term that a database was fenced with last, by its place. `reported`: the
     hosts of the databases that the candidates of a term have told of, by number. `opened`: where a database was opened in a term, and under
@@ -94,10 +157,13 @@ class Oracle:
         self.divided: list[dict[Where, tuple[int, int]]] = []
         self.counted: list[bool] = []
         """Of each division: whether it counts error rows, and holds the output of the sums."""
-        self.kept: set[str] = set()
-        """The keys that have changed while the output was held."""
-        self.answered: Sums = {}
-        """The view after the last step that had an answer."""
+        self.answered: dict[str, View] = {SUMS: {}, GROUPS: {}}
+        """The views after the last step that had an answer."""
+        self.revisions = Revisions()
+        self.fills: list[int | None] = []
+        """Of each division: up to where it fills."""
+        self.fills_from = 0
+        """The step from which the transition under way fills."""
         self.written = 0
         self.sums: list[Sums] = [{}]
         self.ends: dict[Where, int] = {}
@@ -130,6 +196,13 @@ class Oracle:
             "counted": 0,
             "released": 0,
             "revisions": 0,
+            "intents": 0,
+            "switches": 0,
+            "abort": 0,
+            "detached": 0,
+            "taken_back": 0,
+            "resume": 0,
+            "transitions settled": 0,
         }
 
     # Kafka
@@ -155,10 +228,10 @@ class Oracle:
         assert records, "a transaction without a record of the log"
         steps = [record for record in records if record["kind"] == "step"]
         assert len(steps) <= 1, "two steps in one transaction"
-        named = [record["plan"] for record in records if record["kind"] == "revision"]
-        assert bool(named) == bool(plans), "a plan document without its record, or the record alone"
-        assert all(text_in(plans, digest) is not None for digest in named), "another plan document"
-        self.seen["revisions"] += len(named)
+        naming = [record for record in records if record["kind"] in ("revision", "revision_intent")]
+        assert naming or not plans, "plan documents without their record"
+        for digest in {digest for record in naming for digest in (record["plan"], *record.get("plans", {}).values())}:
+            self.revisions.know(digest, text_in(plans, digest))
         assert steps or not output, "output without its step's record"
         for record in records:
             self._record(record, transaction.writer, output, disk)
@@ -196,6 +269,8 @@ class Oracle:
             assert self.layout is not None
             self.planned = max(self.reported), _leaving(self.layout, record["target"]["ranges"])
             self.moved = {}
+        elif kind.startswith("revision"):
+            self._revision(record, disk)
         elif kind == "layout_turn":
             assert self.changing, "a turn without a change"
             self.planned = None
@@ -235,8 +310,9 @@ class Oracle:
 
     def _division(self, record: Mapping[str, Any], disk: Disk) -> None:
         step = record["step"]
+        former = self.fills[step] if step < len(self.fills) else None
         if self.written == step < len(self.divided):
-            if record["counted"] and not self.counted[step]:
+            if AGGREGATE_NUMBER in record["counted"] and not self.counted[step]:
                 self._count(record)
             else:
                 self._cut(record, disk)
@@ -253,8 +329,24 @@ class Oracle:
         if self.divided:
             assert ranges.keys() >= self.divided[-1].keys(), f"step {step} left a partition out"
         self._withhold(record)
+        self._fill(record, former)
         self.divided.append(ranges)
         self.seen["divisions"] += 1
+
+    @property
+    def filled(self) -> int:
+        """The position before the next division."""
+        return max((filled for filled in self.fills[self.fills_from :] if filled is not None), default=0)
+
+    def _fill(self, record: Mapping[str, Any], former: int | None) -> None:
+        """How far a step fills is in its division, and it never goes back. `former`: what an earlier division of the step says. It stays there
+        when the transition is over, and then it means nothing."""
+        filled = record.get("filled")
+        is_filling = self.revisions.phase == "filling"
+        assert is_filling == (filled is not None) or filled == former, f"{filled} while {self.revisions.phase}"
+        if filled is not None and is_filling:
+            assert self.filled <= filled <= self.revisions.whole, f"{filled} after {self.filled}"
+        self.fills.append(filled)
 
     @property
     def is_in_error(self) -> bool:
@@ -262,11 +354,12 @@ class Oracle:
 
     def _withhold(self, record: Mapping[str, Any]) -> None:
         """The sums are held from the step on that finds an error, and released by the first division after the last error is gone."""
-        step, counts = record["step"], bool(record["counted"])
+        step, counts = record["step"], AGGREGATE_NUMBER in record["counted"]
         before = self.counted[-1] if self.counted else False
-        assert record["counted"] in ([], [AGGREGATE_NUMBER]), f"step {step} counts {record['counted']}"
         assert counts or step != self.written or not self.is_in_error, f"step {step} does not count what is in error"
-        assert record["released"] == ([SUMS] if before and not counts else []), f"step {step}: {record['released']}"
+        released = record["released"]
+        is_of_new = self.seen["intents"] and not before and not counts  # nodes that nobody counts after the switch
+        assert is_of_new or released == ([GROUPS, SUMS] if before and not counts else []), f"step {step}: {released}"
         self.counted.append(counts)
         self.seen["released"] += before and not counts
 
@@ -280,7 +373,7 @@ class Oracle:
             count, total = rows.get(key, (0, 0))
             rows[key] = count + weight, total + number * weight
         assert rows.get(WRONG, (0, 0)) != (0, 0), f"step {step} counts errors, and has none"
-        del self.divided[step:], self.counted[step:]
+        del self.divided[step:], self.counted[step:], self.fills[step:]
         self.seen["counted"] += 1
 
     def _cut(self, record: Mapping[str, Any], disk: Disk) -> None:
@@ -297,7 +390,7 @@ class Oracle:
             assert at is None or at <= step, (
                 f"step {step} is divided again, and the state of {'/'.join(folder)} is at {at}"
             )
-        del self.divided[step:], self.counted[step:]
+        del self.divided[step:], self.counted[step:], self.fills[step:]
         self.seen["cuts"] += 1
         self.seen["voided"] += len(later)
 
@@ -365,7 +458,8 @@ class Oracle:
         assert step == self.written, f"step {step} was written, and {self.written} is next"
         assert step < len(self.divided), f"step {step} was written before its division"
         self._bounded(step)
-        expected = self._expected(step)
+        now = self.revisions.at(step)
+        expected = self._expected(step, now)
         found = {where: [(e.key, e.value) for _, e in entries] for where, entries in output.items()}
         assert found == expected, f"step {step}: found {found}, expected {expected}"
         assert bool(record["errors"]) == self.is_in_error, f"step {step}: {record['errors']}"
@@ -379,6 +473,7 @@ class Oracle:
             assert part["end"] == self.ends.get(where, 0), f"step {step}: the end of {where} is not {part['end']}"
         assert len(record["outputs"]) == sum(PARTITIONS.values())
         self.written += 1
+        self.revisions.written(step)
         self.seen["steps"] += 1
 
     def _bounded(self, step: int) -> None:
@@ -390,23 +485,23 @@ class Oracle:
         held = sum(sum(each) for each in sizes if len(each) > 1)
         assert held <= self._step_bytes, f"step {step} holds {sizes} bytes, and {self._step_bytes} are allowed"
 
-    def _expected(self, step: int) -> Messages:
-        """The messages of a step, and the view after it, from the input's committed records alone."""
+    def _expected(self, step: int, project: Project) -> Messages:
+        """The messages of a step, and the sums after it, from the input's committed records alone: what the outputs hold differs from what the
+        project says by as much."""
         before, sums = self.sums[step], dict(self.sums[step])
         messages: Messages = defaultdict(list)
-        touched: set[str] = set()
         for key, number, weight in self._input(step):
             count, total = sums.get(key, (0, 0))
             sums[key] = count + weight, total + number * weight
-            touched.add(key)
             messages[ROWS, spread(key, PARTITIONS[ROWS])].append((None, message_of((key, number, weight))))
         sums = {key: value for key, value in sums.items() if value != (0, 0)}
-        self.kept |= touched - {WRONG}
         if not self.counted[step]:
-            for key in self.kept:
-                value = json.dumps(list(sums[key])).encode() if key in sums else None
-                messages[SUMS, spread(key, PARTITIONS[SUMS])].append((key.encode(), value))
-            self.kept, self.answered = set(), sums
+            for topic, view in views_of(project, sums).items():
+                held = self.answered[topic]
+                for key in sorted(held.keys() | view.keys()):
+                    if held.get(key) != view.get(key):
+                        messages[topic, spread(key.decode(), PARTITIONS[topic])].append((key, view.get(key)))
+                self.answered[topic] = view
         assert len(self.sums) == step + 1 and before is self.sums[step]
         self.sums.append(sums)
         return {where: sorted(found, key=_canonical) for where, found in messages.items()}
@@ -451,6 +546,52 @@ class Oracle:
                 if found.birth == birth and version in found.versions:
                     return True
         return False
+
+    # Revisions
+
+    def _revision(self, record: Mapping[str, Any], disk: Disk) -> None:
+        known, kind = self.revisions, record["kind"]
+        if kind == "revision":
+            assert known.phase is None, "a revision within a transition"
+            known.begin(record)
+            self.seen["revisions"] += 1
+        elif kind == "revision_intent":
+            assert known.phase is None, "a second transition"
+            assert record["step"] == self.written == len(self.divided), "a transition begins within a step"
+            known.intend(record)
+            self.fills_from = record["step"]
+            self.seen["intents"] += 1
+        elif kind == "revision_switch":
+            assert known.phase == "filling", f"a switch while the transition is {known.phase}"
+            assert record["step"] == self.written == len(self.divided), "a switch with a division pending"
+            assert self.filled == known.whole, f"a switch at {self.filled} of {known.whole}"
+            known.switch(record["step"])
+            self.seen["switches"] += 1
+        elif kind == "revision_turn":
+            reason = record["reason"]
+            if reason == "resume":
+                self.fills_from = record["step"]
+            self.seen[reason] += 1
+            if known.turn(reason):
+                del self.divided[self.written :], self.counted[self.written :], self.fills[self.written :]
+        else:
+            assert kind == "revision_settled", kind
+            assert known.phase == "clearing", f"settled while the transition is {known.phase}"
+            assert self.complete is not None and record["step"] == self.complete[1] >= known.since
+            known.phase = None
+            self._check_cleared(disk)
+            self.seen["transitions settled"] += 1
+
+    def _check_cleared(self, disk: Disk) -> None:
+        """The last checkpoint has no table of a node that the revision in force lacks."""
+        assert self.complete is not None
+        for place, environment in databases(disk):
+            found = description(environment.now.records)
+            if found.versions[-1] != self.complete or found.merging:
+                continue
+            tables = {key[1:3] for key in environment.now.records if key[:1] == _RECORDS and key[1:2] != b"\xff"}
+            numbers = {(int.from_bytes(table) - 16) // 8 for table in tables}
+            assert numbers <= self.revisions.numbers, f"{place} has tables of {numbers - self.revisions.numbers}"
 
     # Databases
 
@@ -609,21 +750,28 @@ class Oracle:
         for number, partition in enumerate(self._broker.topics[INPUT].partitions):
             left = partition.committed(ends[INPUT, number][1] if (INPUT, number) in ends else 0, partition.end)
             assert not left, f"input {number}: {left} was not read"
-        for topic in (ROWS, SUMS):
+        for topic in PARTITIONS:
             for partition in self._broker.topics[topic].partitions if topic in self._broker.topics else ():
                 steps = [int(dict(e.headers)["stepwell.step"]) for _, e in partition.committed(0, partition.end)]
                 assert all(a <= b for a, b in pairwise(steps)), f"{topic}: steps out of order: {steps}"
-        view: dict[bytes, bytes] = {}
-        for partition in self._broker.topics[SUMS].partitions if SUMS in self._broker.topics else ():
+        views = {topic: self._folded(topic) for topic in (SUMS, GROUPS)}
+        assert views == self.answered
+        if not self.is_in_error and self.revisions.in_force is not None:
+            assert views == views_of(self.revisions.in_force, self._batch_sums()) and not (
+                self.counted and self.counted[-1]
+            )
+
+    def _folded(self, topic: str) -> View:
+        """What a reader of the topic has at its end."""
+        view: View = {}
+        for partition in self._broker.topics[topic].partitions if topic in self._broker.topics else ():
             for _, entry in partition.committed(0, partition.end):
                 assert entry.key is not None
                 if entry.value is None:
                     view.pop(entry.key, None)
                 else:
                     view[entry.key] = entry.value
-        assert view == {key.encode(): json.dumps(list(value)).encode() for key, value in self.answered.items()}
-        if not self.is_in_error:
-            assert view == self._batch_answer() and not (self.counted and self.counted[-1])
+        return view
 
     def check_settled(self, disk: Disk) -> None:
         """After a run that nothing has disturbed: the databases of the layout hold no copies, and there are no others. On a cluster there may be
@@ -639,7 +787,7 @@ class Oracle:
         found = {(_number(place), description(environment.now.records).birth) for place, environment in databases(disk)}
         assert found == expected, f"the databases are {sorted(found)}, and the layout's {sorted(expected)}"
 
-    def _batch_answer(self) -> dict[bytes, bytes]:
+    def _batch_sums(self) -> Sums:
         sums: dict[str, list[int]] = {}
         for partition in self._broker.topics[INPUT].partitions:
             for _, entry in partition.committed(0, partition.end):
@@ -648,7 +796,26 @@ class Oracle:
                 found = sums.setdefault(key, [0, 0])
                 found[0] += weight
                 found[1] += number * weight
-        return {key.encode(): json.dumps(value).encode() for key, value in sums.items() if value != [0, 0]}
+        return {key: (count, total) for key, (count, total) in sums.items() if count or total}
+
+
+def views_of(project: Project, sums: Sums) -> dict[str, View]:
+    """What the outputs hold, as a batch run of the project gives it."""
+    shown = {key: total * project.factor for key, (_, total) in sums.items()}
+    rows = {
+        key: (count, shown[key])
+        for key, (count, _) in sums.items()
+        if key != WRONG and (not project.odd or count % 2 == 1)
+    }
+    groups: dict[int, list[int]] = {}
+    for _, total in rows.values():
+        found = groups.setdefault(total % project.modulus, [0, 0])
+        found[0] += 1
+        found[1] += total
+    return {
+        SUMS: {key.encode(): json.dumps(row).encode() for key, row in rows.items()},
+        GROUPS: {b"%d" % group: json.dumps(row).encode() for group, row in groups.items()},
+    }
 
 
 def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:

@@ -30,6 +30,8 @@ from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Moment, Staffing
 from coordinator.starting import binding, positions, start
 from coordinator.stepping import inputs, stepping
+from coordinator.transition import machine as transition_machine
+from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.operators.base import Findings
 from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
@@ -42,12 +44,13 @@ from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import StageTimes
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
+from io_kafka.step_log import revision_rules, revision_state, rules
 from io_kafka.step_log.output_progress import Decision
 from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
 from storage import committed, database, host_folder, undo
 from storage.description import Description
-from tests.simulator import circuit
+from tests.simulator import circuit, stages
 from tests.simulator.oracle import LOG
 from tests.simulator.seeds import run
 from tests.simulator.weather import ACTIVE, BENIGN
@@ -82,34 +85,34 @@ def _replays() -> Iterator[set[int]]:
 @contextmanager
 def replay_that_differs() -> Iterator[None]:
     """A replayed step gives other output than the first time: production compares and stops."""
-    real = circuit._sums_stage
+    real = stages.run_stage
 
     with _replays() as replays:
 
-        def stage(task: WorkerStep, store: Any, inbox: Any) -> StageResult:
-            result = real(task, store, inbox)
-            return StageResult(result.rows, {}, Findings()) if task.step.number in replays else result
+        def run_stage(task: WorkerStep, stage: int, store: Any, inbox: Any, sources: Any) -> StageResult:
+            result = real(task, stage, store, inbox, sources)
+            return StageResult(result.rows, {}, Findings()) if stage and task.step.number in replays else result
 
-        with broken(circuit, "_sums_stage", stage):
+        with broken(stages, "run_stage", run_stage):
             yield
 
 
 @contextmanager
 def replay_not_compared() -> Iterator[None]:
     """A replayed step gives another state than the first time, and nobody compares: what is written and what the state holds part."""
-    real, value = circuit._sums_stage, circuit.state_value
+    real, value = stages.run_stage, circuit.state_value
 
     def decide(step: int, digests: Any, recorded: Any, first: int, last: int) -> Decision:
         return Decision.APPEND if step == last else Decision.DISCARD
 
     with _replays() as replays:
 
-        def stage(task: WorkerStep, store: Any, inbox: Any) -> StageResult:
+        def run_stage(task: WorkerStep, stage: int, store: Any, inbox: Any, sources: Any) -> StageResult:
             added = task.step.number in replays
             with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + added)):
-                return real(task, store, inbox)
+                return real(task, stage, store, inbox, sources)
 
-        with broken(circuit, "_sums_stage", stage), broken(writer, "decide", decide):
+        with broken(stages, "run_stage", run_stage), broken(writer, "decide", decide):
             yield
 
 
@@ -118,7 +121,7 @@ def replay_not_compared() -> Iterator[None]:
 
 @contextmanager
 def division_at_the_high_watermark() -> Iterator[None]:
-    levels = SimpleNamespace(READ_COMMITTED="READ_UNCOMMITTED")
+    levels = SimpleNamespace(READ_COMMITTED="READ_UNCOMMITTED", READ_UNCOMMITTED="READ_UNCOMMITTED")
     with broken(topics, "IsolationLevel", levels):
         yield
 
@@ -345,8 +348,12 @@ def step_run_twice() -> Iterator[None]:
         inbox, _ = self._swap(result)
         with database.transaction() as transaction:
             given = self._given
-            self._outcome.add(tasks.run_stage(self._task, 1, transaction, inbox, {}))
-            self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
+            for stage in range(1, self._stages):
+                if stage > 1:
+                    inbox, _ = self._swap(result)
+                result = tasks.run_stage(self._task, stage, transaction, inbox, {})
+                self._outcome.add(result)
+                self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
             transaction.set_step(given.step + 1)
 
     with (
@@ -1019,16 +1026,126 @@ def outputs_released_with_errors_left() -> Iterator[None]:
     """Outputs are released by the step after the one that has found errors, whatever is left of them."""
 
     def goes_on(pipeline: Any, log: Any, *, is_drained: bool) -> Any:
-        return ((), (circuit.SUMS,) if log.counted else ()) if is_drained else (log.counted, ())
+        return ((), (circuit.GROUPS, circuit.SUMS) if log.counted else ()) if is_drained else (log.counted, ())
 
     with (
         broken(inputs, "next_counted", goes_on),
-        broken(StepLogState, "_why_not_counted", lambda self, record: None),
+        broken(rules, "_why_not_counted", lambda log, record: None),
     ):
         yield
 
 
+# Transitions
+
+
+@contextmanager
+def switch_before_all_is_filled() -> Iterator[None]:
+    """The switch comes after the first portion."""
+    real = transition_machine.Transition._of_filled
+
+    def early(self: Any, log: Any, phase: Any) -> Any:
+        return real(self, SimpleNamespace(filled=phase.intent.whole if log.filled else 0), phase)
+
+    with (
+        broken(transition_machine.Transition, "_of_filled", early),
+        broken(revision_rules, "_why_not_switch", lambda record, ground: None),
+        broken(StepLogState, "check", lambda self: None),
+    ):
+        yield
+
+
+@contextmanager
+def _programs(choose: Callable[[Any, int, Any], int]) -> Iterator[None]:
+    """`choose`: gives the step whose program a step runs, of the state of revisions, the step, and a passage with a switch."""
+    real = revision_state.RevisionState.program_of
+
+    def program_of(self: Any, step: int, before: int, after: int) -> Any:
+        for passage in self.passages:
+            if passage.switch is not None:
+                step = choose(self, step, passage)
+        return real(self, step, before, after)
+
+    with broken(revision_state.RevisionState, "program_of", program_of):
+        yield
+
+
+@contextmanager
+def step_of_the_switch_run_as_one_that_fills() -> Iterator[None]:
+    with _programs(lambda state, step, passage: step - 1 if step == passage.switch > passage.first else step):
+        yield
+
+
+@contextmanager
+def step_of_the_switch_run_as_one_after_it() -> Iterator[None]:
+    """What differs is not passed on."""
+    with _programs(lambda state, step, passage: step + 1 if step == passage.switch else step):
+        yield
+
+
+@contextmanager
+def tables_in_force_cleared() -> Iterator[None]:
+    """After a switch those of the new nodes are removed, and after an abort those of the old ones."""
+    real = transitions.Transitions._clear
+
+    def clear(self: Any, crew: Any) -> None:
+        facts = self.course.facts(self._writer.state.revisions.phase.intent)
+        swapped = replace(facts, gone=facts.young, young=facts.gone)
+        with mock.patch.object(self.course, "facts", lambda intent: swapped):
+            real(self, crew)
+
+    with broken(transitions.Transitions, "_clear", clear):
+        yield
+
+
+@contextmanager
+def settled_without_clearing() -> Iterator[None]:
+    with broken(transitions.Transitions, "_clear", lambda self, crew: self.machine.cleared(is_done=True)):
+        yield
+
+
+@contextmanager
+def settled_by_a_checkpoint_of_before() -> Iterator[None]:
+    """Tables are removed, and the checkpoint that has them is the last one."""
+    real = transition_machine.Transition.cleared
+
+    def cleared(self: Any, *, is_done: bool) -> None:
+        real(self, is_done=is_done)
+        self.needs_checkpoint = False
+
+    with broken(transition_machine.Transition, "cleared", cleared):
+        yield
+
+
+@contextmanager
+def files_read_within_a_transition() -> Iterator[None]:
+    """A run that finds one begins with what the files say."""
+    with broken(
+        loop.Pipeline, "_as_recorded", lambda self, revision: replace(self._spec, circuit=circuit.PROJECTS[-1].circuit)
+    ):
+        yield
+
+
+@contextmanager
+def plan_document_not_waited_for() -> Iterator[None]:
+    """The marker of its transaction may be on its way."""
+    with broken(topics.Topics, "high_watermarks", topics.Topics.end_offsets):
+        yield
+
+
+TRANSITIONS: tuple[Mutation, ...] = (
+    switch_before_all_is_filled,
+    step_of_the_switch_run_as_one_that_fills,
+    step_of_the_switch_run_as_one_after_it,
+    tables_in_force_cleared,
+    settled_without_clearing,
+    settled_by_a_checkpoint_of_before,
+    files_read_within_a_transition,
+    plan_document_not_waited_for,
+)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    *TRANSITIONS,
     replay_that_counts_no_errors,
     snapshot_without_error_rows,
     division_counted_again_keeps_those_after_it,

@@ -24,20 +24,27 @@ import tenacity.wait
 from base.slots import SlotSet
 from base.term import Term
 from coordinator.rescale import copying, cut_budget, preparing
-from engine.resident import copies, crew, entry, folds, mesh, registration, slots
+from coordinator.transition import transitions
+from engine.errors import DataError
+from engine.model.filling import Difference, Switched
+from engine.resident import copies, crew, entry, folds, mesh, registration, slots, worker
 from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
+from engine.run.stage import StageResult, WorkerStep
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
 from storage import committed, database, durable, folding, host_folder
-from tests.simulator import circuit, clients, environments
+from tests.simulator import circuit, clients, environments, stages
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
 from tests.simulator.story import StoryLog
 
 CUT_BYTES = 24
 """Of one cut of a change of the layout: two or three records."""
+
+CLEARED_BYTES = 60
+"""Two or three records, so a transition clears at several boundaries."""
 
 _ROOM = SimpleNamespace(free=1 << 40)
 """The simulated disks never become full."""
@@ -54,6 +61,7 @@ class Surroundings(clients.Net, Protocol):
     def acting(self) -> Process: ...
     def reached(self, point: str, worker: int | None) -> None: ...
     def bound(self, made: crew.Crew) -> None: ...
+    def fails(self, step: int, what: str) -> bool: ...
     def gave(self, term: Term, slots: SlotSet) -> None: ...
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
@@ -144,10 +152,12 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             tasks,
             {
                 "time": SimpleNamespace(perf_counter=float),
-                "run_stage": circuit.run_stage,
+                "run_stage": _failing(world, stages.run_stage),
                 "read_sources": circuit.read_sources,
             },
         ),
+        (worker, {"measure": stages.measure}),
+        (transitions, {"CLEARED_BYTES_MAX": CLEARED_BYTES}),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),
@@ -187,6 +197,21 @@ def _watched(world: Surroundings, bind: Callable[..., None]) -> Callable[..., No
         bind(self, workers, databases)
 
     return watched
+
+
+def _failing(world: Surroundings, run_stage: Callable[..., StageResult]) -> Callable[..., StageResult]:
+    """What only a transition has fails where the world says so."""
+
+    def run(task: WorkerStep, stage: int, *rest: Any) -> StageResult:
+        nodes = task.plan.circuit.nodes
+        here = task.plan.nodes_of(stage)
+        for kind, what in ((Switched, "the switch"), (Difference, "new nodes")):
+            found = next((i for i in here if isinstance(nodes[i], kind)), None)
+            if found is not None and world.fails(task.step.number, what):
+                raise DataError(f"{what} cannot do that.", "").locate(owner="view", step=task.step.number, node=found)
+        return run_stage(task, stage, *rest)
+
+    return run
 
 
 def _watched_cuts(world: Surroundings, give: Callable[..., tuple[SlotSet, int]]) -> Callable[..., tuple[SlotSet, int]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from coordinator.rescale.requests import RescaleRequest
+from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.starting.errors import DatabaseMissing
 from engine.resident.start_faults import NoSlots
-from faults.points import COPYING, LAYOUT, POINTS, REVISION
+from faults.points import COPYING, LAYOUT, POINTS, REVISION, TRANSITION
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.oracle import LOG
@@ -23,7 +25,7 @@ WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
     crash_places=(), weights={"marker": 1.0}, register_s=15, silence_s=5, progress_s=30, checkpoint_s=0.001, rows=1, messages=0,
     snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
-    errors=False, edited=0,
+    errors=False, edited=0, failing=0,
 )  # fmt: skip
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 MANY_KEYS = [(key, 1, 1) for key in "abcdefghijklmn"]
@@ -60,6 +62,15 @@ class Script(World):
         """Asked for when its first step is complete, as by a user."""
         request = RescaleRequest(workers, "hot")
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
+
+    def ask_transition(self, run: Process, turn: Literal["abort"] | None = None) -> None:
+        """Another project is asked for when the first step of the run is complete. `turn`: and that when it has begun."""
+        request = ApplyRequest(self._spec(circuit.PROJECTS[-1], None), hold=False)
+        self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_revision_without_waiting(request)
+        if turn is not None:
+            self.at[run.name, "revision.intended"] = lambda: self.runs[run].ask_revision_without_waiting(
+                TurnTransition(turn)
+            )
 
     def mark_all(self) -> None:
         while undone := self.broker.undone():
@@ -135,12 +146,19 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
         world.send(MANY_KEYS)
         world.ask_hot_change(world.start(available_now=True), 3)
         world.run_to_the_end()
-        world.project = 1
+        world.is_renamed = True
         world.start(available_now=True)
         world.run_to_the_end()
+        world.is_renamed = False
+        for turn in ("abort", None):
+            world.send(ROWS[:2])
+            world.ask_transition(world.start(available_now=True), turn)
+            world.run_to_the_end()
         world.drain()
-    assert world.oracle.seen["revisions"] == 2
-    assert world.oracle.written == len(ROWS) + len(MANY_KEYS)
+    kinds = ("revisions", "abort", "switches", "transitions settled")
+    assert [world.oracle.seen[kind] for kind in kinds] == [3, 1, 1, 2]
+    assert world.oracle.revisions.in_force == circuit.PROJECTS[-1]
+    assert world.oracle.written > len(ROWS) + len(MANY_KEYS)
     assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
     assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
 
@@ -164,7 +182,7 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         if point in REVISION:
             world.start(available_now=True)
             world.run_to_the_end()
-            world.project = 1
+            world.is_renamed = True
         if point in LAYOUT:
             world.start(available_now=True)
             world.run_to_the_end()
@@ -173,6 +191,8 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         first = world.start(available_now=True, workers=None if point in COPYING else workers)
         if point in COPYING:
             world.ask_hot_change(first, 3)
+        if point in TRANSITION:
+            world.ask_transition(first, "abort" if point == "turn.written" else None)
         world.at[first.name, point] = lambda: world.sleep(first)
         world.run_to_the_end(sleepers=True)
         assert first.stopped, f"{point} was not reached"
@@ -186,6 +206,9 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         if point != "start.log_read":
             assert of_databases(world) == before
         fault = world.ended[first]
+        if point == "revision.settled":  # it has nothing left to write, so it does not hear of the other run
+            assert fault is None
+            return
         if first.epoch >= 0 or isinstance(fault, Fenced):
             assert isinstance(fault, Fenced), fault
         if first.epoch >= 0:
@@ -219,7 +242,7 @@ def test_a_connection_that_is_lost_leads_to_new_workers(fate: str) -> None:
     for number in range(8, 60, 4):
         world = Script()
         with world.alive():
-            world.send(ROWS[:3])
+            world.send(ROWS[:4])
             world.fates["frame"] = [None] * number + [fate]
             run = world.start(available_now=True)
             world.run_to_the_end()
@@ -280,6 +303,45 @@ def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> N
         assert world.broker.partition((LOG, 0)).begin > 0
         assert isinstance(world.ended[holder], Fenced)
         assert world.ended[late[0]] is None
+        world.drain()
+
+
+@pytest.mark.parametrize(("what", "turn"), [("the switch", "taken_back"), ("new nodes", "detached")])
+def test_what_is_new_fails_and_the_project_in_force_goes_on(what: str, turn: str) -> None:
+    world, failing = Script(), [what]
+
+    def fails(step: int, kind: str) -> bool:
+        if kind not in failing:
+            return False
+        failing.clear()
+        return True
+
+    world.fails = fails  # type: ignore[method-assign]
+    with world.alive():
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert (world.oracle.seen[turn], world.oracle.seen["transitions settled"]) == (1, 0)
+        assert world.oracle.revisions.in_force == circuit.PROJECTS[0]
+        world.drain()
+
+
+def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_before() -> None:
+    """It goes on with the project of its files then, which is the next revision without a transition."""
+    world = Script()
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.is_renamed = True
+        run = world.start(available_now=True)
+        request = ApplyRequest(world._spec(circuit.PROJECTS[-1], None), hold=False)
+        world.at[run.name, "recovery.opened"] = lambda: world.runs[run].ask_revision_without_waiting(request)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert (world.oracle.seen["revisions"], world.oracle.seen["intents"]) == (2, 0)
         world.drain()
 
 

@@ -74,6 +74,9 @@ HAPPENS = {
     "asked: RescaleRequest": 600,
     "asked: TurnRequest": 120,
     "asked: PauseRequest": 120,
+    "asked: another project": 800,
+    "asked: abort": 40,
+    "asked: switch": 50,
     "ended by NoSlots": 20,
     "ended by RecoveryFailed": 60,
 }
@@ -92,14 +95,19 @@ IS_SEEN = {
     "given": 1 / 2,
     "as planned": 1 / 12,
     "staged": 1 / 5,
-    "ahead": 1 / 2,
+    "ahead": 1 / 4,
     "counted": 1 / 5,
     "released": 1 / 10,
     "revisions": 5 / 4,
+    "intents": 1 / 4,
+    "switches": 1 / 6,
+    "transitions settled": 1 / 6,
+    "abort": 1 / 50,
 }
 """What the pipelines do, and how often at least per seed. "settled" and "turns" are ends of changes of the layout, "given" and "as planned" are
 slots that move undisturbed, "staged" are copies made before slots move, "ahead" are steps that run before the one before them is written, and
-"counted" and "released" are rows in error, and "revisions" are projects that were recorded, of which each world has one."""
+"counted" and "released" are rows in error, and "revisions" are projects that were recorded, of which each world has one. The
+others are of transitions: they begin, switch, are settled, aborted, detached, and taken back after a failed switch."""
 
 ENOUGH = 8
 """What has to happen less often than this in so many seeds may not happen in them at all, and no change of the code is to blame."""

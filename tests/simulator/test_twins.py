@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from engine.run import sources, stage
+from engine.run import differences, sources, stage
 from engine.state import moves
 from storage import environments
-from tests.simulator import circuit, disk
+from tests.simulator import circuit, disk, stages
 
 NOT_SIMULATED = {"Environment": {"close"}}
 """Nothing in a world closes an environment: what a killed process had open is gone with it."""
@@ -43,7 +43,8 @@ def test_environments_on_the_simulated_disk_have_the_methods_of_real_ones(name: 
 
 
 def test_stages_and_moves_of_a_world_are_called_as_real_ones() -> None:
-    pairs = [(stage.run_stage, circuit.run_stage), (sources.read_sources, circuit.read_sources)]
+    pairs = [(stage.run_stage, stages.run_stage), (sources.read_sources, circuit.read_sources)]
+    pairs.append((differences.measure, stages.measure))
     real = _module_functions(moves, circuit.Moves)
     pairs += [(real[name], twin) for name, twin in _methods(circuit.Moves).items() if name in real]
     assert len(real) >= 5

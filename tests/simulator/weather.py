@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from faults.points import CHECKPOINT, LAYOUT, POINTS, Point
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
-ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 1.0}
+ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 1.0, "revision": 1.0}
 FAULTS = ("kill", "machine", "stop", "second", "time out", "kill a worker", "away")
 """What may happen at a point, by weight: always; while input grows; and while there are faults, by weights of the seed."""
 
@@ -66,7 +66,8 @@ class Weather:
     """Chances at a point, or at a place of trouble; many of them 0, for what is rare hides behind what is frequent. `points`: how long there are
     faults; `messages`: of input; `snapshot_steps`: between two snapshots of the log, and two truncations. `step_bytes`: the bound of a
     step's input, where a message has about 12. `hosts`: one is local mode, and several are a cluster. `resized`: the chance that a run is
-    started with another number of workers. `errors`: whether some rows of the view of sums are in error."""
+    started with another number of workers. `errors`: whether some rows of the view of sums are in error. `edited`: the chance that a run is
+    started with another name of a view. `failing`: the chance that new nodes of a transition fail in a step, or the switch."""
 
     workers: int
     points: int
@@ -93,6 +94,7 @@ class Weather:
     resized: float
     errors: bool
     edited: float
+    failing: float
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
@@ -124,4 +126,5 @@ class Weather:
             resized=rng.choice((0, 0.2)),
             errors=rng.choice((False, True)),
             edited=rng.choice((0, 0.3)),
+            failing=rng.choice((0, 0, 0.05, 0.3)),
         )

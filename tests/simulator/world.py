@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from base.slots import SlotSet
 from base.term import Term
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRequest, TurnRequest
+from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
-from coordinator.starting.errors import DatabaseMissing, RecoveryFailed
+from coordinator.starting.errors import CircuitChanged, DatabaseMissing, RecoveryFailed
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import ViewsInError
 from engine.model.layout import Dynamic, Fixed, Policy
@@ -88,6 +90,21 @@ POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
 """Those that a change asks for. Most change nothing of it."""
 """To how many workers a layout may be changed."""
 
+FILLING_FAILS = 0.1
+"""Of the chance that a switch fails, that new nodes fail in a step on a worker."""
+
+HOLD_CHANCE = 0.3
+"""That the switch waits until a user asks for it."""
+
+TURNS: tuple[Literal["pause", "resume", "switch", "abort"], ...] = (
+    "pause",
+    "resume",
+    "resume",
+    "switch",
+    "switch",
+    "abort",
+)
+
 GROWTH_SECONDS = 0.2
 """Between two looks for new partitions: some in every run."""
 
@@ -112,7 +129,8 @@ class World:
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
-        self.project = 0  # which of circuit.PROJECTS the files define
+        self.is_renamed = False
+        """Whether the files give a view another name than the state has."""
         self._producers = Producers(self, self.weather.messages, "abcde" + circuit.WRONG * self.weather.errors)
         self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._pids = 0
@@ -163,6 +181,7 @@ class World:
         self._producers.finish()
         for requests in self.runs.values():
             requests.ask_without_waiting(PauseRequest(False))
+            requests.ask_revision_without_waiting(self._turn())
             requests.ask("resume")
             requests.ask("stop")
         self.run_to_the_end()
@@ -251,6 +270,15 @@ class World:
     def count(self, kind: str) -> None:
         self.story.count(kind)
 
+    def fails(self, step: int, what: str) -> bool:
+        """Whether what is new in a step that is not written yet fails in it. Many steps fill, and there is one switch."""
+        chance = self.weather.failing * (1.0 if what == "the switch" else FILLING_FAILS)
+        if not self.faults or step < self.oracle.written or self.rng.random() >= chance:
+            return False
+        self.count(f"{what} failed")
+        self.tell(f"{what} fails in step {step}")
+        return True
+
     def tell(self, what: str) -> None:
         acting = self.scheduler.current.acting
         self.story.tell(self.now, acting[-1].name if acting else "world", what)
@@ -292,7 +320,7 @@ class World:
         requests = self.runs[process] = _Requests(self)
         now = self.rng.random() < self.weather.available_now if available_now is None else available_now
         if self.faults and self.rng.random() < self.weather.edited:
-            self.project = 1 - self.project
+            self.is_renamed = not self.is_renamed
         if self.faults and workers is None and self.rng.random() < self.weather.resized:
             workers = self.rng.choice(SIZES)
         expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
@@ -310,13 +338,15 @@ class World:
         expect: int | None,
         workers_now: int | None,
     ) -> None:
+        project = self.files()
+
         def claimed(epoch: int) -> None:
             process.epoch = epoch
 
         try:
             cluster = Cluster(SimLauncher(self), self.network.transport)
             pipeline = Pipeline(
-                self._spec(workers_now), cluster, requests, StatusBoard(process.name), planners=PLANNERS
+                self._spec(project, workers_now), cluster, requests, StatusBoard(process.name), planners=PLANNERS
             )
             pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
             self.ended[process] = None
@@ -325,6 +355,10 @@ class World:
             self._ended_by(process, fault)
         except BrokerRefused as fault:
             if "one after the other" not in str(fault):
+                raise
+            self._ended_by(process, fault)
+        except CircuitChanged as fault:
+            if project[1:] == (self.oracle.revisions.in_force or project)[1:]:
                 raise
             self._ended_by(process, fault)
         except DatabaseMissing as fault:
@@ -341,12 +375,17 @@ class World:
         self.count(f"ended by {type(fault).__name__}")
         self.tell(f"ended by {type(fault).__name__}: {str(fault)[:300]}")
 
-    def _spec(self, workers_now: int | None) -> PipelineSpec:
+    def files(self) -> circuit.Project:
+        """The project that they define: the one in force, perhaps with another name of a view."""
+        project = self.oracle.revisions.in_force or circuit.PROJECTS[0]
+        return project._replace(name=circuit.OTHER_NAME if self.is_renamed else circuit.SUMS)
+
+    def _spec(self, project: circuit.Project, workers_now: int | None) -> PipelineSpec:
         weather = self.weather
         return PipelineSpec(
             name="p",
             storage=self.disk.path("state"),  # type: ignore[arg-type]
-            circuit=circuit.PROJECTS[self.project],
+            circuit=project.circuit,
             inputs=(
                 InputTopic(SourceTable(circuit.INPUT, (circuit.INPUT,), circuit.FORMAT), "earliest", "fail", None),
             ),
@@ -465,6 +504,27 @@ class World:
             self.tell(f"{process.name} is asked: {request}")
             self.count(f"asked: {type(request).__name__}")
             self.runs[process].ask_without_waiting(request)
+
+    def _revision(self) -> None:
+        """A user asks for another project, or for something of the transition under way."""
+        if not self.runs:
+            return
+        process = self.rng.choice(list(self.runs))
+        known = self.oracle.revisions
+        request: RevisionRequest = ApplyRequest(
+            self._spec(self.rng.choice(circuit.PROJECTS), None), hold=self.rng.random() < HOLD_CHANCE
+        )
+        if known.phase is not None:
+            if self.rng.random() < UNDISTURBED_CHANCE:
+                return
+            request = self._turn()
+        told = request.what if isinstance(request, TurnTransition) else "another project"
+        self.tell(f"{process.name} is asked: {told}")
+        self.count(f"asked: {told}")
+        self.runs[process].ask_revision_without_waiting(request)
+
+    def _turn(self) -> TurnTransition:
+        return TurnTransition(self.rng.choice(TURNS))
 
     def _kill(self) -> None:
         living = [process for process in self.runs if process.alive]
@@ -592,6 +652,7 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "arrive": World._arrive_one,
     "request": World._request,
     "layout": World._layout,
+    "revision": World._revision,
     "grow": lambda world: world._producers.grow(),
     "resume": World._resume_one,
     "kill": World._kill,

@@ -6,7 +6,7 @@ import pickle
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from bench.sql.lowering import write_project
 from bench.sql.suites import SUITES
+from coordinator.revisions.document import PlanDocument
+from engine.model.circuit import Circuit
 from stepwell.lowering import driver
 from stepwell.planning import installed, kept_definitions, kept_folder, resolver
 from stepwell.planning.kept_definitions import KEPT_FOLDER, KeptDefinitions
@@ -71,6 +73,12 @@ ALWAYS = {"called", "in_python", "over_inlined", "files", "no_rows"}
 FILES = {"a.py": PYTHON, "b.sql": VIEWS, "c.sql": SOURCES}
 
 
+def text_of(document: PlanDocument) -> str:
+    """All that the document says. Pickles of equal functions can differ, so a circuit has their digests."""
+    without = replace(document, circuit=Circuit(()), numbers=())
+    return "\n".join([document.circuit.to_json(), str(document.numbers), without.text])
+
+
 @dataclass
 class Planning:
     """Plans projects, and notes whose queries Spark has planned."""
@@ -90,7 +98,7 @@ class Planning:
             resolved, errors = resolver.survey(found, self.spark, kept)
         lowered = driver.survey(resolved)
         errors += lowered.errors
-        text = "" if errors else document_of_project(resolved, lowered.circuit).text
+        text = "" if errors else text_of(document_of_project(resolved, lowered.circuit))
         # Spark's suggestions that are as near as others come in any order.
         texts = (str(error).partition("Did you mean")[0] for error in errors)
         return text, planned, sorted(f"{error.view} {text}" for error, text in zip(errors, texts, strict=True))

@@ -1,0 +1,56 @@
+"""What users ask of the revision while the service runs, and the answers: accepted, or refused with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from base.fault import ExitCode, Fault
+from coordinator.specification import PipelineSpec
+
+
+class TransitionRefused(Fault):
+    """A request that concerns the revision cannot be met now. Nothing was changed. `planned`: the JSON of `Planned`, if the reason is one
+    that `stepwell plan` shows too."""
+
+    exit_code = ExitCode.STATE
+
+    def __init__(self, message: str, what_to_do: str = "", *, planned: dict[str, Any] | None = None) -> None:
+        super().__init__(message, what_to_do)
+        self.planned = planned
+
+
+@dataclass(frozen=True)
+class ApplyRequest:
+    """Begin a transition to `spec`, which is the project of the files as it was planned. `hold`: the switch waits until the user asks for
+    it."""
+
+    spec: PipelineSpec
+    hold: bool
+
+
+@dataclass(frozen=True)
+class TurnTransition:
+    """Something for the transition under way: `pause` and `resume` stop and continue the filling, `switch` ends a hold, and `abort` takes
+    everything back."""
+
+    what: Literal["pause", "resume", "switch", "abort"]
+
+
+RevisionRequest = ApplyRequest | TurnTransition
+
+
+def still_finishing() -> TransitionRefused:
+    """The refusal while a run finishes the steps of the previous project, before it goes on with that of the files as the next revision."""
+    return TransitionRefused(
+        "the run finishes the steps that were begun with the previous project, and then goes on with that of its files.",
+        "Ask again in a moment; `stepwell revision show` shows which revision is in force.",
+    )
+
+
+def second_transition(number: int) -> TransitionRefused:
+    """The refusal of a transition while the one to revision `number` is under way."""
+    return TransitionRefused(
+        f"the transition to revision {number} is under way, and no other one can begin before it is settled.",
+        "`stepwell revision show` shows how far it is, and `stepwell revision abort` takes it back.",
+    )

@@ -1,0 +1,230 @@
+"""What the steps run: from a program of the step log to the project, the topics and the setup of workers.
+
+    step log: program of step s  ->  Running  ->  Adopt, to all workers  ->  divisions and steps
+
+A run begins with what it was started with, which is the revision in force alone. Every other program has its documents in the topic of plan
+documents. The project of a revision has the settings of the files, as `former_project` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from coordinator.revisions.document import PlanDocument, document_of
+from coordinator.revisions.former import former_project
+from coordinator.specification import PipelineSpec
+from coordinator.starting.errors import StateLost
+from coordinator.starting.patterns import with_matching_topics
+from coordinator.starting.start import settled_outputs
+from coordinator.transition.plan import TransitionFacts, facts_of
+from engine.model.numbers import NumberedCircuit
+from engine.resident.messages import Adopt
+from engine.run.plan_document import BadDocument
+from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
+from engine.run.tasks import TaskSetup
+from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.formats.encodings import AvroIds, ProtobufIds
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramKey, SwitchingProgram
+from io_kafka.step_log.records import TopicIdentity
+from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
+
+T = TypeVar("T")
+Settled = tuple[PipelineSpec, tuple[TopicIdentity, ...], Outputs]
+"""A project with its topics: see `settled_outputs`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """What the steps of a program run with. `spec`: the project whose inputs are read and whose outputs are written. `answers`: the circuit of
+    the project whose views have answers. `counted`: the numbers of new nodes whose error rows every step counts. `order`: by which workers
+    adopt it; None if they were started with it. `before`: in the step of a switch, the circuit of the
+    former project."""
+
+    key: ProgramKey
+    spec: PipelineSpec
+    setup: TaskSetup
+    identities: tuple[TopicIdentity, ...]
+    answers: NumberedCircuit
+    counted: tuple[int, ...] = ()
+    order: Adopt | None = None
+    before: NumberedCircuit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chosen:
+    """`program`, `readable`: see Adopt. `former`: the revision before a switch."""
+
+    revision: RevisionRecord
+    program: str
+    readable: Mapping[int, str]
+    first: int = 0
+    counted: tuple[int, ...] = ()
+    former: RevisionRecord | None = None
+    later: tuple[str, ...] = ()
+
+
+class Course:
+    """`start`: what the workers are started with. `files`: the project of the files."""
+
+    def __init__(
+        self, files: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str, start: Running
+    ) -> None:
+        self.files, self._writer, self._topics, self._log_id = files, writer, topics, log_id
+        self.start = start
+        self._reader = RangeReader(files.kafka)
+        self._texts: dict[str, str] = {}
+        self._facts: dict[str, TransitionFacts] = {}
+        self._settled: dict[int, Settled] = {}
+
+    def at(self, step: int, has_adopted: bool) -> Running:
+        """What this step runs. `has_adopted`: whether the workers have adopted another program than that of the start."""
+        key = self._writer.state.program_key(step)
+        if key == self.start.key and not has_adopted:
+            return self.start
+        chosen = self._chosen(step)
+        document = self.document(chosen.revision)
+        spec, identities, outputs = self._settle(chosen.revision)
+        order = _order(spec, chosen, outputs, step)
+        program, number = self._program(chosen.program), chosen.revision.number
+        setup = setup_of(program, outputs, self.start.setup, revision=number, first=chosen.first)
+        former = None if chosen.former is None else self.document(chosen.former).numbered
+        return Running(
+            key=key,
+            spec=spec,
+            setup=setup,
+            identities=identities,
+            answers=document.numbered,
+            counted=chosen.counted,
+            order=order,
+            before=former,
+        )
+
+    def prepare_switch(self, intent: RevisionIntent) -> None:
+        """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. Raises
+        the fault that would end the step of the switch."""
+        self._settle(
+            RevisionRecord(epoch=intent.epoch, number=intent.number, plan=intent.plan, step=intent.step), again=True
+        )
+
+    def _settle(self, revision: RevisionRecord, *, again: bool = False) -> Settled:
+        """The project of a revision with its topics, which are looked at once. `again`: also if they were looked at before."""
+        if again or revision.number not in self._settled:
+            document, known = self.document(revision), self._writer.state.topics
+            spec = with_matching_topics(former_project(document, self.files), self._topics, known)
+            self._settled[revision.number] = (spec, *settled_outputs(spec, self._topics, self._writer, self._log_id))
+        return self._settled[revision.number]
+
+    def _chosen(self, step: int) -> _Chosen:
+        program = self._writer.state.revisions.program_of(step, 0, 0)
+        match program:
+            case PresentProgram(revision):
+                assert revision is not None
+                return self._present(revision)
+            case FillingProgram(revision, intent):
+                passage = self._writer.state.revisions.passage_that_fills(step)
+                assert passage is not None
+                counted = self.facts(intent).counted
+                plans = intent.plans
+                return _Chosen(
+                    revision=revision,
+                    program=plans.filling,
+                    readable=_readable(intent),
+                    first=passage.first,
+                    counted=counted,
+                    later=(plans.switching,),
+                )
+            case SwitchingProgram(revision, intent):
+                switched = RevisionRecord(epoch=intent.epoch, number=intent.number, plan=intent.plan, step=step)
+                plans = intent.plans
+                return _Chosen(
+                    revision=switched,
+                    program=plans.switching,
+                    readable=_readable(intent),
+                    first=step,
+                    former=revision,
+                )
+
+    def _present(self, revision: RevisionRecord) -> _Chosen:
+        """A revision alone is run again by workers that have run a transition from it or to it."""
+        revisions = self._writer.state.revisions
+        intents = [passage.intent for passage in revisions.passages]
+        intents += [] if revisions.phase is None else [revisions.phase.intent]
+        for intent in reversed(intents):
+            plans = intent.plans
+            if intent.plan == revision.plan and intent.number == revision.number:
+                return _Chosen(revision=revision, program=plans.following, readable=_readable(intent))
+            if intent.number == revision.number + 1:
+                return _Chosen(revision=revision, program=plans.present, readable=_readable(intent))
+        raise AssertionError(f"no transition leads to revision {revision.number} or from it")
+
+    def revision_at(self, step: int) -> int:
+        """The revision whose views a version has that was taken before this step."""
+        key = self._writer.state.program_key(max(0, step - 1))
+        return key.number or self.start.key.number
+
+    def answers_of(self, number: int) -> NumberedCircuit:
+        """The circuit of a revision that the transition under way leads from or to, or that is in force."""
+        revisions = self._writer.state.revisions
+        known = [] if revisions.phase is None else [revisions.phase.before]
+        for record in (revisions.in_force, *known):
+            if record is not None and record.number == number and number != self.start.key.number:
+                return self.document(record).numbered
+        assert number == self.start.key.number, f"revision {number} is not known"
+        return self.start.answers
+
+    def document(self, revision: RevisionRecord) -> PlanDocument:
+        return self._document(revision.plan)
+
+    def document_of(self, intent: RevisionIntent) -> PlanDocument:
+        """Of the project to which a transition leads."""
+        return self._document(intent.plan)
+
+    def facts(self, intent: RevisionIntent) -> TransitionFacts:
+        name = intent.plans.facts
+        if name not in self._facts:
+            self._facts[name] = self._parsed(name, facts_of)
+        return self._facts[name]
+
+    def _document(self, digest: str) -> PlanDocument:
+        return self._parsed(digest, document_of)
+
+    def _program(self, digest: str) -> ProgramDocument:
+        return self._parsed(digest, program_of)
+
+    def _parsed(self, digest: str, parse: Callable[[str], T]) -> T:
+        topic = self.files.plan_topic
+        if digest not in self._texts:
+            self._texts[digest] = self._reader.document(topic, digest)
+        try:
+            return parse(self._texts[digest])
+        except BadDocument as error:
+            raise StateLost(
+                f"topic {topic!r}: the document {digest} cannot be read: {error}.",
+                "If a newer Stepwell has written it, run that one. Otherwise rebuild the state with `stepwell run --full-refresh`.",
+            ) from error
+
+
+def _readable(intent: RevisionIntent) -> Mapping[int, str]:
+    """The documents of the two revisions of a transition, whose views a version may have."""
+    return {intent.number - 1: intent.plans.present, intent.number: intent.plans.following}
+
+
+def _order(spec: PipelineSpec, chosen: _Chosen, outputs: Outputs, step: int) -> Adopt:
+    ids: Mapping[str, AvroIds | ProtobufIds] = outputs.schema_ids
+    return Adopt(
+        topic=spec.plan_topic,
+        digest=chosen.program,
+        step=step,
+        first=chosen.first,
+        topics=dict(outputs.topics),
+        partitions=dict(outputs.partitions),
+        avro_ids={handle: each for handle, each in ids.items() if isinstance(each, AvroIds)},
+        protobuf_ids={handle: each for handle, each in ids.items() if isinstance(each, ProtobufIds)},
+        revision=chosen.revision.number,
+        readable=dict(chosen.readable),
+        later=chosen.later,
+    )

@@ -1,0 +1,176 @@
+"""What a transition to another revision does next: a machine without I/O, clock or randomness.
+
+    NONE -LogTransition-> filling -(all filled) Measure-> ready -LogSwitch-> switching -(step t)-> clearing -LogSettled-> NONE
+                            |  ^                            |                    |                  ^
+                            |  +-- a turn: taken back, held-+--------------------+                  |
+                            +----------------------- LogTurn(abort) --------------------------------+
+
+Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, how large the
+differences are, and how far tables are cleared. Its actions are for drained boundaries, and none of them comes in a replay.
+
+    action           what the shell does                                                        report
+    LogTransition    writes the intent with the documents of the transition                     began
+    Measure          asks the workers how large the differences are                             measured
+    LogSwitch        writes that the next step is the first one of the next revision            -
+    LogTurn          writes the turn                                                            turned
+    Clear            has the workers remove tables, up to a bound                               cleared
+    LogSettled       writes that nothing is left                                                -
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from base.version import VersionId
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
+from io_kafka.step_log.state import StepLogState
+
+
+@dataclass(frozen=True)
+class LogTransition:
+    pass
+
+
+@dataclass(frozen=True)
+class Measure:
+    pass
+
+
+@dataclass(frozen=True)
+class LogSwitch:
+    pass
+
+
+@dataclass(frozen=True)
+class LogTurn:
+    reason: Literal["abort", "resume"]
+
+
+@dataclass(frozen=True)
+class Clear:
+    pass
+
+
+@dataclass(frozen=True)
+class LogSettled:
+    pass
+
+
+TransitionAction = LogTransition | Measure | LogSwitch | LogTurn | Clear | LogSettled
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """`step`: the next step. `is_replaying`: the log has its output already. `is_checkpointing`: a checkpoint is under way."""
+
+    step: int
+    is_replaying: bool
+    is_checkpointing: bool
+
+
+@dataclass
+class Transition:
+    """`is_wanted`: a project is prepared, to which the next transition leads. `holds`: why the switch has to wait, for people; empty if nothing
+    stands in its way, and None as long as the differences are not measured."""
+
+    is_wanted: bool = False
+    is_paused: bool = False
+    is_switch_asked: bool = False
+    turn: Literal["abort", "resume"] | None = None
+    holds: Sequence[str] | None = None
+    is_clear: bool = False
+    """Whether the workers have nothing left to clear."""
+    waits_for: VersionId | None = None
+    """The checkpoint that has to be complete before more is cleared, or before the end is recorded."""
+    needs_checkpoint: bool = False
+
+    def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
+        """What is due at this drained boundary; None if steps may go on."""
+        if at.is_replaying:
+            return None
+        phase, is_undivided = log.revisions.phase, log.division_next == at.step
+        match phase:
+            case None:
+                return LogTransition() if self.is_wanted and is_undivided else None
+            case Filling() | Detached() | Switching() if self.turn == "abort":
+                return LogTurn("abort")
+            case Filling():
+                return self._of_filled(log, phase) if is_undivided else None
+            case Detached():
+                if self.turn != "resume" or not is_undivided:
+                    return None
+                return LogTurn("resume") if self.is_clear else Clear()
+            case Switching():
+                return None
+            case Clearing():
+                return self._of_clearing(log, at)
+            case _:
+                assert_never(phase)
+
+    def _of_filled(self, log: StepLogState, phase: Filling) -> TransitionAction | None:
+        if log.filled < phase.intent.whole:
+            return None
+        if self.holds is None:
+            return Measure()
+        is_held = phase.intent.choices.hold or phase.is_held or bool(self.holds) or self.is_paused
+        return LogSwitch() if not is_held or (self.is_switch_asked and not self.holds) else None
+
+    def _of_clearing(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
+        if self.needs_checkpoint or self.waits_for is not None or at.is_checkpointing:
+            return None
+        return LogSettled() if self.is_clear else Clear()
+
+    def is_due(self, log: StepLogState, at: Boundary) -> bool:
+        """Whether something waits for a drained boundary without divided steps."""
+        if at.is_replaying:
+            return False
+        phase = log.revisions.phase
+        match phase:
+            case None:
+                return self.is_wanted
+            case Filling():
+                is_whole = log.filled >= phase.intent.whole
+                return self.turn == "abort" or (is_whole and self._of_filled(log, phase) is not None)
+            case Detached():
+                return self.turn is not None
+            case Switching():
+                return self.turn == "abort"
+            case Clearing():
+                return self._of_clearing(log, at) is not None
+            case _:
+                assert_never(phase)
+
+    @staticmethod
+    def is_ending(log: StepLogState) -> bool:
+        """Whether the transition needs nothing but a checkpoint to be settled."""
+        return isinstance(log.revisions.phase, Clearing)
+
+    # Reports
+
+    def began(self) -> None:
+        self.is_wanted = self.is_paused = self.is_switch_asked = False
+        self.turn, self.holds = None, None
+
+    def measured(self, holds: Sequence[str]) -> None:
+        self.holds = tuple(holds)
+
+    def turned(self) -> None:
+        self.is_clear = False
+        self.turn, self.holds, self.is_switch_asked = None, None, False
+
+    def cleared(self, *, is_done: bool, is_last: bool) -> None:
+        """`is_last`: the transition has ended, and the next checkpoint is without these tables. Otherwise it is filled again."""
+        self.is_clear, self.needs_checkpoint = is_done, is_last
+
+    def frozen(self, version: VersionId) -> None:
+        if self.needs_checkpoint:
+            self.needs_checkpoint, self.waits_for = False, version
+
+    def completed(self, version: VersionId) -> None:
+        if self.waits_for == version:
+            self.waits_for = None
+
+    def settled(self) -> None:
+        self.is_clear = False

@@ -1,0 +1,458 @@
+"""Carries out the actions of a transition, and answers users who ask for one.
+
+asked -> the transition is planned, and refused before anything is written  -> LogTransition
+all is filled -> Measure: what differs, and whether something holds the switch -> LogSwitch
+after the switch, or an abort -> Clear, a checkpoint -> LogSettled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import structlog
+
+from base.fault import Fault
+from coordinator.core import Core, Settle
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.facts import Facts
+from coordinator.revisions.planned import planned
+from coordinator.revisions.requests import (
+    ApplyRequest,
+    RevisionRequest,
+    TransitionRefused,
+    TurnTransition,
+    second_transition,
+)
+from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
+from coordinator.specification import PipelineSpec
+from coordinator.starting.schemas import register_schemas
+from coordinator.status import StatusBoard
+from coordinator.transition.course import Course
+from coordinator.transition.machine import (
+    Clear,
+    LogSettled,
+    LogSwitch,
+    LogTransition,
+    LogTurn,
+    Measure,
+    Transition,
+    TransitionAction,
+)
+from coordinator.transition.plan import TransitionFacts, TransitionPlan, plan_transition
+from coordinator.transition.portions import Portions
+from engine.analysis.taking import CannotFill
+from engine.analysis.withholding import outputs_behind
+from engine.errors import TaskLost
+from engine.model.circuit import Output
+from engine.model.filling import HASHES
+from engine.model.numbers import TooManyNodes
+from engine.resident.crew import Crew
+from engine.resident.messages import Size
+from faults.points import reached
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.revision_records import (
+    Choices,
+    RevisionIntent,
+    RevisionSettled,
+    RevisionSwitch,
+    RevisionTurn,
+    TurnTo,
+)
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Phase, Switching
+
+_log = structlog.get_logger("coordinator.transition.transitions")
+
+CLEARED_BYTES_MAX = 128 << 20
+"""What is removed between two checkpoints. A checkpoint keeps what it removes until the next one, so this bounds its undo."""
+
+LOSSES_MAX = 2
+"""A worker that is lost in one step twice is lost by what the step does, more likely than by its machine."""
+
+ERROR_CHARACTERS_MAX = 500
+"""Of an error in a record of the step log."""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What was asked for, ready to be recorded."""
+
+    request: ApplyRequest
+    plan: TransitionPlan
+
+
+_NOTHING = TransitionEnded(number=0, outcome="aborted", step=0, pause_ms=0.0, messages=0, seconds=0.0)
+
+
+class Transitions:
+    """Of one run. `machine` and `portions` outlive a recovery."""
+
+    def __init__(self, files: PipelineSpec, writer: PipelineWriter, topics: Topics, board: StatusBoard) -> None:
+        self._files, self._writer, self._topics, self._board = files, writer, topics, board
+        self.machine, self.portions = Transition(), Portions(HASHES)
+        self._course: Course | None = None
+        self._prepared: _Prepared | None = None
+        self._sizes: Sequence[Size] | None = None
+        self._now = files.kafka.outside.monotonic
+        self._began_at = self._switch_at = 0.0  # when it was asked for, and when the switch was recorded
+        self._ended = _NOTHING
+        self._losses, self._lost_at = 0, -1
+        self.may_begin = True
+        """Whether the run goes on until it is stopped."""
+
+    def recovered(self, course: Course) -> None:
+        """New workers have opened a checkpoint."""
+        self._course, self._sizes = course, None
+        asked = self.machine
+        self.machine = Transition(
+            is_wanted=asked.is_wanted,
+            is_paused=asked.is_paused,
+            is_switch_asked=asked.is_switch_asked,
+            turn=asked.turn,
+        )
+        self.show()
+
+    @property
+    def course(self) -> Course:
+        assert self._course is not None
+        return self._course
+
+    # Requests
+
+    def ask(self, request: RevisionRequest) -> None:
+        """Raises TransitionRefused."""
+        match request:
+            case ApplyRequest():
+                self._prepare(request)
+            case TurnTransition(what):
+                self._turn(what)
+            case _:
+                assert_never(request)
+        self.show()
+
+    def _prepare(self, request: ApplyRequest) -> None:
+        log = self._writer.state
+        revision = log.revision
+        assert revision is not None
+        if not self.may_begin:
+            raise TransitionRefused(
+                "the run ends as soon as it has done what it was started for.",
+                "Start the service with `stepwell run`, and ask again.",
+            )
+        if (phase := log.revisions.phase) is not None or self.machine.is_wanted:
+            raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
+        before = self.course.document(revision)
+        now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
+        found = planned(before, now, self._facts(request.spec))
+        if found.refusals:
+            first = found.refusals[0]
+            more = f" ({len(found.refusals) - 1} more)" if len(found.refusals) > 1 else ""
+            raise TransitionRefused(
+                f"{first.subject}: {first.reason}{more}.", f"{first.way_out}.", planned=found.to_json()
+            )
+        try:
+            plan = plan_transition(before, now)
+        except (CannotFill, TooManyNodes) as fault:
+            raise TransitionRefused(
+                f"the history of new nodes is not in the state: {fault} would have to be read again, which this version cannot do.",
+                "Rebuild the state with `stepwell run --full-refresh`.",
+                planned=found.to_json(),
+            ) from fault
+        register_schemas(request.spec)
+        self._prepared = _Prepared(request, plan)
+        self.machine.is_wanted = True
+
+    def _facts(self, spec: PipelineSpec) -> Facts:
+        log = self._writer.state
+        there = self._topics.names()
+        names = sorted({*(o.topic for o in spec.outputs), *spec.input_topics} & there)
+        begins, ends = self._topics.begin_offsets(names), self._topics.end_offsets(names)
+        return Facts(first=log.firsts, positions=log.positions, begins=begins, ends=ends)
+
+    def _turn(self, what: str) -> None:
+        phase, machine = self._writer.state.revisions.phase, self.machine
+        if phase is None:
+            raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
+        match what:
+            case "pause":
+                self._only(what, isinstance(phase, Filling), phase.kind)
+                machine.is_paused = True
+            case "resume":
+                self._only(what, isinstance(phase, Filling | Detached), phase.kind)
+                machine.is_paused, machine.holds = False, None
+                machine.turn = "resume" if isinstance(phase, Detached) else machine.turn
+            case "switch":
+                self._only(what, isinstance(phase, Filling), phase.kind)
+                # What has come since may have removed the reason of a hold, or be another one.
+                machine.is_switch_asked, machine.is_paused, machine.holds = True, False, None
+            case _:
+                self._only(what, not isinstance(phase, Clearing), phase.kind)
+                machine.turn = "abort"
+
+    @staticmethod
+    def _only(what: str, is_possible: bool, kind: str) -> None:
+        if not is_possible:
+            raise TransitionRefused(
+                f"the transition is {kind}, so {what} is not possible.", "See `stepwell revision show`."
+            )
+
+    # Actions
+
+    def do(self, action: TransitionAction, core: Core, crew: Crew) -> None:
+        match action:
+            case LogTransition():
+                self._begin(core)
+            case Measure():
+                self._measure(crew)
+            case LogSwitch():
+                phase, self._switch_at = self._filling(), self._now()
+                self._writer.append(
+                    [RevisionSwitch(epoch=self._writer.epoch, number=phase.intent.number, step=core.step)]
+                )
+                self.machine.turned()
+                reached("switch.recorded")
+            case LogTurn(reason):
+                self._record_turn(reason, core.step if reason == "resume" else None)
+            case Clear():
+                self._clear(crew)
+            case LogSettled():
+                self._settle(core)
+            case _:
+                assert_never(action)
+        self.show()
+
+    def _filling(self) -> Filling:
+        phase = self._writer.state.revisions.phase
+        assert isinstance(phase, Filling)
+        return phase
+
+    def _begin(self, core: Core) -> None:
+        prepared, writer = self._prepared, self._writer
+        assert prepared is not None and writer.state.revision is not None
+        plan = prepared.plan
+        intent = RevisionIntent(
+            epoch=writer.epoch,
+            number=writer.state.revision.number + 1,
+            plan=plan.plan,
+            plans=plan.plans,
+            whole=plan.facts.whole,
+            choices=Choices(hold=prepared.request.hold),
+            step=core.step,
+        )
+        reached("plan.written")
+        writer.append_with_plans([intent], self._files.plan_topic, plan.texts)
+        self.course.files = prepared.request.spec
+        self._prepared, self.portions = None, replace(self.portions, width=0, ms_per_position=None)
+        self.machine.began()
+        self._began_at = self._now()
+        reached("revision.intended")
+        _log.info("a transition to another revision begins", revision=intent.number, step=core.step)
+
+    def _measure(self, crew: Crew) -> None:
+        facts = self.course.facts(self._filling().intent)
+        sizes = crew.programs.measure([each.number for each in facts.differences])
+        self._sizes = sizes
+        self.machine.measured(tuple(self._why_held(facts, sizes)))
+        reached("ready")
+
+    def _why_held(self, facts: TransitionFacts, sizes: Sequence[Size]) -> list[str]:
+        held = []
+        rows = sum(size.come + size.gone for size in sizes)
+        if rows > (most := self._files.switch_rows_max):
+            held.append(f"{rows:,} rows differ, and one step passes on {most:,} at most (stepwell.switch.rows.max)")
+        for each, size in zip(facts.differences, sizes, strict=True):
+            if each.appends and size.gone:
+                held.append(
+                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be"
+                )
+        held += self._why_not_released()
+        try:
+            self.course.prepare_switch(self._filling().intent)
+        except Fault as fault:
+            held.append(f"the outputs cannot be written: {fault}")
+        new = set(facts.young)
+        wrong = [each for each in self._writer.state.errors if each.node in new]
+        if wrong and not self.machine.is_switch_asked:  # a user who asks for the switch accepts them
+            held.append(f"new nodes have rows in error: {wrong[0].example}")
+        return held
+
+    def _why_not_released(self) -> Iterator[str]:
+        """What an output has kept while its view was in error can be released by the same node alone."""
+        phase, log = self._filling(), self._writer.state
+        before, now = self.course.document(phase.before), self.course.document_of(phase.intent)
+        held = outputs_behind(before.circuit, before.numbered.indices(log.counted))
+        numbers = {
+            node.handle: now.numbers[index] for index, node in enumerate(now.circuit.nodes) if isinstance(node, Output)
+        }
+        written = {
+            node.handle: before.numbers[index]
+            for index, node in enumerate(before.circuit.nodes)
+            if isinstance(node, Output) and node.handle in held
+        }
+        for handle in sorted(written.keys() & numbers.keys()):
+            if written[handle] != numbers[handle]:
+                yield f"output {handle} is withheld because of rows in error, and is written in another way then"
+
+    def _clear(self, crew: Crew) -> None:
+        phase = self._writer.state.revisions.phase
+        assert isinstance(phase, Clearing | Detached)
+        facts = self.course.facts(phase.intent)
+        is_switched = isinstance(phase, Clearing) and phase.is_switched
+        is_done = crew.programs.clear(facts.gone if is_switched else facts.young, CLEARED_BYTES_MAX)
+        reached("clear.inside")
+        self.machine.cleared(is_done=is_done, is_last=isinstance(phase, Clearing))
+
+    def _settle(self, core: Core) -> None:
+        phase, writer = self._writer.state.revisions.phase, self._writer
+        assert isinstance(phase, Clearing)
+        writer.append([RevisionSettled(epoch=writer.epoch, number=phase.intent.number, step=core.version.step)])
+        self.machine.settled()
+        reached("revision.settled")
+        ended = replace(
+            self._ended,
+            number=phase.intent.number,
+            outcome="switched" if phase.is_switched else "aborted",
+            step=phase.since - 1 if phase.is_switched else phase.since,
+            seconds=round(self._now() - self._began_at, 1) if self._began_at else 0.0,
+        )
+        self._board.update(transition_last=ended.to_json())
+        self._ended, self._began_at, self._switch_at = _NOTHING, 0.0, 0.0
+        _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
+
+    # Faults
+
+    def take_fault(self, fault: Exception) -> bool:
+        """Whether a fault that ended a step is of the transition alone: then it has been recorded, and the previous project goes on."""
+        phase = self._writer.state.revisions.phase
+        if isinstance(phase, Switching):
+            self._record_turn("taken_back", phase.switch.step, fault)
+            return True
+        node = getattr(fault, "node", None)
+        step = self._step_that_fills()
+        if not isinstance(phase, Filling) or node is None or step is None:
+            return False
+        if node < len(self.course.document(phase.before).circuit.nodes):
+            return False
+        self._record_turn("detached", step, fault)
+        return True
+
+    def _step_that_fills(self) -> int | None:
+        """The last step of the transition that has failed or may have, as far as it is divided; None before the first one."""
+        log = self._writer.state
+        step = min(log.steps, log.division_next - 1)
+        return step if log.revisions.passage_that_fills(step) is not None else None
+
+    def take_loss(self) -> bool:
+        """Whether workers were lost twice in a step that is not written, so that a new node may be the cause. Then the transition goes another
+        way, and the previous project goes on alone."""
+        phase, step = self._writer.state.revisions.phase, self._writer.state.steps
+        self._losses = self._losses + 1 if self._lost_at == step else 1
+        self._lost_at = step
+        failed = phase.switch.step if isinstance(phase, Switching) else self._step_that_fills()
+        if self._losses < LOSSES_MAX or failed != step or not isinstance(phase, Filling | Switching):
+            return False
+        self._losses = 0
+        fault = TaskLost(f"workers were lost {LOSSES_MAX} times in step {step}")
+        self._record_turn("taken_back" if isinstance(phase, Switching) else "detached", step, fault)
+        return True
+
+    def _record_turn(self, reason: TurnTo, step: int | None, fault: Exception | None = None) -> None:
+        phase, writer = self._writer.state.revisions.phase, self._writer
+        assert phase is not None
+        text = None if fault is None else str(fault)[:ERROR_CHARACTERS_MAX]
+        writer.append(
+            [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
+        )
+        self.machine.turned()
+        reached("turn.written")
+        _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
+
+    # What people see
+
+    def note_step(self, action: Settle) -> None:
+        """A step is settled. The one of the switch is what the transition is told by when it has ended."""
+        revisions = self._writer.state.revisions
+        if not action.replay and isinstance(revisions.phase, Clearing) and revisions.phase.since == action.step + 1:
+            outputs = self._writer.state.step_records[action.step].outputs
+            self._ended = replace(
+                self._ended,
+                messages=sum(part.messages for part in outputs),
+                pause_ms=round(1e3 * (self._now() - self._switch_at), 1) if self._switch_at else 0.0,
+            )
+        if revisions.phase is not None:
+            self.show()
+
+    def show(self) -> None:
+        shown = self._shown()
+        self._board.update(transition=None if shown is None else shown.to_json())
+
+    def _shown(self) -> TransitionShown | None:
+        log, machine = self._writer.state, self.machine
+        phase = log.revisions.phase
+        if phase is None:
+            return None if self._prepared is None or not machine.is_wanted else self._preparing(self._prepared)
+        facts = self.course.facts(phase.intent)
+        shown, because, error = self._told_of(phase)
+        is_filling = isinstance(phase, Filling)
+        filled = log.filled / phase.intent.whole if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
+        sizes = None if self._sizes is None else tuple(zip(facts.differences, self._sizes, strict=True))
+        return TransitionShown(
+            number=phase.intent.number,
+            phase=shown,
+            is_paused=machine.is_paused,
+            held_because=because,
+            filled=round(filled, 4),
+            seconds_left=self._seconds_left(phase.intent.whole - log.filled) if is_filling else None,
+            since_step=phase.intent.step,
+            differences=None
+            if sizes is None
+            else tuple(Difference(of.view, each.come, each.gone) for of, each in sizes),
+            views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
+            error=error,
+        )
+
+    def _preparing(self, prepared: _Prepared) -> TransitionShown:
+        facts, log = prepared.plan.facts, self._writer.state
+        assert log.revision is not None
+        return TransitionShown(
+            number=log.revision.number + 1,
+            phase="preparing",
+            is_paused=False,
+            held_because="",
+            filled=0.0,
+            seconds_left=None,
+            since_step=None,
+            differences=None,
+            views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
+            error="",
+        )
+
+    def _told_of(self, phase: Phase) -> tuple[TransitionPhase, str, str]:
+        """(the phase as it is shown, why the switch is held, the error)."""
+        match phase:
+            case Filling(turn=turn):
+                error = "" if turn is None or turn.error is None else turn.error
+                if self.machine.holds is None:
+                    return "filling", "", error
+                if self.machine.holds:
+                    return "held", self.machine.holds[0], error
+                if phase.is_held and not self.machine.is_switch_asked:
+                    return "held", f"the step of the switch has failed: {error}", error
+                if phase.intent.choices.hold and not self.machine.is_switch_asked:
+                    return "held", "it waits for `stepwell revision switch`, as --hold asked for", error
+                return "ready", "", error
+            case Detached(turn=turn):
+                return "detached", "", turn.error or ""
+            case Switching():
+                return "switching", "", ""
+            case Clearing():
+                return "clearing", "", ""
+            case _:
+                assert_never(phase)
+
+    def _seconds_left(self, positions: int) -> float | None:
+        """As if nothing else were to be done."""
+        per_position = self.portions.ms_per_position
+        return None if per_position is None else round(1e-3 * per_position * positions, 1)

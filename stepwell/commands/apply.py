@@ -1,0 +1,162 @@
+"""`stepwell apply`: the running service gets the project as it is in the files now. See docs/evolution.md.
+
+It shows what `stepwell plan` shows, asks the user, and then the service. The service plans the files itself and refuses them if they are not
+those that were shown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from base.fault import ExitCode
+from stepwell.commands.common import (
+    JsonOption,
+    SetOption,
+    SpecOption,
+    err,
+    note,
+    out,
+    project_of,
+    report_faults,
+    show,
+)
+from stepwell.commands.transition import Expected, follow
+from stepwell.commands.transition_text import GOES_ON, ended_text, transition_text, ways_out
+from stepwell.project.loading import Project
+from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
+
+if TYPE_CHECKING:
+    from stepwell.commands.plan import Look
+
+
+def apply(
+    *,
+    hold: Annotated[
+        bool,
+        typer.Option("--hold", help="Fill the new nodes and stop before the switch, until `stepwell revision switch`."),
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return when the service has accepted the transition.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it begins.")] = False,
+    spec: SpecOption = None,
+    conf: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the project of the running service to that of the files, without a full refresh."""
+    with report_faults(as_json):
+        project = project_of(spec, conf)
+        client = ControlClient(project.state_folder)
+        _refuse_now(client)
+        look = _shown_plan(project, as_json=as_json)
+        if not (look.planned.is_nothing or yes):
+            _ask_user(as_json=as_json)
+        status = client.status()
+        _refuse_another_revision(status["revision"], look.number)
+        expected = Expected(status["revision"] + 1, hold, status["transition_last"])
+        answer = _accepted(client, look, hold=hold)
+        if not no_wait:
+            answer = follow(client, expected, answer, quiet=as_json)
+        _show_end(answer, look, expected, as_json=as_json)
+
+
+def _refuse_now(client: ControlClient) -> None:
+    """Raises what needs no plan, which takes seconds."""
+    from coordinator.revisions.requests import second_transition
+
+    try:
+        status = client.status()
+    except NotRunning as gone:
+        raise NotRunning(
+            f"{gone.message.rstrip('.')}. `stepwell apply` needs a running service.",
+            "Start it with `stepwell run`. If that refuses the changed files, put the former ones back, start it, and apply the change then. "
+            "`stepwell run --full-refresh` takes the files as they are and rebuilds everything.",
+        ) from None
+    if status["transition"] is not None:
+        fault = second_transition(status["transition"]["number"])
+        raise RevisionRefused(fault.message, fault.what_to_do)
+    if not status["revision"]:
+        raise RevisionRefused(
+            "the service starts, and no revision is in force yet.",
+            "Ask again when `stepwell status` shows that it runs.",
+        )
+
+
+def _refuse_another_revision(in_force: int, shown: int) -> None:
+    """Raises RevisionRefused if the plan that was shown starts from another revision than the one in force."""
+    if in_force != shown:
+        raise RevisionRefused(
+            f"revision {in_force} is in force now, and the plan was made for revision {shown}.",
+            "Run the command again, which shows the plan again.",
+        )
+
+
+def _shown_plan(project: Project, *, as_json: bool) -> Look:
+    """Shows the plan. Ends the command if it is refused."""
+    from stepwell.commands.plan import look_at  # Spark and the engine, which no refusal above needs
+    from stepwell.inspection.revision_text import revision_json, revision_text
+
+    look = look_at(project)
+    is_refused = not look.planned.can_be_applied
+    if is_refused or not as_json:
+        text = revision_text(look.planned, look.number)
+        show(revision_json(look.planned, look.number), as_json=as_json, text=text)
+    if is_refused:
+        note("The plan is refused, and nothing was asked of the service.")
+        raise typer.Exit(int(ExitCode.PROJECT))
+    return look
+
+
+def _ask_user(*, as_json: bool) -> None:
+    """Ends the command unless the user agrees. With --json the plan was not shown."""
+    if as_json or not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "apply asks before it changes anything, which it cannot do with --json or without a terminal. Give this option to apply the plan "
+            "unasked.",
+            param_hint="--yes",
+        )
+    err.print("Apply this? \\[y/N] ", end="")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        note("Nothing was asked of the service.")
+        raise typer.Exit(int(ExitCode.INTERRUPTED))
+
+
+def _accepted(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
+    """The service's answer. It plans the files first, which takes seconds."""
+    try:
+        return client.ask_revision("apply", {"hold": hold, "expect_plan": look.key})
+    except KeyboardInterrupt:
+        note("The service was asked already and may begin the transition. `stepwell revision show` tells.")
+        raise
+
+
+def _show_end(status: Mapping[str, Any], look: Look, expected: Expected, *, as_json: bool) -> None:
+    """The last lines. A transition that waits for the user although nobody has asked for that has an exit code of its own."""
+    if as_json:
+        from stepwell.inspection.revision_text import revision_json
+
+        answer = {name: status[name] for name in ("revision", "transition", "transition_last")}
+        show({"plan": revision_json(look.planned, look.number), **answer}, as_json=True, text="")
+    else:
+        for line in _end_lines(status, look, expected):
+            out.print(escape(line))
+    transition = status["transition"]
+    if expected.stands_still(status) and not (expected.hold and transition["phase"] in ("held", "ready")):
+        raise typer.Exit(int(ExitCode.STATE))
+
+
+def _end_lines(status: Mapping[str, Any], look: Look, expected: Expected) -> list[str]:
+    transition, ended = status["transition"], expected.ended(status)
+    if ended is not None:
+        return [ended_text(ended, look.planned.kept_share)]
+    if status["revision"] >= expected.number:
+        return [f"revision {status['revision']} is in force"]
+    if expected.stands_still(status):
+        return [transition_text(transition), *ways_out(transition)]
+    begun = f"the transition to revision {expected.number}" if transition is None else transition_text(transition)
+    return [f"the service has accepted it: {begun}. It goes on: {GOES_ON}"]

@@ -1,0 +1,130 @@
+"""`stepwell revision`: which revision of the project is in force, and the transition to the next one. See docs/evolution.md.
+
+`show` reads the step log if no service runs. All else needs a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from base.fault import Fault
+from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
+from stepwell.commands.transition_text import ended_text, transition_text, whole_text
+from stepwell.errors import StepwellError
+from stepwell.project.loading import Project
+from stepwell.service.client import ControlClient, NotRunning
+
+app = typer.Typer(
+    help="Which revision of the project is in force, and the transition to the next one.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@app.command("show")
+def show_revision(
+    spec: SpecOption = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the revision in force, and how far the transition to the next one is."""
+    with report_faults(as_json):
+        look = _looks_at(project_of(spec))
+        if watch:
+            keep_showing(look, _revision_text, as_json=as_json)
+        found = look()
+        show(found, as_json=as_json, text=_revision_text(found))
+
+
+@app.command()
+def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Stop filling the new nodes. Steps go on."""
+    _ask(spec, "pause", as_json)
+
+
+@app.command()
+def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Go on with a transition that is paused, or fill one that is detached from the beginning."""
+    _ask(spec, "resume", as_json)
+
+
+@app.command()
+def switch(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Make the switch that is held."""
+    _ask(spec, "switch", as_json)
+
+
+@app.command()
+def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Take everything back: the revision in force stays."""
+    _ask(spec, "abort", as_json)
+
+
+def _ask(spec: Any, what: str, as_json: bool) -> None:
+    with report_faults(as_json):
+        found = ControlClient(project_of(spec).state_folder).ask_revision(what)
+        show(found, as_json=as_json, text=escape(_accepted_text(what, found)))
+
+
+def _accepted_text(what: str, found: dict[str, Any]) -> str:
+    if (under_way := found["transition"]) is not None:
+        return f"the service has accepted to {what} the transition: {transition_text(under_way)}"
+    ended = found["transition_last"]
+    return "the transition is settled" if ended is None else ended_text(ended)
+
+
+def _looks_at(project: Project) -> Callable[[], dict[str, Any]]:
+    """What looks at the revision: at the service, or without one at the step log. The log is read once for each revision."""
+    from stepwell.inspection.revisions import of_log, of_service
+
+    client, records = ControlClient(project.state_folder), dict[int, Any]()
+
+    def look() -> dict[str, Any]:
+        try:
+            status = client.status()
+        except NotRunning:
+            log = _log(project)
+            if log.revision is None:
+                raise StepwellError(
+                    f"the state of {project.name} has no revision yet.", "Its first run makes it: `stepwell run`."
+                ) from None
+            return of_log(log, log.revision, project.name)
+        number = status["revision"]
+        if number not in records:
+            records[number] = _record_beside_a_service(project)
+        return of_service(status, project.name, records[number])
+
+    return look
+
+
+def _record_beside_a_service(project: Project) -> Any:
+    """The record of the revision in force. None if it cannot be read: the service has said what matters."""
+    try:
+        return _log(project).revision
+    except Fault:
+        return None
+
+
+def _log(project: Project) -> Any:
+    from stepwell.commands.steps import read_log
+
+    return read_log(project)
+
+
+def _revision_text(found: dict[str, Any]) -> RenderableType:
+    since = "" if found["since_step"] is None else f", in force from step {found['since_step']:,} on"
+    place = f"topic {found['plan_topic']}"
+    plan = f"Its plan document is {found['plan']} in {place}." if found["plan"] else f"Its plan document is in {place}."
+    parts: list[RenderableType] = [f"revision {found['revision']}{since}", escape(plan)]
+    if found["transition"] is not None:
+        parts += whole_text(found["transition"])
+        if not found["is_running"]:
+            parts.append("No service runs. The next `stepwell run` goes on with the transition.")
+    elif found["transition_last"] is not None:
+        parts.append(f"The last transition: {escape(ended_text(found['transition_last']))}.")
+    return Group(*parts)

@@ -1,0 +1,110 @@
+"""A transition to another revision in words, for `apply`, `revision` and `status`. `transition` and `ended` are those of a status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markup import escape
+from rich.table import Table
+
+from stepwell.commands.common import plain_table
+from stepwell.commands.layout_text import pause_text, percent, share_bar, time_text
+
+Transition = Mapping[str, Any]
+
+IN_WORDS = {
+    "preparing": "being prepared",
+    "filling": "being filled",
+    "ready": "filled, and the switch comes at the next boundary",
+    "held": "held",
+    "detached": "detached",
+    "switching": "switching",
+    "clearing": "the tables that no revision needs are being removed",
+}
+
+GOES_ON = "`stepwell revision show` shows how far it is."
+
+
+def transition_text(transition: Transition) -> str:
+    """One line: what it leads to, how far it is, and why it stands still if it does."""
+    number, phase = transition["number"], transition["phase"]
+    parts = [IN_WORDS[phase]]
+    if phase in ("preparing", "filling") and transition["is_paused"]:
+        parts = ["paused"]
+    if phase == "filling" and transition["filled"] is not None:
+        parts.append(f"{percent(transition['filled'])} filled")
+        if (left := transition["seconds_left"]) and not transition["is_paused"]:
+            parts.append(f"{'about ' if left >= 1 else ''}{time_text(left)} to go")
+    why = transition["held_because"] if phase == "held" else transition["error"]
+    return f"revision {number - 1} -> {number}: {', '.join(parts)}" + (f": {why}" if why else "")
+
+
+def ways_out(transition: Transition) -> list[str]:
+    """What the user can do about a transition that stands still, in one sentence for each."""
+    stays = f"`stepwell revision abort` takes everything back, and revision {transition['number'] - 1} stays."
+    match transition["phase"]:
+        case "held":
+            return ["`stepwell revision switch` makes the switch, or says why it still cannot be made.", stays]
+        case "detached":
+            return ["`stepwell revision resume` fills the new nodes again from the beginning.", stays]
+        case _:
+            return ["`stepwell revision resume` goes on with it."] if transition["is_paused"] else []
+
+
+def differences_table(differences: list[dict[str, Any]]) -> Table:
+    table = plain_table("view", "rows that come", "rows that go")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for each in differences:
+        table.add_row(escape(each["view"]), f"{each['come']:,}", f"{each['gone']:,}")
+    return table
+
+
+def views_text(views: Mapping[str, list[str]]) -> str:
+    """The views that differ, in a line for each kind."""
+    return "\n".join(f"{kind}: {', '.join(names)}" for kind, names in views.items() if names)
+
+
+def ended_text(ended: Mapping[str, Any], kept_share: float | None = None) -> str:
+    """How a transition has ended, in one line. `kept_share`: of the state, as the plan has told it."""
+    number, step, took = ended["number"], f"{ended['step']:,}", time_text(ended["seconds"])
+    if ended["outcome"] == "aborted":
+        return f"the transition to revision {number} was aborted after {took}; revision {number - 1} stays in force"
+    messages = (
+        "no message" if not ended["messages"] else f"{ended['messages']:,} message" + "s" * (ended["messages"] > 1)
+    )
+    kept = "" if kept_share is None else f"{100 * kept_share:.3g} % of the state was kept; "
+    pause = pause_text(ended["pause_ms"] / 1e3)
+    return (
+        f"revision {number} is in force from step {step} on: {kept}it took {took}, no step could begin for {pause}, and the "
+        f"outputs received {messages}"
+    )
+
+
+class TransitionBar:
+    """A transition under way: what `transition_text` says, and on a terminal a bar of what is filled."""
+
+    def __init__(self, transition: Transition) -> None:
+        self._transition = transition
+
+    def __str__(self) -> str:
+        return transition_text(self._transition)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if console.is_terminal:
+            yield share_bar(None if self._transition["phase"] == "preparing" else self._transition["filled"])
+        yield escape(str(self))
+
+
+def whole_text(transition: Transition) -> list[RenderableType]:
+    """All that is known of a transition under way."""
+    parts: list[RenderableType] = [TransitionBar(transition)]
+    if transition["views"] is not None and (views := views_text(transition["views"])):
+        parts.append(escape(views))
+    if transition["differences"]:
+        parts.append(differences_table(transition["differences"]))
+    elif transition["differences"] is not None and transition["views"] and transition["views"]["rebuilt"]:
+        parts.append("No row of a changed view differs.")
+    return parts + ways_out(transition)

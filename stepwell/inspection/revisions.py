@@ -1,0 +1,85 @@
+"""What `stepwell revision show` shows: the revision in force and the transition, as the service or the step log has them.
+
+Only the service knows the views that differ, their differences and the time to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from coordinator.specification import plan_topic_of
+from io_kafka.step_log.revision_records import RevisionRecord
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
+from io_kafka.step_log.state import StepLogState
+
+
+def of_service(status: Mapping[str, Any], pipeline: str, record: RevisionRecord | None) -> dict[str, Any]:
+    """The revision in a status of the service. `record`: of the revision in force, as the step log has it; None if that is not known."""
+    known = record if record is not None and record.number == status["revision"] else None
+    return {
+        "is_running": True,
+        **_in_force(status["revision"], pipeline, known),
+        "transition": status["transition"],
+        "transition_last": status["transition_last"],
+    }
+
+
+def of_log(log: StepLogState, record: RevisionRecord, pipeline: str) -> dict[str, Any]:
+    """The revision of a pipeline that does not run. `record`: of the revision in force."""
+    return {
+        "is_running": False,
+        **_in_force(record.number, pipeline, record),
+        "transition": _transition(log),
+        "transition_last": None,
+    }
+
+
+def _in_force(number: int, pipeline: str, record: RevisionRecord | None) -> dict[str, Any]:
+    return {
+        "revision": number,
+        "since_step": None if record is None else record.step,
+        "plan": None if record is None else record.plan,
+        "plan_topic": plan_topic_of(pipeline),
+    }
+
+
+def _transition(log: StepLogState) -> dict[str, Any] | None:
+    """In the form of a status. What the log does not know is None."""
+    phase = log.revisions.phase
+    if phase is None:
+        return None
+    found = {
+        "number": phase.intent.number,
+        "is_paused": False,
+        "held_because": "",
+        "filled": 1.0,
+        "seconds_left": None,
+        "since_step": phase.intent.step,
+        "differences": None,
+        "views": None,
+        "error": "",
+    }
+    match phase:
+        case Filling():
+            return found | _filling(phase, log.filled)
+        case Detached():
+            return found | {"phase": "detached", "filled": 0.0, "error": phase.turn.error or ""}
+        case Switching():
+            return found | {"phase": "switching"}
+        case Clearing():
+            return found | {"phase": "clearing"}
+        case _:
+            assert_never(phase)
+
+
+def _filling(phase: Filling, filled: int) -> dict[str, Any]:
+    """A transition that is filled is held if the user wants that, or if its switch was taken back."""
+    whole = phase.intent.whole
+    if phase.is_held and phase.turn is not None:
+        why = f"the step of the switch has failed: {phase.turn.error}"
+    elif filled >= whole and phase.intent.choices.hold:
+        why = "it waits for `stepwell revision switch`, as --hold asked for"
+    else:
+        return {"phase": "ready" if filled >= whole else "filling", "filled": min(1.0, filled / whole)}
+    return {"phase": "held", "held_because": why}

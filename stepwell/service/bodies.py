@@ -1,0 +1,23 @@
+"""What the endpoint's handlers share: a fault, or what is wrong with a body, in an answer."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from base.fault import Fault
+
+
+def told(fault: ValidationError) -> str:
+    """What is wrong with a body, in a line for each field."""
+    return "\n".join(
+        f"{'.'.join(map(str, error['loc'])) or 'the body'}: {error['msg']}"
+        for error in fault.errors(include_url=False, include_input=False, include_context=False)
+    )
+
+
+def parts_of(fault: Fault) -> dict[str, str]:
+    """The fault's text with its place, such as the file and the line, and apart from it what to do."""
+    text = str(fault)
+    if not fault.what_to_do or not text.endswith(fault.what_to_do):
+        return {"error": text, "what_to_do": ""}
+    return {"error": text.removesuffix(fault.what_to_do).rstrip(), "what_to_do": fault.what_to_do}

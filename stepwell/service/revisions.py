@@ -1,0 +1,118 @@
+"""The part of the control endpoint that concerns the revision: what is in force, the transition under way, and requests for one.
+
+POST /revision/apply plans the project's files in a thread and asks the loop for the transition to what they define. A body with `expect_plan`
+names what the user has seen of it (`key_of_project`), so that files which were changed meanwhile are not applied unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from base.fault import ExitCode, Fault
+from coordinator.requests import Requests
+from coordinator.revisions.plan_key import key_of_project
+from coordinator.revisions.requests import (
+    ApplyRequest,
+    RevisionRequest,
+    TransitionRefused,
+    TurnTransition,
+    second_transition,
+)
+from coordinator.specification import PipelineSpec
+from coordinator.status import StatusBoard
+from stepwell.service.bodies import parts_of, told
+from stepwell.service.endpoint import LAYOUT_SECONDS_MAX
+
+PlanFiles = Callable[[], PipelineSpec]
+"""Plans the project as it is in the files now. Raises faults that name file and line."""
+
+TURNS: Mapping[str, TurnTransition] = {
+    "pause": TurnTransition("pause"),
+    "resume": TurnTransition("resume"),
+    "switch": TurnTransition("switch"),
+    "abort": TurnTransition("abort"),
+}
+
+
+class ApplyBody(BaseModel):
+    """The body of POST /revision/apply: see ApplyRequest. `expect_plan`: the key of the only project that may be applied."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    hold: bool = False
+    expect_plan: str | None = None
+
+
+class RevisionRoutes:
+    """The handlers of /revision."""
+
+    def __init__(self, requests: Requests, board: StatusBoard, plan_files: PlanFiles) -> None:
+        self._requests, self._board, self._plan_files = requests, board, plan_files
+
+    async def show(self, request: Request) -> Response:
+        return JSONResponse(self._shown())
+
+    async def apply(self, request: Request) -> Response:
+        try:
+            body = ApplyBody.model_validate_json(await request.body() or b"{}")
+        except ValidationError as fault:
+            return JSONResponse({"error": told(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, 400)
+        try:
+            self._refuse_now()
+            spec = await run_in_threadpool(self._plan_files)
+            _refuse_unseen(spec, body.expect_plan)
+        except TransitionRefused as fault:
+            return _refusal(fault)
+        except Fault as fault:
+            return JSONResponse({**parts_of(fault), "exit_code": int(fault.exit_code)}, 400)
+        return await self._ask(ApplyRequest(spec, body.hold))
+
+    async def turn(self, request: Request) -> Response:
+        what = request.path_params["what"]
+        if what not in TURNS:
+            return JSONResponse({"error": f"revision/{what}: one of apply, {', '.join(TURNS)}"}, 404)
+        return await self._ask(TURNS[what])
+
+    async def _ask(self, asked: RevisionRequest) -> Response:
+        try:
+            await run_in_threadpool(self._requests.ask_revision, asked, LAYOUT_SECONDS_MAX)
+        except Fault as fault:  # one of Kafka can end what the loop does before it accepts
+            return _refusal(fault)
+        return JSONResponse(self._shown())
+
+    def _refuse_now(self) -> None:
+        """Raises TransitionRefused for what needs no plan. The loop decides about all else."""
+        shown = self._board.show()
+        if shown["transition"] is not None:
+            raise second_transition(shown["transition"]["number"])
+        if shown["phase"] == "starting":
+            raise TransitionRefused(
+                "the service starts, and its own project is not planned yet.",
+                "Ask again when `stepwell status` shows that it runs.",
+            )
+
+    def _shown(self) -> dict[str, Any]:
+        shown = self._board.show()
+        return {name: shown[name] for name in ("revision", "transition", "transition_last")}
+
+
+def _refuse_unseen(spec: PipelineSpec, expected: str | None) -> None:
+    if expected is not None and key_of_project(spec) != expected:
+        raise TransitionRefused(
+            "the service plans another project than the one that was shown: the files have changed meanwhile, or the service has other "
+            "settings, or another environment.",
+            "Run the command again, which shows the plan again. The service keeps the settings of its start: give those of `stepwell run "
+            "--conf` here too, or restart it for other ones.",
+        )
+
+
+def _refusal(fault: Fault) -> Response:
+    planned = fault.planned if isinstance(fault, TransitionRefused) else None
+    more = {} if planned is None else {"planned": planned}
+    return JSONResponse({**parts_of(fault), "exit_code": int(fault.exit_code), **more}, 409)

@@ -1,0 +1,42 @@
+"""How large the portions of a transition are."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.transition.portions import FIRST_PARTS, IDLE_MS, PARTS_MAX, Portions
+from engine.model.filling import HASHES
+
+
+@pytest.mark.parametrize("rows", [0, 10, 1_000])
+@pytest.mark.parametrize("range_ms", [1.0, 5.0, 250.0])
+def test_portions_come_to_an_end_whatever_a_range_costs(rows: int, range_ms: float) -> None:
+    """A range has a fixed cost beside that of its rows."""
+    portions, position, whole = Portions(HASHES), 0, 2 * HASHES
+    portions.note(0, 5.0 + rows * 0.01, rows)
+    for step in range(4 * PARTS_MAX):
+        if position == whole:
+            break
+        after = portions.next(position, rows, whole)
+        assert position < after <= whole and (position < HASHES) == (after <= HASHES), f"step {step}"
+        portions.note(after - position, range_ms + rows * 0.01 + 1e-15 * (after - position), rows)
+        position = after
+    assert position == whole
+
+
+def test_a_portion_without_input_takes_about_its_time() -> None:
+    portions, position, took = Portions(HASHES), 0, 0.0
+    for _ in range(30):
+        after = portions.next(position, 0, 100 * HASHES)
+        took = (after - position) / HASHES * 20_000.0
+        portions.note(after - position, took, 0)
+        position = after
+    assert IDLE_MS / 2 < took < 2 * IDLE_MS
+
+
+def test_the_first_portion_is_small_and_the_next_grow() -> None:
+    portions = Portions(HASHES)
+    first = portions.next(0, 0, HASHES)
+    assert first == HASHES // FIRST_PARTS
+    portions.note(first, 1.0, 0)
+    assert first < portions.next(first, 0, HASHES) - first <= 4 * first

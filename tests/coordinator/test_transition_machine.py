@@ -1,0 +1,189 @@
+"""What is due in a transition, at each boundary, and in which order: without workers and without Kafka."""
+
+from __future__ import annotations
+
+from base.version import EMPTY
+from coordinator.core import Adopt, Collect, Complete, Core, Divide, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import Idle
+from coordinator.transition.machine import (
+    Boundary,
+    Clear,
+    LogSettled,
+    LogSwitch,
+    LogTransition,
+    LogTurn,
+    Measure,
+    Transition,
+)
+from io_kafka.step_log.programs import ProgramKey
+from io_kafka.step_log.records import Record
+from io_kafka.step_log.revision_records import Choices
+from tests.coordinator.test_core import Log, ids
+from tests.io_kafka.layouts import owned_by
+from tests.io_kafka.transitions import WHOLE, begins, fills, revision, settles, switches, turns
+
+PRESENT, FILLING, SWITCHING, NEXT = (
+    ProgramKey("present", 1),
+    ProgramKey("filling", 1),
+    ProgramKey("switching", 2),
+    ProgramKey("present", 2),
+)
+
+
+def log_of(*records: Record) -> Log:
+    log = Log()
+    log.append(revision())
+    for record in records:
+        log.append(record)
+    return log
+
+
+def core_of(log: Log, program: ProgramKey) -> Core:
+    return Core(EMPTY, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), program)
+
+
+def run_step(core: Core, log: Log, step: int) -> None:
+    """A step that is divided."""
+    assert core.next(log) == Give(step, False)
+    core.given(step, log)
+    assert core.next(log) == Collect(step)
+    core.collected(step)
+    assert core.next(log) == Settle(step, False)
+    log.write()
+    core.settled(step, log)
+
+
+def checkpoint(core: Core, log: Log, *, paused: bool = False) -> None:
+    """One that the core wants by itself. `paused`: the run is paused while it is folded."""
+    action = core.next(log)
+    assert isinstance(action, LogIntent)
+    log.intend(action.version)
+    assert isinstance(core.next(log), Freeze)
+    core.frozen(log)
+    assert isinstance(core.next(log), Fold)
+    core.folding()
+    if paused:
+        core.request_pause()
+        assert core.next(log) == Wait()
+    core.folded({0: (action.version,), 1: (action.version,)})
+    assert isinstance(core.next(log), Complete)
+    log.complete(action.version)
+    core.completed(log)
+
+
+def test_a_transition_goes_from_the_intent_to_its_end() -> None:
+    """Each program is adopted before a step runs it, and what is cleared is in a checkpoint before the end is recorded."""
+    log = log_of()
+    core = core_of(log, PRESENT)
+    assert core.next(log) == Divide(0), "nothing is due"
+    core.transition.is_wanted = True
+    assert core.next(log) == LogTransition()
+    log.append(begins())
+    core.transition.began()
+    assert core.next(log) == Adopt(0)
+    core.adopted(FILLING)
+    assert core.next(log) == Divide(0)
+    log.append(fills(0, WHOLE))
+    run_step(core, log, 0)
+    assert core.next(log) == Measure()
+    core.transition.measured(())
+    assert core.next(log) == LogSwitch()
+    log.append(switches())
+    core.transition.turned()
+    assert core.next(log) == Adopt(1)
+    core.adopted(SWITCHING)
+    assert core.next(log) == Divide(1)
+    log.append(fills(1, None))
+    run_step(core, log, 1)
+    assert core.next(log) == Adopt(2)
+    core.adopted(NEXT)
+    assert core.next(log) == Clear()
+    core.transition.cleared(is_done=False, is_last=True)
+    checkpoint(core, log)
+    assert core.next(log) == Clear(), "something is left"
+    core.transition.cleared(is_done=True, is_last=True)
+    checkpoint(core, log)
+    assert core.next(log) == LogSettled()
+    log.append(settles(step=2))
+    core.transition.settled()
+    assert core.next(log) == Divide(2)
+
+
+def test_no_step_is_given_ahead_of_another_program() -> None:
+    """Two steps are divided, and the second one is the first that fills."""
+    log = log_of()
+    log.divide()
+    core = core_of(log, PRESENT)
+    run_step(core, log, 0)
+    log.append(begins(step=1))
+    log.append(fills(1, 3, start=4))
+    log.append(fills(2, WHOLE, start=4))
+    again = core_of(log, PRESENT)
+    assert again.next(log) == Give(0, True)
+    again.given(0, log)
+    again.collected(0)
+    assert again.next(log) == Settle(0, True), "step 1 runs another program"
+    again.settled(0, log)
+    assert again.next(log) == Adopt(1), "also in a replay"
+
+
+def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
+    """Hours of input may have come since."""
+    held = begins().model_copy(update={"choices": Choices(hold=True)})
+    log = log_of(held, fills(0, WHOLE))
+    log.write()
+    machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
+    assert machine.next(log, at) == Measure()
+    machine.measured(())
+    assert machine.next(log, at) is None and not machine.is_due(log, at)
+    machine.is_switch_asked, machine.holds = True, None
+    assert machine.next(log, at) == Measure()
+    machine.measured(("too many rows",))
+    assert machine.next(log, at) is None, "another reason holds it"
+    machine.measured(())
+    assert machine.next(log, at) == LogSwitch()
+
+
+def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
+    log = log_of(begins(), fills(0, WHOLE))
+    machine = Transition(turn="abort")
+    assert machine.next(log, Boundary(0, is_replaying=True, is_checkpointing=False)) is None
+    machine.turn = None
+    assert machine.next(log, Boundary(0, is_replaying=False, is_checkpointing=False)) is None
+    log.write()
+    machine.is_paused = True
+    at = Boundary(1, is_replaying=False, is_checkpointing=False)
+    assert machine.next(log, at) == Measure()
+    machine.measured(())
+    assert machine.next(log, at) is None, "a pause holds the switch"
+
+
+def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared() -> None:
+    """Also if the run is paused while the checkpoint is folded: the transition is forgotten with its end."""
+    log = log_of(begins(), fills(0, 5))
+    core = core_of(log, FILLING)
+    run_step(core, log, 0)
+    core.transition.turn = "abort"
+    assert core.next(log) == LogTurn("abort")
+    log.append(turns("abort"))
+    core.transition.turned()
+    assert core.next(log) == Adopt(1)
+    core.adopted(PRESENT)
+    assert core.next(log) == Clear()
+    core.transition.cleared(is_done=True, is_last=True)
+    checkpoint(core, log, paused=True)
+    core.request_resume()
+    assert core.next(log) == LogSettled()
+
+
+def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
+    log = log_of(begins(), fills(0, 5))
+    log.write()
+    log.append(turns("detached", 0))
+    machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
+    assert machine.next(log, at) is None
+    machine.turn = "resume"
+    assert machine.next(log, at) == Clear()
+    machine.cleared(is_done=True, is_last=False)
+    assert machine.next(log, at) == LogTurn("resume") and not machine.needs_checkpoint

@@ -1,0 +1,171 @@
+"""A project changes while it runs: its new nodes are filled from state, and in one step the outputs receive what differs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from coordinator.revisions.document import document_of
+from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
+from faults.points import TRANSITION, Crash, Order, Point, arm
+from io_kafka.clients.plan_topic import read_plan
+from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
+
+PROJECT = """
+CREATE STREAMING TABLE orders (id BIGINT, customer STRING, amount INT)
+  USING kafka TBLPROPERTIES ('subscribe' = '@orders', 'mode' = 'upsert', 'key' = 'id');
+CREATE MATERIALIZED VIEW totals TBLPROPERTIES ('topic' = '@totals', 'mode' = 'upsert', 'key' = 'customer') AS
+  SELECT customer, sum(amount) AS total, count(*) AS n FROM orders {where} GROUP BY customer;
+CREATE MATERIALIZED VIEW large TBLPROPERTIES ('topic' = '@large', 'mode' = 'changelog') AS
+  SELECT customer, total FROM totals WHERE total > {bound};
+CREATE MATERIALIZED VIEW customers AS SELECT count(DISTINCT customer) AS n FROM orders;
+{more}
+"""
+BEFORE = {"where": "", "bound": 100, "more": ""}
+NEW_VIEW = """
+CREATE MATERIALIZED VIEW best TBLPROPERTIES ('topic' = '@best', 'mode' = 'upsert', 'key' = 'customer') AS
+  SELECT customer, max(amount) AS top FROM orders GROUP BY customer;
+"""
+ORDER_SECONDS = 60
+
+
+def project(**changes: object) -> dict[str, str]:
+    return {"project.sql": PROJECT.format(**{**BEFORE, **changes})}
+
+
+def orders(first: int, count: int) -> list[tuple[str, str]]:
+    return [
+        (f'{{"id": {i}}}', f'{{"id": {i}, "customer": "c{i * 7 % 13}", "amount": {i * 31 % 50}}}')
+        for i in range(first, first + count)
+    ]
+
+
+def settled(run: Running) -> None:
+    run.wait_until(lambda shown: shown["transition"] is None and shown["transition_last"] is not None)
+
+
+def apply(run: Running, now: Resolved, *, hold: bool = False) -> None:
+    run.wait_until(lambda shown: shown["phase"] == "run")
+    run.requests.ask_revision(ApplyRequest(now.spec, hold), ORDER_SECONDS)
+
+
+def test_a_view_gets_another_filter_and_a_new_view_comes(play: Playground) -> None:
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 200))
+    before = play.resolve(project())
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["steps_run"] > 0)
+        now = play.resolve(project(where="WHERE amount > 10", more=NEW_VIEW))
+        apply(run, now)
+        settled(run)
+        play.send("orders", orders(150, 100))
+    play.run(now)
+    play.check(now)
+    play.check_steps(now)
+
+
+def test_what_needs_messages_again_is_refused(play: Playground) -> None:
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 20))
+    with play.running(play.resolve(project())) as run:
+        run.wait_until(lambda shown: shown["steps_run"] > 0)
+        with pytest.raises(TransitionRefused, match="no transition is under way"):
+            run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+
+
+def begun(run: Running, now: Resolved) -> None:
+    """The run may be broken off before it answers."""
+    with suppress(TransitionRefused, Crash):
+        apply(run, now)
+
+
+def turned(play: Playground, former: Resolved, now: Resolved, *orders: Order) -> int:
+    """Applies the project to a run that is broken off, goes on with what is recorded, and applies it again if nothing is. Returns how often a
+    run was broken off."""
+    broken = 0
+    for order in orders:
+        with arm(order), play.running(former) as run:
+            begun(run, now)
+            wait_until(lambda: run.fault is not None or (run.board.show()["transition_last"] is not None))
+            if run.fault is not None:
+                assert isinstance(run.fault, Crash), run.fault
+                broken += 1
+            run.fault = None
+        log = play.log(now)
+        if log.revisions.phase is None and is_in_force(play, now):
+            return broken
+    if play.log(now).revisions.phase is None and not is_in_force(play, now):
+        with play.running(former) as run:
+            apply(run, now)
+            settled(run)
+    return broken
+
+
+def is_in_force(play: Playground, now: Resolved) -> bool:
+    record = play.log(now).revision
+    assert record is not None
+    text = read_plan(play.settings, now.spec.plan_topic, record.plan)
+    return document_of(text).circuit == now.spec.circuit
+
+
+BREAKS: tuple[Point, ...] = (*TRANSITION, "region.inside", "output.sent", "output.committed")
+
+
+NEVER = ("turn.written", "region.inside")
+"""No transition is turned here, and a worker that is broken off is only lost: the run goes on with another one."""
+
+
+@pytest.mark.parametrize(
+    ("workers", "visits"),
+    [
+        (3, (1,)),
+        pytest.param(1, (1, 2), marks=pytest.mark.soak),
+        pytest.param(3, (1, 2), marks=pytest.mark.soak),
+    ],
+)
+def test_a_transition_that_is_broken_off_leaves_the_old_project_or_the_new_one(
+    play: Playground, workers: int, visits: tuple[int, ...]
+) -> None:
+    """At each point, at its first visit and then at a later one, while messages come. After it the views are those of the project in force."""
+    conf = {"stepwell.workers": workers, "stepwell.checkpoint.interval": "1h", "stepwell.step.rows.max": 20}
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 200))
+    former = play.resolve(project(), conf)
+    play.run(former)
+    for number, point in enumerate(BREAKS):
+        play.send("orders", orders(10 * number, 60))
+        now = play.resolve(project(where=f"WHERE amount > {number}", bound=100 + number), conf)
+        broken = turned(play, former, now, *(Order(point, "raise", visit=visit) for visit in visits))
+        assert broken or point in NEVER, f"{point} is not reached"
+        play.run(now)
+        play.run(now)
+        log = play.log(now)
+        assert log.revisions.phase is None and is_in_force(play, now), point
+        play.check(now)
+        former = now
+    play.check_steps(former)
+
+
+def test_an_abort_leaves_the_old_project(play: Playground) -> None:
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 100))
+    before = play.resolve(project())
+    now = play.resolve(project(where="WHERE amount > 10", more=NEW_VIEW))
+    with play.running(before) as run:
+        apply(run, now, hold=True)
+        run.wait_until(lambda shown: shown["transition"] is not None and shown["transition"]["phase"] == "held")
+        shown = run.board.show()["transition"]
+        assert [each["view"] for each in shown["differences"]] == ["totals"]
+        with pytest.raises(TransitionRefused, match="is under way"):
+            run.requests.ask_revision(ApplyRequest(now.spec, False), ORDER_SECONDS)
+        run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+        settled(run)
+        assert run.board.show()["transition_last"]["outcome"] == "aborted"
+        apply(run, now, hold=True)
+        run.wait_until(lambda shown: shown["transition"] is not None and shown["transition"]["phase"] == "held")
+        run.requests.ask_revision(TurnTransition("switch"), ORDER_SECONDS)
+        run.wait_until(lambda shown: (shown["transition_last"] or {}).get("outcome") == "switched")
+    play.run(now)
+    play.check(now)
+    play.check_steps(now)

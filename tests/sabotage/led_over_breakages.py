@@ -1,0 +1,130 @@
+"""Mistakes in how a run leads over from one revision to the next."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+CORE, LOOP, MACHINE = "coordinator/core.py", "coordinator/loop.py", "coordinator/transition/machine.py"
+STEPPING, VIEWS = "coordinator/stepping/stepping.py", "coordinator/stepping/views_in_error.py"
+INPUTS, PROGRAM = "coordinator/stepping/inputs.py", "engine/run/program_document.py"
+TEST_MACHINE = "tests/coordinator/test_transition_machine.py"
+TEST_FAULTS, TEST_RUNS = "tests/end_to_end/test_transition_faults.py", "tests/end_to_end/test_transitions.py"
+RECORDED, BATCH = "a step runs what the log says", "the batch answer"
+
+LED_OVER = (
+    Breakage(
+        "given-ahead-of-a-program",
+        "A step is given before the workers run its program, because the step before it is not settled yet.",
+        RECORDED,
+        (
+            Edit(
+                CORE,
+                "if log.program_key(ahead) != self.program or self.is_transition_due(log):",
+                "if self.is_transition_due(log):",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_no_step_is_given_ahead_of_another_program",),
+    ),
+    Breakage(
+        "cleared-before-adopted",
+        "After an abort tables are cleared, and the end is recorded, before the workers run the former program.",
+        RECORDED,
+        (
+            Edit(
+                CORE,
+                "        if log.program_key(self.step) != self.program:\n            return Adopt(self.step)\n"
+                "        return self.transition.next(log, self._at_boundary(log))\n",
+                "        due = self.transition.next(log, self._at_boundary(log))\n        if due is not None:\n            return due\n"
+                "        return Adopt(self.step) if log.program_key(self.step) != self.program else None\n",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared",),
+    ),
+    Breakage(
+        "ended-before-a-checkpoint-is-without-them",
+        "The end of a transition is recorded before a checkpoint is without the tables of nodes that are gone.",
+        "no number names rows of another node",
+        (
+            Edit(
+                MACHINE,
+                "self.is_clear, self.needs_checkpoint = is_done, is_last",
+                "self.is_clear, self.needs_checkpoint = is_done, not is_last",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
+    ),
+    Breakage(
+        "filled-over-dirty-tables",
+        "A transition that is resumed is filled while tables of the attempt before are there.",
+        BATCH,
+        (Edit(MACHINE, 'return LogTurn("resume") if self.is_clear else Clear()', 'return LogTurn("resume")'),),
+        (f"{TEST_MACHINE}::test_a_transition_that_is_resumed_is_filled_over_cleared_tables",),
+    ),
+    Breakage(
+        "portions-without-a-least-size",
+        "The fixed cost of a portion counts as that of its positions, so the portions shrink for ever.",
+        "filling comes to an end",
+        (
+            Edit(
+                "coordinator/transition/portions.py",
+                "max(self.level // PARTS_MAX, min(wanted, GROWTH_MAX * self.width))",
+                "max(1, min(wanted, GROWTH_MAX * self.width))",
+            ),
+        ),
+        ("tests/coordinator/test_portions.py::test_portions_come_to_an_end_whatever_a_range_costs",),
+    ),
+    Breakage(
+        "errors-of-given-up-nodes-compared",
+        "A replay after an abort misses the error rows of new nodes, which nobody computes any more.",
+        "4 replay",
+        (
+            Edit(
+                STEPPING,
+                "there(setup.numbered, log.step_records[step])",
+                "log.step_records[step]",
+            ),
+        ),
+        (f"{TEST_FAULTS}::test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out",),
+    ),
+    Breakage(
+        "released-by-the-next-circuit",
+        "At a switch an output is not released if nothing in the next circuit says why it was withheld.",
+        BATCH,
+        (Edit(VIEWS, "_outputs_behind(before or plan, log.counted)", "_outputs_behind(plan, log.counted)"),),
+        (f"{TEST_FAULTS}::test_a_corrected_view_is_released_with_what_its_output_has_kept",),
+    ),
+    Breakage(
+        "topics-of-the-document",
+        "From the switch on the messages of a source with a pattern are read and belong to no source.",
+        BATCH,
+        (Edit(PROGRAM, "replace(source, topics=outputs.topics[source.handle])", "source"),),
+        (f"{TEST_FAULTS}::test_the_topics_of_a_pattern_are_read_on",),
+    ),
+    Breakage(
+        "started-with-the-former-revision",
+        "After a transition new workers are started with the revision with which the run began.",
+        RECORDED,
+        (
+            Edit(
+                LOOP,
+                "        if record.number != course.start.key.number:\n",
+                "        if record.number < course.start.key.number:\n",
+            ),
+        ),
+        (f"{TEST_FAULTS}::test_workers_are_lost_after_the_transition_is_settled",),
+    ),
+    Breakage(
+        "a-switch-waits-for-input",
+        "The step of a switch is divided when there is input, which may never come.",
+        "a transition comes to an end",
+        (Edit(INPUTS, "        is_due = is_due or step == log.revisions.switch_step\n", ""),),
+        (f"{TEST_RUNS}::test_an_abort_leaves_the_old_project",),
+    ),
+    Breakage(
+        "filling-waits-for-input",
+        "New nodes are filled in steps that have input, and otherwise never.",
+        "a transition comes to an end",
+        (Edit(INPUTS, " or self._is_portion_due(log, step)\n", "\n"),),
+        (f"{TEST_RUNS}::test_an_abort_leaves_the_old_project",),
+    ),
+)

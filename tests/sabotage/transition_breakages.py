@@ -1,0 +1,451 @@
+"""Mistakes in what the step log says of transitions between revisions."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+LOG, VALUE, RULES = (f"io_kafka/step_log/{name}.py" for name in ("state", "value", "rules"))
+SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/records.py"
+REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
+TEST = "tests/io_kafka/test_revision_rules.py"
+
+TRANSITIONS = (
+    Breakage(
+        "a-second-transition",
+        "A transition begins while another one is under way or is not settled, and takes its numbers of nodes.",
+        "1 division first",
+        (
+            Edit(
+                REVISION_RULES,
+                "        return reason\n    if ground.",
+                "        assert reason\n    if ground.",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "a-transition-from-nothing",
+        "A transition begins after a full refresh, before the new state belongs to a revision.",
+        "1 division first",
+        (
+            Edit(
+                REVISION_RULES,
+                "if ground.revisions.in_force is None or not ground.has_layout:",
+                "if ground.revisions.in_force is None:",
+            ),
+        ),
+        (
+            f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",
+            f"{TEST}::test_a_full_refresh_ends_a_transition",
+        ),
+    ),
+    Breakage(
+        "a-circuit-exchanged-under-a-step",
+        "A transition begins, or switches, while a step of the former circuit is not written.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_RULES,
+                "return None if ground.is_drained else",
+                "return None if step >= 0 else",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "a-position-that-goes-back",
+        "A step fills less than the one before it, so rows reach new nodes twice.",
+        "filled state is that of a fresh run",
+        (
+            Edit(
+                REVISION_RULES,
+                "if not before <= filled <= passage.intent.whole:",
+                "if not 0 <= filled <= passage.intent.whole:",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "filled-beyond-the-whole",
+        "A step fills up to a position that the transition does not have.",
+        "9 bounded",
+        (
+            Edit(
+                REVISION_RULES,
+                "if not before <= filled <= passage.intent.whole:",
+                "if not before <= filled:",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "a-step-that-does-not-say-what-it-fills",
+        "A division of a transition does not say how far it fills, so a replay cannot fill the same.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_RULES,
+                "    if filled is None:\n        return f",
+                "    if filled is None:\n        return None\n    if filled < 0:\n        return f",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "filled-without-a-transition",
+        "A division says how far it fills, although its step fills nothing.",
+        "1 division first",
+        (
+            Edit(
+                REVISION_RULES,
+                'return None if filled is None else f"of step',
+                'return None if step >= 0 else f"of step',
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "filled-anew-by-another-policy",
+        "A division that is recorded again forgets how far its step fills.",
+        "2 determinism",
+        (Edit(RECORDS, "            filled=self.filled,\n", ""),),
+        (f"{TEST}::test_a_division_that_is_recorded_again_keeps_how_far_it_fills",),
+        tells="step 2",
+    ),
+    Breakage(
+        "a-switch-before-all-is-filled",
+        "The next revision comes into force while some rows have not reached its nodes.",
+        "filled state is that of a fresh run",
+        (
+            Edit(
+                REVISION_RULES,
+                "if ground.filled != phase.intent.whole:",
+                "if ground.filled > phase.intent.whole:",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "a-switch-to-another-topic",
+        "The next revision takes a topic for one that it has known, although it was made again.",
+        "no silence",
+        (Edit(REVISION_RULES, "if known.id != topic.id or", "if"),),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "an-abort-of-what-is-in-force",
+        "A transition is aborted after its switch has written output.",
+        "1 division first",
+        (
+            Edit(
+                REVISION_RULES,
+                "is_possible = isinstance(phase, Filling | Detached | Switching)",
+                "is_possible = phase is not None",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "resumed-without-a-detachment",
+        "A transition that is filling begins to fill from nothing again, over what it has filled.",
+        "filled state is that of a fresh run",
+        (
+            Edit(
+                REVISION_RULES,
+                "            is_possible = isinstance(phase, Detached)",
+                "            is_possible = isinstance(phase, Detached | Filling)",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "detached-by-another-step",
+        "A transition is detached because of a step that fills nothing.",
+        "no silence",
+        (
+            Edit(
+                REVISION_RULES,
+                "if not first <= record.step < ground.division_next:",
+                "if record.step > ground.division_next:",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "settled-before-tables-are-gone",
+        "A transition is settled by a checkpoint that still has the tables, so their numbers are given to other nodes.",
+        "1 division first",
+        (Edit(REVISION_RULES, "if record.step < phase.since:", "if record.step < 0:"),),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "settled-without-a-checkpoint",
+        "A transition is settled by a step that no checkpoint has, so a recovery brings the tables back.",
+        "6 two versions",
+        (
+            Edit(
+                REVISION_RULES,
+                "if record.step != ground.checkpoint_step:",
+                "if ground.checkpoint_step is None:",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "continued-during-a-transition",
+        "A changed project continues the state while a transition is under way, and its tables stay.",
+        "1 division first",
+        (
+            Edit(
+                REVISION_RULES,
+                "        return reason\n    if record.",
+                "        assert reason\n    if record.",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "an-aborted-transition-is-replayed",
+        "After an abort, a replay fills the nodes of the transition again.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_STATE,
+                "return self._with(phase=clearing, passages=others, in_force=before, nodes_gone=division_next)",
+                "return self._with(phase=clearing, in_force=before, nodes_gone=division_next)",
+            ),
+        ),
+        (f"{TEST}::test_after_an_abort_the_steps_of_the_transition_run_the_former_revision_alone",),
+        tells="it does not say how far it fills",
+    ),
+    Breakage(
+        "a-detached-transition-is-replayed",
+        "After a detachment, a replay runs the node that has failed once more.",
+        "one view does not stop the others",
+        (
+            Edit(
+                REVISION_STATE,
+                "return self._with(phase=detached, passages=others, nodes_gone=division_next)",
+                "return self._with(phase=detached, nodes_gone=division_next)",
+            ),
+        ),
+        (f"{TEST}::test_a_transition_that_is_detached_fills_again_from_nothing",),
+    ),
+    Breakage(
+        "resumed-where-it-was",
+        "A transition that is resumed goes on at its position, although its tables were cleared.",
+        "filled state is that of a fresh run",
+        (
+            Edit(
+                VALUE,
+                "if passage is None or step == passage.first:",
+                "if passage is None:",
+            ),
+        ),
+        (f"{TEST}::test_a_transition_that_is_detached_fills_again_from_nothing",),
+        tells="which is not between",
+    ),
+    Breakage(
+        "the-next-revision-stays-in-force",
+        "A switch that was taken back leaves the next revision in force.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_STATE,
+                "return self._with(phase=filling, passages=(*others, ready), in_force=before)",
+                "return self._with(phase=filling, passages=(*others, ready))",
+            ),
+        ),
+        (f"{TEST}::test_the_revision_in_force_is_the_next_one_from_the_switch_on",),
+    ),
+    Breakage(
+        "the-former-revision-until-the-output",
+        "The former revision is in force until the output of the switch is written, so a crash before it divides its step for the wrong one.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_STATE,
+                "            in_force=revision,\n",
+                "            in_force=before if revision.step else revision,\n",
+            ),
+        ),
+        (f"{TEST}::test_the_revision_in_force_is_the_next_one_from_the_switch_on",),
+    ),
+    Breakage(
+        "a-void-step-of-a-switch-stays",
+        "After a switch was taken back, its step is still divided.",
+        "1 division first",
+        (Edit(LOG, "                divisions=self.divisions.drop_from(step),\n", ""),),
+        (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
+    ),
+    Breakage(
+        "topics-of-a-switch-stay",
+        "A topic that only the next revision reads stays known after the switch was taken back, and cannot be made again.",
+        "no silence",
+        (
+            Edit(
+                LOG,
+                "topics={name: topic for name, topic in self.topics.items() if name in known},",
+                "topics=dict(self.topics),",
+            ),
+        ),
+        (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
+    ),
+    Breakage(
+        "counted-as-in-a-switch",
+        "After a switch was taken back, the error rows of the nodes of the former revision are counted no more.",
+        "2 determinism",
+        (Edit(LOG, "                counted=phase.counted,\n", ""),),
+        (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
+    ),
+    Breakage(
+        "growth-hidden-by-a-switch",
+        "A topic that has grown before a switch is taken for one that had as many partitions from the beginning.",
+        "no silence",
+        (
+            Edit(
+                LOG,
+                "topics={**self.topics, **new}",
+                "topics={**self.topics, **{topic.topic: topic for topic in record.topics}}",
+            ),
+        ),
+        (f"{TEST}::test_a_topic_that_has_grown_before_the_switch_is_found_by_its_division",),
+    ),
+    Breakage(
+        "switched-for-ever",
+        "The log does not notice that the step of a switch is written, so the transition can still be taken back.",
+        "2 determinism",
+        (
+            Edit(
+                LOG,
+                "                return replace(now, revisions=self.revisions.with_switch_written())",
+                "                return replace(now, revisions=self.revisions)",
+            ),
+        ),
+        (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "the-switch-is-replayed-as-filling",
+        "A replay of the first step of the next revision fills, in place of passing on what differs.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_STATE,
+                "            if passage.switch is None or step < passage.switch:\n",
+                "            if passage.switch is None or step <= passage.switch:\n",
+            ),
+        ),
+        (f"{TEST}::test_each_step_runs_what_the_log_says",),
+    ),
+    Breakage(
+        "steps-before-a-switch-run-the-next-revision",
+        "A replay of steps between two transitions runs the revision that is in force now.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_STATE,
+                "                return PresentProgram(passage.before)\n",
+                "                return PresentProgram(self.in_force)\n",
+            ),
+        ),
+        (f"{TEST}::test_each_step_runs_what_the_log_says",),
+    ),
+    Breakage(
+        "a-passage-forgotten-early",
+        "The steps of a transition are forgotten while its switch can still be replayed.",
+        "2 determinism",
+        (
+            Edit(
+                REVISION_STATE,
+                "p.switch is None or p.switch >= step)\n        return self",
+                "p.switch is None or p.switch > step)\n        return self",
+            ),
+        ),
+        (f"{TEST}::test_steps_that_are_forgotten_take_along_what_only_they_need",),
+    ),
+    Breakage(
+        "a-snapshot-without-the-position",
+        "A log that begins with a snapshot has forgotten how far new nodes were filled.",
+        "filled state is that of a fresh run",
+        (Edit(SNAPSHOTS, "log.filled_after(log.steps - 1))", "0)"),),
+        (f"{TEST}::test_a_log_that_begins_with_a_snapshot_runs_the_same",),
+        tells="which is not between|up to 0, and not up to|contradicts",
+    ),
+    Breakage(
+        "forgotten-with-the-position",
+        "The position of a transition is lost when the steps before it are forgotten.",
+        "filled state is that of a fresh run",
+        (
+            Edit(
+                LOG,
+                "self.revisions.forgotten_below(first, self.filled_after(first - 1))",
+                "self.revisions.forgotten_below(first, 0)",
+            ),
+        ),
+        (f"{TEST}::test_steps_that_are_forgotten_take_along_what_only_they_need",),
+    ),
+    Breakage(
+        "new-nodes-cost-a-recovery",
+        "Error rows of new nodes cannot be counted from their first step on.",
+        "one view does not stop the others",
+        (
+            Edit(
+                RULES,
+                "if not now <= before and not log.revisions.has_new_nodes_at(record.step):",
+                "if not now <= before:",
+            ),
+        ),
+        (f"{TEST}::test_new_nodes_are_counted_from_their_first_step_on",),
+        tells="counts the error rows",
+    ),
+    Breakage(
+        "error-rows-without-a-node",
+        "Error rows of nodes that a transition has removed have to be counted for ever.",
+        "one view does not stop the others",
+        (Edit(REVISION_STATE, "return step == self.nodes_gone or (switched", "return (switched"),),
+        (f"{TEST}::test_error_rows_end_with_their_nodes",),
+        tells="does not count the error rows",
+    ),
+    Breakage(
+        "a-refresh-goes-on-with-a-transition",
+        "A full refresh keeps the transition that was under way, although all tables are gone.",
+        "1 division first",
+        (
+            Edit(
+                LOG,
+                "revisions=RevisionState(root=self.revisions.root, in_force=self.revision),",
+                "revisions=self.revisions,",
+            ),
+        ),
+        (f"{TEST}::test_a_full_refresh_ends_a_transition",),
+    ),
+    Breakage(
+        "recovery-forgets-that-an-input-has-grown",
+        "A run that has lost a worker names the partitions in the log that it found at its start.",
+        "1 division first",
+        (
+            Edit(
+                "coordinator/stepping/inputs.py",
+                "max(i.partitions, known.get(i.topic, i).partitions)",
+                "i.partitions",
+            ),
+        ),
+        ("tests/coordinator/test_inputs.py::test_an_input_topic_has_as_many_partitions_as_a_division_has_named",),
+    ),
+    Breakage(
+        "transition-begins-while-a-run-finishes",
+        "A transition begins while a run finishes the steps of the project before, so the revision of its files cannot follow.",
+        "1 division first",
+        (
+            Edit(
+                "coordinator/loop.py",
+                "                if self._finishes:\n                    raise still_finishing()\n",
+                "",
+            ),
+        ),
+        (
+            "tests/simulator/test_scenarios.py::"
+            "test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_before",
+        ),
+    ),
+)
