@@ -21,8 +21,8 @@ from engine.analysis.history import (
     Reread,
     Take,
     Young,
+    content_now,
     histories,
-    old_content,
     parts_of,
     twins_of,
 )
@@ -182,7 +182,7 @@ class Comparison:
         if old_view is not None:
             texts.append("what it was is computed once more, to be compared")
             able, unable = self._readings_before
-            take = old_content(self.found, old_view, self._why_not(unable))
+            take = content_now(self.found.previous.circuit, old_view, self._why_not(unable))
             more = self._collected([take], self.words_before, able, unable)
             texts += [text for text in more[0] if text not in texts]
             readings += [reading for reading in more[1] if reading not in readings]

@@ -88,9 +88,16 @@ class Transition:
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         """What is due at this drained boundary; None if steps may go on."""
+        return self._due(log, at, is_undivided=log.division_next == at.step)
+
+    def is_due(self, log: StepLogState, at: Boundary) -> bool:
+        """Whether something waits for a drained boundary without divided steps."""
+        return self._due(log, at, is_undivided=True) is not None
+
+    def _due(self, log: StepLogState, at: Boundary, *, is_undivided: bool) -> TransitionAction | None:
         if at.is_replaying:
             return None
-        phase, is_undivided = log.revisions.phase, log.division_next == at.step
+        phase = log.revisions.phase
         match phase:
             case None:
                 return LogTransition() if self.is_wanted and is_undivided else None
@@ -121,26 +128,6 @@ class Transition:
         if self.needs_checkpoint or self.waits_for is not None or at.is_checkpointing:
             return None
         return LogSettled() if self.is_clear else Clear()
-
-    def is_due(self, log: StepLogState, at: Boundary) -> bool:
-        """Whether something waits for a drained boundary without divided steps."""
-        if at.is_replaying:
-            return False
-        phase = log.revisions.phase
-        match phase:
-            case None:
-                return self.is_wanted
-            case Filling():
-                is_whole = log.filled >= phase.intent.whole
-                return self.turn == "abort" or (is_whole and self._of_filled(log, phase) is not None)
-            case Detached():
-                return self.turn is not None
-            case Switching():
-                return self.turn == "abort"
-            case Clearing():
-                return self._of_clearing(log, at) is not None
-            case _:
-                assert_never(phase)
 
     @staticmethod
     def is_ending(log: StepLogState) -> bool:

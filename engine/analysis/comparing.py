@@ -69,7 +69,7 @@ class Comparing:
 
     def is_readable(self, view: int) -> bool:
         """Whether the content of a view of B can be read from the state of B alone."""
-        return is_read_from_state(content_now(self.now, view))
+        return is_read_from_state(content_now(self.now, view, {}))
 
     def key_of(self, view: int) -> Key:
         """The columns by which the difference of a view of B lies."""

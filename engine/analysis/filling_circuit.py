@@ -96,7 +96,9 @@ class _FillingCircuit:
                 level=COMPARE,
             )
 
-        return Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(content_now(comparing.now, view))
+        return Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(
+            content_now(comparing.now, view, {})
+        )
 
     def _holder_now(self, index: int) -> int:
         """Where this circuit has a node of B."""
@@ -106,7 +108,7 @@ class _FillingCircuit:
     def _old_content(self, previous: int, view: View) -> int:
         """With the columns of the view now."""
         comparing = self.comparing
-        take = content_now(comparing.before, previous)
+        take = content_now(comparing.before, previous, {})
         level = COMPARE if is_read_from_state(take) else FILL
 
         def feed(each: Feed) -> int:

@@ -133,16 +133,9 @@ def histories(found: Transition, unreadable: Mapping[str, str], new_outputs: Col
     return made
 
 
-def old_content(found: Transition, view: int, unreadable: Mapping[str, str]) -> Take:
-    """Where the content comes from that a changed view has had: the other half of its difference. `view`: its previous index.
-    `unreadable`: by previous handle."""
-    circuit = found.previous.circuit
-    return _Taking(circuit, circuit, {index: index for index in range(len(circuit.nodes))}, unreadable).take(view)
-
-
-def content_now(circuit: Circuit, index: int) -> Take:
-    """Where the content of a node of the project in force is, as far as its state has it."""
-    return _Taking(circuit, circuit, {each: each for each in range(len(circuit.nodes))}, {}).take(index)
+def content_now(circuit: Circuit, index: int, unreadable: Mapping[str, str]) -> Take:
+    """Where the content of a node of the project in force is. `unreadable`: by handle, why the messages of a source cannot be read again."""
+    return _Taking(circuit, circuit, {each: each for each in range(len(circuit.nodes))}, unreadable).take(index)
 
 
 def content_kept(found: Transition, index: int) -> Take:

@@ -123,7 +123,9 @@ class _SwitchingCircuit:
             )
 
         known = set(self.into.helpers.values())
-        made = Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(content_now(comparing.now, view))
+        made = Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(
+            content_now(comparing.now, view, {})
+        )
         self.whole |= set(self.into.helpers.values()) - known
         return made
 

@@ -22,7 +22,6 @@ from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
-from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
@@ -65,11 +64,11 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
         if before == after:
             return zset.empty(node.types)
         slots = (0, SLOTS) if node.colocation is None else (slot_of(before), slot_of(after - 1) + 1)
-        at = replace(context, node=node.inputs[0], errors=ErrorRows(), slots=slots)
+        at = replace(context, node=node.inputs[0], slots=slots)
         fed = operators[type(node.holder)].fed
         assert fed is not None
         rows = fed.rows(node.holder, node.read, values, at)
-        return _within(zset.as_schema(rows, zset.schema_of(node.types)), node.colocation, before, after)
+        return _within(rows, node.colocation, before, after)
 
     return Operator(
         node=ContentFeed,

@@ -14,9 +14,9 @@ from engine.analysis.history import (
     Take,
     Twin,
     Young,
+    content_now,
     histories,
     leaves_of,
-    old_content,
     twins_of,
 )
 from engine.analysis.identity import Named, SourceLeaf
@@ -137,7 +137,7 @@ def test_the_old_content_of_a_view_is_in_its_state_if_it_is_kept() -> None:
     found = transition(named(CIRCUIT), named(CIRCUIT))
     for index, node in enumerate(CIRCUIT.nodes):
         if isinstance(node, View) and node.stored:
-            assert old_content(found, index, {}) == Feed(index, index)
+            assert content_now(found.previous.circuit, index, {}) == Feed(index, index)
 
 
 def test_a_history_that_is_missing_is_noticed() -> None:
