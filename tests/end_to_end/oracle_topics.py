@@ -123,6 +123,12 @@ def is_content(message: Any) -> bool:
     return False
 
 
+def is_gone(message: Any) -> bool:
+    """The partition no longer has the offset that is to be read."""
+    error = message.error()
+    return error is not None and error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+
+
 def to_message(message: Any) -> Message:
     headers = tuple((name, value) for name, value in message.headers() or ())
     return Message(message.offset(), message.key(), message.value(), headers)

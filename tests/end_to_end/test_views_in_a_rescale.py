@@ -7,8 +7,10 @@ change is settled.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,7 +139,8 @@ def lose_one(resolved: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
         waits.append(seconds)
         assert len(waits) < 3, "it looks for a database that nobody will bring back"
 
-    monkeypatch.setattr(query.time, "sleep", sleep)
+    # The clock of the query alone, for other threads of the process sleep too.
+    monkeypatch.setattr(query, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     with pytest.raises(NoDatabase, match="0001"):
         rows_of(resolved)
     level, found = told(resolved)
