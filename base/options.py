@@ -32,3 +32,7 @@ or it is left out and counted."""
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 """What Debezium writes in place of a value that the database did not send, unless its property unavailable.value.placeholder names another
 text."""
+
+OnChange = Literal["refuse", "apply", "keep"]
+"""What a start does if the files have another project than the state: it is refused; it begins a transition to that project; or it runs the
+recorded project, whatever is in the files."""

@@ -224,7 +224,7 @@ class Core:
             if not self.rescale.is_idle:
                 self.rescale.rested()
                 return Wait()
-            if self.transition.is_ending(log):
+            if self.transition.waits_for_checkpoint(log):
                 return Wait()
             self.request_stop()
             return self._stop_action(log)

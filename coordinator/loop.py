@@ -19,6 +19,7 @@ from typing import assert_never
 import structlog
 
 from base.fault import Fault
+from base.options import OnChange
 from base.term import Term
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
@@ -30,11 +31,12 @@ from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
-from coordinator.revisions.requests import still_finishing
+from coordinator.revisions.recorded import nothing_to_keep
+from coordinator.revisions.requests import ApplyRequest, still_finishing
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables
 from coordinator.starting.binding_rules import rules_of
-from coordinator.starting.errors import RecoveryFailed, StateLost
+from coordinator.starting.errors import CircuitChanged, RecoveryFailed, StateLost
 from coordinator.starting.in_force import next_revision, revision_in_force
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
@@ -55,6 +57,7 @@ from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
 from coordinator.transition.course import Course, Running
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Measure
+from coordinator.transition.reading import ReadingAgain
 from coordinator.transition.transitions import Transitions
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import DataError, EngineError
@@ -115,6 +118,7 @@ class Pipeline:
         self._attempts = 0
         self._available_now = self._finishes = False
         self._inputs_before: Inputs | None = None  # which the run has read by last
+        self._to_apply: ApplyRequest | None = None  # to be asked for as soon as the workers run
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -123,6 +127,7 @@ class Pipeline:
         available_now: bool = False,
         full_refresh: bool = False,
         only_layout: bool = False,
+        on_change: OnChange = "refuse",
         endpoint: str | None = None,
         expect_epoch: int | None = None,
         claimed: Callable[[int], None] = lambda epoch: None,
@@ -131,8 +136,8 @@ class Pipeline:
 
         `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
         a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
-        asks for, or that is under way, and return at its checkpoint, without new input. `expect_epoch`: see PipelineWriter.start.
-        `claimed(epoch)` is called when the claim is committed."""
+        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `expect_epoch`: see
+        PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
         self._only_layout = only_layout
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
         epoch = self._writer.start(
@@ -149,8 +154,7 @@ class Pipeline:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
             revision = revision_in_force(spec.kafka, spec.plan_topic, self._writer.state)
-            if revision is not None and self._writer.state.revisions.phase is not None:
-                spec = self._spec = self._as_recorded(revision)
+            spec = self._spec = self._project_to_begin_with(revision, on_change)
             numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, log_facts.topic_id)
@@ -178,10 +182,32 @@ class Pipeline:
             self._requests.end()
             self._board.update(phase="stopped")
 
-    def _as_recorded(self, revision: Revision) -> PipelineSpec:
-        """The project in force while a transition is under way. The files are not needed to go on with it."""
-        _log.info("a transition is under way, so the run goes on with the recorded projects", revision=revision.number)
-        return former_project(revision.document, self._spec)
+    def _project_to_begin_with(self, revision: Revision | None, on_change: OnChange) -> PipelineSpec:
+        """That of the files, or the one in force. While a transition is under way, the files are not needed to go on with it."""
+        files, state = self._spec, self._writer.state
+        if revision is None:
+            if on_change == "keep":
+                raise nothing_to_keep(files.name)
+            return files
+        if state.revisions.phase is not None:
+            why = "a transition is under way, so the run goes on with the recorded projects"
+        elif on_change == "keep":
+            why = "the run goes on with the recorded project, whatever is in the files"
+        elif on_change == "apply" and self._is_another(revision):
+            why = "the files have another project, which is applied as soon as the recorded one runs"
+            self._to_apply = ApplyRequest(files, hold=False)
+        else:
+            return files
+        _log.info(why, revision=revision.number)
+        return former_project(revision.document, files)
+
+    def _is_another(self, revision: Revision) -> bool:
+        """Whether the project of the files cannot continue the state as it is."""
+        try:
+            numbers_if_continued(self._spec, self._writer.state, revision, may_continue=True)
+        except CircuitChanged:
+            return True
+        return False
 
     def _finish_recorded_steps(self, revision: Revision, log_id: str) -> None:
         """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
@@ -231,6 +257,7 @@ class Pipeline:
             finishes=self._finishes,
             counted=running.counted,
             portions=self._transitions.portions,
+            reading=ReadingAgain(self._topics, running.again) if running.again else None,
             before=running.before,
         )
         if self._inputs_before is not None:
@@ -403,6 +430,9 @@ class Pipeline:
         monotonic, interval_s = self._outside.monotonic, self._spec.checkpoint_interval_s
         steps = self._steps(course.start, inputs)
         checkpoint_at = monotonic()
+        if self._to_apply is not None:
+            asked, self._to_apply = self._to_apply, None
+            self._transitions.ask(asked)
         while True:
             self._take_requests(core, crew)
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):

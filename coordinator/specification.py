@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -49,22 +49,18 @@ class InputTopic:
 
     def with_auth(self, auth: str | None) -> InputTopic:
         """The same with the password for its registry, which is a setting."""
-        return self if auth is None else self._with_registry(lambda registry: replace(registry, auth=auth))
+        return replace(self, table=self.table.with_auth(auth))
 
     def with_registry_of(self, other: InputTopic) -> InputTopic:
         """The same with the registry of another source, if both have one."""
         form = other.table.format
         if not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
             return self
-        registry = form.encoding.registry
-        return self._with_registry(lambda _: registry)
-
-    def _with_registry(self, changed: Callable[[RegistryAddress], RegistryAddress]) -> InputTopic:
-        form = self.table.format
-        if not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
+        mine = self.table.format
+        if not isinstance(mine, SourceFormat) or not isinstance(mine.encoding, WithRegistry):
             return self
-        encoding = replace(form.encoding, registry=changed(form.encoding.registry))
-        return replace(self, table=replace(self.table, format=replace(form, encoding=encoding)))
+        encoding = replace(mine.encoding, registry=form.encoding.registry)
+        return replace(self, table=replace(self.table, format=replace(mine, encoding=encoding)))
 
     @property
     def is_table(self) -> bool:

@@ -13,6 +13,7 @@ from coordinator.revisions.leaves import between, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
 from coordinator.revisions.plan_parts import Refusal, RefusalCode
 from coordinator.revisions.rereading import Obstacle, Rereading, Unreadable, messages_of, rereadings
+from coordinator.specification import InputTopic
 from engine.analysis.definitions import definition_of
 from engine.analysis.history import (
     Feed,
@@ -29,16 +30,20 @@ from engine.analysis.history import (
 from engine.analysis.history import (
     leaves_of as rows_begin_at,
 )
+from engine.analysis.taking import CannotFill
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output, View
+from engine.model.filling import OF_FORMER, handle_of_project
 from engine.model.rows import Union
 from engine.operators.table import operator_of
 
 _CODES: Mapping[Obstacle, RefusalCode] = {
     "expired": "expired_input",
     "compacted": "compacted_input",
+    "grown": "grown_input",
     "unknown start": "unknown_start",
     "missing topic": "missing_topic",
+    "new table": "new_table",
 }
 
 
@@ -228,6 +233,16 @@ class Comparison:
                     obstacles += [(handle, unable[handle]) for handle, _ in reasons if handle in unable]
         texts += [f"{words.title(twin.node)}: computed once more" for twin in twins_of(takes)]
         return list(dict.fromkeys(texts)), readings, holders, list(dict.fromkeys(obstacles))
+
+    def source_read_again(self, handle: str) -> tuple[InputTopic, Rereading]:
+        """`handle`: as the transition calls it (engine/model/filling.py). The source as its project has it, and how it is read. Raises
+        CannotFill if it cannot be."""
+        name, is_former = handle_of_project(handle), handle.startswith(OF_FORMER)
+        able, unable = self._readings_before if is_former else (self.readings, self.unreadable)
+        if name not in able:
+            raise CannotFill(f"{name}: {unable[name].reason}")
+        inputs = self.before.inputs if is_former else self.now.inputs
+        return next(source for source in inputs if source.table.handle == name), able[name]
 
     def rows_of(self, needed: Needed) -> int | None:
         """How many messages and rows of state that is at most; None if it is not known."""

@@ -13,13 +13,17 @@ class Facts:
     """`first`: the offset at which the pipeline began with each partition. A partition that it has read and that is missing there
     was begun by a release that did not record it. `positions`: the offsets that it reads next. `begins`, `ends`: those of the
     topics now, also of the outputs' ones; a topic that is missing does not exist. `compacted`: the topics of which Kafka keeps the
-    last message of each key alone. `rows`, `bytes`: of the state, by node number; None if nobody has counted them."""
+    last message of each key alone. `grown`: those that have more partitions than when the pipeline began. `own`: the
+    step log and the topic of plan documents. `rows`, `bytes`: of the state, by node
+    number; None if nobody has counted them."""
 
     first: Mapping[TopicPartition, int] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     begins: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     compacted: frozenset[str] = frozenset()
+    grown: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
     rows: Mapping[int, int] | None = None
     bytes: Mapping[int, int] | None = None
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import leaf_key
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from engine.run.sources import extras_of_all
 
 
 def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
@@ -20,10 +21,12 @@ def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
     sources = {leaf_key(source): source for source in reversed(files.inputs)}
     sources |= {source.table.handle: source for source in files.inputs}
     outputs = {output.topic: output for output in files.outputs}
+    inputs = tuple(_source(source, sources, files.registry_auth) for source in document.inputs)
     return replace(
         files,
+        kafka=replace(files.kafka, extras=extras_of_all(source.table for source in inputs)),
         circuit=document.circuit,
-        inputs=tuple(_source(source, sources, files.registry_auth) for source in document.inputs),
+        inputs=inputs,
         outputs=tuple(_output(output, outputs.get(output.topic), files.registry_auth) for output in document.outputs),
         places=document.places,
         versions=document.versions,

@@ -16,7 +16,8 @@ OutputKind = Literal[
 ]
 SourceKind = Literal["kept", "changed", "new", "renamed", "dropped"]
 RefusalCode = Literal[
-    "expired_input", "compacted_input", "unknown_start", "missing_topic", "topic_of_another_view", "other_mode", "other_key", "other_format",
+    "expired_input", "compacted_input", "grown_input", "unknown_start", "new_table", "missing_topic",
+    "topic_of_another_view", "other_mode", "other_key", "other_format",
     "append_over_event_time", "topic_not_empty", "too_many_nodes",
 ]  # fmt: skip
 
@@ -138,7 +139,7 @@ class OutputPlan:
 @dataclass(frozen=True, kw_only=True)
 class SourcePlan:
     """`differences`: a text for each property and column. `table`: where the rows of its table come from, if the table is filled; otherwise
-    empty. `held_if`: as in an OutputPlan."""
+    empty."""
 
     handle: str
     kind: SourceKind
@@ -146,7 +147,6 @@ class SourcePlan:
     differences: tuple[str, ...] = ()
     table: str = ""
     rows: int | None = 0
-    held_if: str = ""
     refusals: tuple[Refusal, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -157,6 +157,5 @@ class SourcePlan:
             "differences": list(self.differences),
             "table": self.table,
             "rows": self.rows,
-            "held_if": self.held_if,
             "refused": [refusal.to_json() for refusal in self.refusals],
         }

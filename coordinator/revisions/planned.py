@@ -75,7 +75,10 @@ class Planned:
 def planned(before: PlanDocument, now: PlanDocument, facts: Facts) -> Planned:
     """What the project `now` would do where `before` is in force."""
     facts.check()
-    comparison = Comparison(before, now, facts)
+    return planned_of(Comparison(before, now, facts))
+
+
+def planned_of(comparison: Comparison) -> Planned:
     sources, views = tuple(source_plans(comparison)), tuple(view_plans(comparison))
     outputs = tuple(output_plans(comparison))
     refusals = [each for source in sources for each in source.refusals]

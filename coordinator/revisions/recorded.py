@@ -15,6 +15,13 @@ class NothingRecorded(Fault):
     exit_code = ExitCode.STATE
 
 
+def nothing_to_keep(pipeline: str) -> NothingRecorded:
+    """The refusal to run a recorded project where none is."""
+    return NothingRecorded(
+        f"{pipeline} has no recorded project that could be run.", "`stepwell run` begins with that of the files."
+    )
+
+
 @dataclass(frozen=True)
 class Recorded:
     """`number`: that of the revision, from 1 on."""

@@ -2,8 +2,8 @@
 
 A source can be read again if all messages are there that the pipeline has counted. So no partition may begin above the offset
 at which the pipeline began with it, and no topic may be compacted. A keyed source may be compacted, because only the last
-message of each key counts; what is read is then compared with the table that the previous project has of it. A source that
-the pipeline has not read yet is read like any new one, from its `startingOffsets`.
+message of each key counts. If its topic has got more partitions since, a key may have messages in several of them, and nothing says which was
+the last. A source that the pipeline has not read yet is read like any new one, from its `startingOffsets`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.specification import InputTopic
 from io_kafka.formats.spec import SourceFormat
+from io_kafka.formats.unavailable import placeholder_of
 from io_kafka.offsets import TopicPartition
 
 REASONS_MAX = 3
 """The partitions that a reason names. A topic of a hundred expired partitions is one finding."""
 
-Obstacle = Literal["expired", "compacted", "unknown start", "missing topic"]
+Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "new table"]
+
+REFRESH = "`stepwell run --full-refresh` rebuilds all state and output from what the topics have"
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,14 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Rereading:
-    """One source of the project. `starts`: from which offset each partition is read; empty for a source that is new. `messages`: an
-    upper bound of how many are read; None for a new source whose start is not yet known. `condition`: what only the messages can
-    tell; empty if nothing."""
+    """One source of the project. `starts`: from which offset each partition is read; empty for a new source whose start is not yet known.
+    `messages`: an upper bound of how many are read; None if it is not known."""
 
     handle: str
     is_new: bool
     starts: Mapping[TopicPartition, int]
     messages: int | None
     starting_offsets: str
-    condition: str = ""
 
     @property
     def text(self) -> str:
@@ -61,9 +62,9 @@ def rereadings(
     before: PlanDocument, now: PlanDocument, facts: Facts
 ) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
     """For each source of `now`, by handle: how it is read again, or why it cannot be."""
-    written = {output.topic for output in (*before.outputs, *now.outputs)}
+    written = {output.topic for output in (*before.outputs, *now.outputs)} | facts.own
     begins = {where: begin for where, begin in facts.begins.items() if where.topic not in written}
-    facts = replace(facts, begins=begins)  # a pattern may fit the topic of an output, which no source reads
+    facts = replace(facts, begins=begins)  # a pattern may fit a topic that the pipeline writes, which no source reads
     able: dict[str, Rereading] = {}
     unable: dict[str, Unreadable] = {}
     for source in now.inputs:
@@ -89,51 +90,59 @@ def messages_of(readings: Iterable[Rereading], facts: Facts) -> int | None:
 def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Rereading | Unreadable:
     handle = source.table.handle
     if source.is_table:
-        starts = {where: facts.begins[where] for where in _partitions(source, facts)}
-        if not starts and any(each.is_table and each.table.handle == handle for each in before.inputs):
+        if not any(each.is_table and each.table.handle == handle for each in before.inputs):
+            reason = (
+                "it is a batch table that the pipeline has not loaded, and it loads tables only when its state begins"
+            )
+            return Unreadable("new table", reason, f"Write its rows to a topic; or {REFRESH}")
+        starts = {where: facts.first.get(where, facts.begins[where]) for where in _partitions(source, facts)}
+        if not starts:
             reason = f"topic {', '.join(source.table.topics)}, which has its rows, was deleted"
             return Unreadable("missing topic", reason, "Read the table again: `stepwell run --full-refresh`")
-        return Rereading(handle, not starts, starts, _count(starts, facts) if starts else None, "earliest")
+        return Rereading(handle, False, starts, _count(starts, facts), "earliest")
     if missing := [t for t in source.table.topics if not any(where.topic == t for where in facts.begins)]:
         return Unreadable("missing topic", f"there is no topic {', '.join(missing)}", "Create it")
-    read = [where for where in _partitions(source, facts) if where in facts.positions or where in facts.first]
-    if not read:
-        return _new(source, facts)
-    begun = {where: _start(where, source, facts) for where in _partitions(source, facts)}
+    mine, begun_with = _partitions(source, facts), facts.positions.keys() | facts.first.keys()
+    of_before = [each for each in before.inputs if not each.is_table]
+    if not any(where in begun_with and any(reads(each, where) for each in of_before) for where in mine):
+        return _new(source, facts)  # also one that an earlier revision has read, whose state is gone
+    begun = {where: _start(where, source, facts) for where in mine}
     keyed = _is_keyed(source)
-    compared = keyed and _same_key(source, before)
     compacted = sorted({where.topic for where in begun} & facts.compacted)
-    if compacted and not compared:
+    if compacted and not (keyed and _same_key(source, before) and not _may_lack_values(source)):
         return Unreadable(
             "compacted",
             f"topic {', '.join(compacted)} is compacted, so earlier messages of a key are gone",
-            f"--from-now {handle} counts its rows from the present offsets on",
+            REFRESH,
+        )
+    if keyed and (grown := sorted({where.topic for where in begun} & facts.grown)):
+        return Unreadable(
+            "grown",
+            f"topic {', '.join(grown)} has got more partitions since the pipeline began, so the order of the messages of a key is not known",
+            REFRESH,
         )
     unknown = [where for where, start in begun.items() if start is None]
     if unknown:
         return Unreadable(
             "unknown start",
             f"it is not recorded where the pipeline began with {_listed(map(str, unknown))}, because a former release began it",
-            f"--from-now {handle} counts its rows from the present offsets on; or `stepwell run --full-refresh`",
+            REFRESH,
         )
     known = {where: start for where, start in begun.items() if start is not None}
     expired = [(where, facts.begins[where] - start) for where, start in known.items() if facts.begins[where] > start]
-    if expired and not compared:
-        return _expired(handle, expired, known, facts)
-    begins = {where: max(start, facts.begins[where]) for where, start in known.items()}
-    condition = "compared with its table: held if keys are missing in the topic" if compared else ""
+    if expired:
+        return _expired(expired, known, facts)
     return Rereading(
         handle,
         is_new=False,
-        starts=begins,
-        messages=_count(begins, facts),
+        starts=known,
+        messages=_count(known, facts),
         starting_offsets=source.starting_offsets,
-        condition=condition,
     )
 
 
 def _expired(
-    handle: str, expired: list[tuple[TopicPartition, int]], starts: Mapping[TopicPartition, int], facts: Facts
+    expired: list[tuple[TopicPartition, int]], starts: Mapping[TopicPartition, int], facts: Facts
 ) -> Unreadable:
     each = (
         f"{where} begins at offset {facts.begins[where]:,}, and the pipeline began at {starts[where]:,}: {count:,} offsets are missing"
@@ -142,7 +151,7 @@ def _expired(
     return Unreadable(
         "expired",
         _listed(each),
-        f"Restore them, or --from-now {handle} counts its rows from the present offsets on",
+        f"Restore them; or {REFRESH}",
         tuple(expired),
     )
 
@@ -160,12 +169,21 @@ def _start(where: TopicPartition, source: InputTopic, facts: Facts) -> int | Non
 
 def _partitions(source: InputTopic, facts: Facts) -> list[TopicPartition]:
     """The partitions that the source reads, in order."""
+    return sorted(where for where in facts.begins if reads(source, where))
+
+
+def reads(source: InputTopic, where: TopicPartition) -> bool:
+    """Whether a source of a project as it was planned reads the partition, also if it names its topics by a pattern."""
     table = source.table
     if table.partitions is not None and not source.is_table:
-        return sorted(where for where in facts.begins if where in table.partitions)
-    if table.pattern is not None:
-        return sorted(where for where in facts.begins if re.fullmatch(table.pattern, where.topic))
-    return sorted(where for where in facts.begins if where.topic in table.topics)
+        return where in table.partitions
+    return where.topic in topics_of(source, (where.topic,))
+
+
+def topics_of(source: InputTopic, names: Iterable[str]) -> tuple[str, ...]:
+    """Its topics; with a pattern those of `names` that fit."""
+    pattern = source.table.pattern
+    return source.table.topics if pattern is None else tuple(filter(re.compile(pattern).fullmatch, names))
 
 
 def _new(source: InputTopic, facts: Facts) -> Rereading:
@@ -189,6 +207,12 @@ def _end(where: TopicPartition, facts: Facts) -> int:
 def _is_keyed(source: InputTopic) -> bool:
     form = source.table.format
     return isinstance(form, SourceFormat) and form.keyed
+
+
+def _may_lack_values(source: InputTopic) -> bool:
+    """Whether a message can leave a value to the message of its key before it, which a compacted topic may not have any more."""
+    form = source.table.format
+    return isinstance(form, SourceFormat) and placeholder_of(form.unavailable) is not None and form.mode == "changelog"
 
 
 def _same_key(source: InputTopic, before: PlanDocument) -> bool:

@@ -33,7 +33,6 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
             differences=differences,
             table="; ".join(needed.texts),
             rows=comparison.rows_of(needed),
-            held_if="; ".join(reading.condition for reading in needed.readings if reading.condition),
             refusals=comparison.refusals_of(needed, f"source {handle}", ""),
         )
     for handle in comparison.sources_before:

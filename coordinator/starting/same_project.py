@@ -80,7 +80,8 @@ def check_leaves(now: Leaves, recorded: Leaves | LeavesRecord | None, state: Ste
     if differs:
         raise CircuitChanged(
             f"the project is not the one that the state belongs to; what differs: {'; '.join(differs)}.",
-            "Change it back, or take all output back and rebuild the state with `stepwell run --full-refresh`.",
+            "`stepwell plan` shows what the change would do, and `stepwell run --apply` makes it. `stepwell run --as-recorded` runs the project "
+            "without the change. `stepwell run --full-refresh` takes all output back and rebuilds the state.",
         )
 
 
@@ -103,8 +104,8 @@ def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> Non
     changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
     raise CircuitChanged(
         f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
-        "`stepwell plan` shows what the change would do. To make it, start with the previous definitions and use `stepwell apply`; or rebuild "
-        "the state with `stepwell run --full-refresh`.",
+        "`stepwell plan` shows what the change would do, and `stepwell run --apply` makes it. `stepwell run --as-recorded` runs the project "
+        "without the change. `stepwell run --full-refresh` rebuilds the state.",
     )
 
 

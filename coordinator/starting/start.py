@@ -80,6 +80,7 @@ def prepare(
             schema_ids=outputs.schema_ids,
         ),
         revision=revision.number,
+        registry_auth=spec.registry_auth,
     )
     return setup, identities
 

@@ -9,10 +9,14 @@ divided, and what this run has found out about the topics.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import structlog
 
+from base.options import OnError, Truncate
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
@@ -20,12 +24,14 @@ from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import is_release_due, next_counted
 from coordinator.transition.portions import Portions
+from coordinator.transition.reading import ReadingAgain
 from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
+from engine.run.reading_again import CANNOT_READ, not_read_again
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits, divide
-from io_kafka.step_log.records import DivisionRecord, NodeErrors, TopicIdentity
+from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("coordinator.stepping.inputs")
@@ -95,8 +101,8 @@ def outputs_without_input(spec: PipelineSpec) -> bool:
 class Inputs:
     """One run's view of the input topics. `identities` are those of all topics of the pipeline, as `prepare` found them. `finishes`: the run
     ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
-    `portions`: how far each step fills them. `before`: in the step of a switch, the circuit of the former project.
-    `may_divide_ahead`: nothing waits for a boundary without divided steps."""
+    `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the step of a switch, the circuit of the
+    former project. `may_divide_ahead`: nothing waits for a boundary without divided steps."""
 
     def __init__(
         self,
@@ -111,6 +117,7 @@ class Inputs:
         finishes: bool = False,
         counted: Collection[int] = (),
         portions: Portions | None = None,
+        reading: ReadingAgain | None = None,
         before: NumberedCircuit | None = None,
     ) -> None:
         self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
@@ -120,18 +127,27 @@ class Inputs:
         self.may_divide_ahead = True
         self.is_filling_paused = False
         self._always_counted, self._portions, self._before = frozenset(counted), portions, before
+        self._reading = reading
         self._announced = False  # whether a division of this run names the topics as they are now
         self._table_ends = ends_of_tables(spec, log)
         self._table_limits = limits_of_tables(spec.limits)
         self._starts = self._find_starts(log.positions)
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
+        if reading is not None and available_now:
+            reading.ends = {}
         self._growth_checked_at = self._monotonic()
         self._widenings: dict[int, int] = {}  # how often each step was widened
+
+    def read_again(self, ranges: Iterable[OffsetRange]) -> int:
+        """How many messages were read again, where a message of a batch table counts as many rows."""
+        return 0 if self._reading is None else self._reading.weight(ranges)
 
     def take_over(self, former: Inputs) -> None:
         """Goes on where the same run has read by `former`, before a recovery or with another program: up to the ends that it found at its start,
         and with as many widenings of a step as are left."""
         self._widenings = former._widenings
+        if self._reading is not None and former._reading is not None:
+            self._reading.ends = former._reading.ends
         if self._until is not None and former._until is not None:
             self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
 
@@ -164,7 +180,7 @@ class Inputs:
         chosen at a drained boundary."""
         if self.finishes or not self.may_divide_ahead or self._is_release_due(log, errors):
             return []
-        whole, undivided = self._spec.limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
+        whole, undivided = self._limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or log.divisions[log.division_next - 1].division.rows < whole:
             return []  # there was no backlog, so the next division reads the end offsets itself
         self._check_for_growth_if_due(log)
@@ -209,7 +225,20 @@ class Inputs:
     def _is_portion_due(self, log: StepLogState, step: int) -> bool:
         """Whether a step without input fills new nodes."""
         passage = log.revisions.passage_that_fills(step)
-        return passage is not None and not self.is_filling_paused and log.filled < passage.intent.whole
+        if passage is None or self.is_filling_paused:
+            return False
+        if log.filled < passage.intent.whole or self._reading is None:
+            return log.filled < passage.intent.whole
+        with self._of_new_nodes(step):
+            return self._reading.left(log) > 0
+
+    @contextmanager
+    def _of_new_nodes(self, step: int) -> Iterator[None]:
+        """A topic that only new nodes need is no reason to end the run. Raises DataError, which names a new node."""
+        try:
+            yield
+        except CANNOT_READ as fault:
+            raise not_read_again(self._plan.circuit, step, fault) from fault
 
     def records(
         self, log: StepLogState, epoch: int, divisions: Iterable[Division], *, is_drained: bool
@@ -220,14 +249,34 @@ class Inputs:
             made.append(self.record(log, epoch, division, is_drained=is_drained, after=made[-1] if made else None))
         return made
 
-    def _filled(self, log: StepLogState, division: Division, after: DivisionRecord | None) -> int | None:
-        """Up to where the step fills new nodes; None outside a transition."""
+    def _portion(self, log: StepLogState, division: Division, after: DivisionRecord | None) -> dict[str, Any]:
+        """What the step gives to new nodes: up to which position it fills them, and what is read again. Nothing outside a transition."""
         passage = log.revisions.passage_that_fills(division.step)
         if passage is None or self._portions is None:
-            return None
+            return {"filled": None, "again": ()}
         position = log.filled if after is None else after.filled or 0
-        whole = passage.intent.whole
-        return position if self.is_filling_paused else self._portions.next(position, division.rows, whole)
+        again: tuple[InputRange, ...] = ()
+        is_read = True
+        if self._reading is not None:
+            may_read = not self.is_filling_paused and self._portions.are_messages_next(position)
+            rows = self._portions.next_messages(division.rows, self._spec.limits.rows) if may_read else 0
+            with self._of_new_nodes(division.step):
+                again, is_read = self._reading.choose(log, division, rows, after)
+        if not self.is_filling_paused and (is_read or not self._portions.are_messages_next(position)):
+            position = self._portions.next(position, division.rows, passage.intent.whole)
+        return {"filled": position, "again": again}
+
+    @property
+    def policy(self) -> tuple[dict[str, OnError], dict[str, str], dict[str, Truncate]]:
+        """What is done with malformed messages, by source, the topics for them, and what is done with truncations. No letter is written of what
+        is read again."""
+        again = () if self._reading is None else self._reading.sources
+        skipped: dict[str, OnError] = {
+            each.table.handle: "skip" if each.on_error == "dead-letter" else each.on_error for each in again
+        }
+        truncated = {each.table.handle: each.truncate for each in again if each.truncate != "fail"}
+        spec = self._spec
+        return {**spec.on_error, **skipped}, spec.dead_letter_topics, {**spec.truncate, **truncated}
 
     def record(
         self,
@@ -242,17 +291,10 @@ class Inputs:
         all steps before it are written. `after`: the division before it, if the log does not have it yet."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
-        policy = {
-            "on_error": self._spec.on_error,
-            "dead_letters": self._spec.dead_letter_topics,
-            "truncate": self._spec.truncate,
-        }
+        policy = dict(zip(("on_error", "dead_letters", "truncate"), self.policy, strict=True))
         counted, released = next_counted(self._plan, log, is_drained=is_drained, before=self._before)
-        filling = {
-            "counted": tuple(sorted(self._always_counted.union(counted))),
-            "filled": self._filled(log, division, after),
-        }
-        return record.model_copy(update={**policy, "released": released, **filling})
+        counting = {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
+        return record.model_copy(update={**policy, **counting, **self._portion(log, division, after)})
 
     def note_record(self) -> None:
         """To be called when the record of a division is in the log."""
@@ -271,7 +313,15 @@ class Inputs:
         if any(positions[partition] < end for partition, end in self._table_ends.items()):
             of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}
             return divide(step, positions, of_tables, self._table_limits)
-        return divide(step, positions, ends, self._spec.limits)
+        return divide(step, positions, ends, self._limits)
+
+    @property
+    def _limits(self) -> Limits:
+        """As long as messages are read again, a step reads half as many new ones as it may. The other half is for those."""
+        limits = self._spec.limits
+        if self._reading is None or self.is_filling_paused:
+            return limits
+        return replace(limits, rows_max=max(1, limits.rows_max // 2))
 
     def _ends_of(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
         """The last stable offsets; of a batch table, where its load has ended."""

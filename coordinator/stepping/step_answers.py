@@ -23,7 +23,7 @@ from engine.operators.error_rows import EXAMPLE_CHARACTERS_MAX
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.received import table_of
-from engine.run.sources import DEAD_LETTER_SCHEMA
+from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.offsets import OffsetRange
 
 CHECKSUM_MAX = (1 << 64) - 1
@@ -32,13 +32,14 @@ CHECKSUM_MAX = (1 << 64) - 1
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
-    dead-letter topics by source, `ranges` the input, and `counted` the nodes whose error rows are counted, all as the step's division records
-    them."""
+    dead-letter topics by source, `ranges` the input, `again` what is read for new nodes, and `counted` the nodes whose error rows are counted,
+    all as the step's division records them."""
 
     step: int
     plan: StagePlan
     partitions: Mapping[str, int]
     ranges: Sequence[OffsetRange]
+    again: Sequence[OffsetRange]
     dead_letters: Mapping[str, str]
     counted: frozenset[int]
 
@@ -59,7 +60,8 @@ def read_answers(expected: Expected, workers: Sequence[WorkerOutput]) -> Answer:
         if why is not None:
             raise TaskLost(f"the answer of worker {worker.worker} to step {expected.step} cannot be right: {why}")
         _read_tables(expected, worker, answer)
-    _check_inputs(expected, workers)
+    _check_inputs(expected.step, expected.ranges, [(each.worker, each.done.inputs) for each in workers])
+    _check_inputs(expected.step, expected.again, [(each.worker, each.done.again) for each in workers])
     return answer
 
 
@@ -87,7 +89,7 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
             return f"it has error rows of node {node}, which are not counted or of another form"
     if len(done.stages) != expected.plan.stages:
         return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
-    for checksum in done.inputs:
+    for checksum in (*done.inputs, *done.again):
         if checksum.messages < 0 or not 0 <= checksum.checksum <= CHECKSUM_MAX:
             return f"it has read {checksum}"
     return None
@@ -117,17 +119,17 @@ def _has_partitions(messages: pa.Table, partitions: int) -> bool:
     return bool(ends["min"].as_py() >= 0 and ends["max"].as_py() < partitions)
 
 
-def _check_inputs(expected: Expected, workers: Sequence[WorkerOutput]) -> None:
-    """Every range of the step was read by one worker, and nothing else was."""
-    unread = {(span.topic, span.partition) for span in expected.ranges if span.length}
-    for worker in workers:
-        for checksum in worker.done.inputs:
+def _check_inputs(step: int, ranges: Sequence[OffsetRange], read: Sequence[tuple[int, Sequence[Checksum]]]) -> None:
+    """Every range was read by one worker, and nothing else was. `read`: by worker."""
+    unread = {(span.topic, span.partition) for span in ranges if span.length}
+    for worker, checksums in read:
+        for checksum in checksums:
             where = (checksum.topic, checksum.partition)
             if where not in unread:
                 raise TaskLost(
-                    f"worker {worker.worker} has read topic {where[0]}, partition {where[1]} in step {expected.step}, which is not in the "
+                    f"worker {worker} has read topic {where[0]}, partition {where[1]} in step {step}, which is not in the "
                     "step's division or was read by another worker too"
                 )
             unread.remove(where)
     for topic, partition in sorted(unread):
-        raise TaskLost(f"no worker has read topic {topic}, partition {partition} in step {expected.step}")
+        raise TaskLost(f"no worker has read topic {topic}, partition {partition} in step {step}")

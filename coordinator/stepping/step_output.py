@@ -25,12 +25,14 @@ from io_kafka.step_log.records import InputChecksum
 
 @dataclass
 class StepResult:
-    """`outputs` has every output handle and every dead-letter topic, also those without messages. `late` counts late rows that were left out,
-    and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view the least. `errors`: what the step changes
-    in the error rows of nodes, by node. `rows` counts input messages. Times are in milliseconds, and those of the slowest worker."""
+    """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
+    `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
+    the least. `errors`: what the step changes in the error rows of nodes, by node. `rows` counts input messages. Times are in milliseconds, and
+    those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
+    again: list[InputChecksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     watermarks_us: dict[str, int] = field(default_factory=dict)
@@ -51,6 +53,7 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         for checksum in done.inputs:
             result.inputs.append(_recorded(checksum))
             result.rows += checksum.messages
+        result.again += map(_recorded, done.again)
         for handle, skipped in done.skipped.items():
             result.skipped[handle] = result.skipped.get(handle, 0) + skipped
         for node, late in done.times.late.items():
@@ -61,7 +64,8 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
         add_all(result.errors, done.errors)
         result.read_ms = max(result.read_ms, done.read_ms)
-    result.inputs.sort(key=lambda checksum: (checksum.topic, checksum.partition))
+    for read in (result.inputs, result.again):
+        read.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):
         times = [worker.done.stages[stage] for worker in workers]
         result.compute_ms += max(time.compute_ms for time in times)

@@ -11,6 +11,7 @@ Guarantee: a step is settled only after its output is committed or has been comp
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -34,18 +35,21 @@ from coordinator.stepping.views_in_error import (
 )
 from coordinator.transition.portions import Portions
 from engine.errors import DataError, EngineError
-from engine.model.filling import HASHES
+from engine.model.filling import HASHES, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.crew import Crew, WorkerOutput
+from engine.run.reading_again import CANNOT_READ, first_read_again
 from engine.run.step_input import StepInput
 from faults.points import reached
 from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
-from io_kafka.step_log.output_progress import compare_errors, compare_inputs
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.output_progress import InputChanged, compare_errors, compare_inputs
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
-from io_kafka.step_log.records import DivisionRecord
+from io_kafka.step_log.records import DivisionRecord, InputChecksum
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
 
@@ -141,6 +145,7 @@ class Stepping:
             plan=setup.plan_with(withholding),
             partitions=setup.facts.partitions,
             ranges=record.division.ranges,
+            again=self._again(record),
             dead_letters=record.dead_letters,
             counted=withholding.nodes,
         )
@@ -149,7 +154,8 @@ class Stepping:
         before = errors_before(log, step)
         errors = totals(setup.numbered, step, before or (), result.errors)
         if action.replay and step in log.step_records:
-            compare_inputs(step, result.inputs, log.step_records[step])
+            compare_inputs(step, result.inputs, log.step_records[step].inputs)
+            self._compare_again(crew, record, result.again)
             if before is not None:
                 compare_errors(step, errors, there(setup.numbered, log.step_records[step]))
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
@@ -159,6 +165,7 @@ class Stepping:
             result.outputs,
             encoder=ENCODER_ID,
             inputs=result.inputs,
+            again=result.again,
             skipped=result.skipped,
             errors=errors,
             divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
@@ -186,7 +193,8 @@ class Stepping:
 
     def _note_portion(self, record: DivisionRecord, took_ms: float) -> None:
         before, after = _filled_in(self._writer.state.program_of(record.step))
-        self._portions.note(after - before if record.filled is not None else 0, took_ms, record.division.rows)
+        again = self._inputs.read_again(self._again(record))
+        self._portions.note(after - before if record.filled is not None else 0, again, took_ms, record.division.rows)
 
     def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
         try:
@@ -231,18 +239,38 @@ class Stepping:
         """Runs a step again of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a whole
         may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
         input."""
-        record, reader = run.record, RangeReader(self._spec.kafka)
-        try:
-            reader.read([span for span in record.division.ranges if span.length], bytes_max=run.bytes_max)
-        except StepTooLarge as fault:
-            record = record.with_ends(self._writer.epoch, fault.ends)
+        record = run.record
+        given = self._input(crew, record, run.bytes_max)
+        ends = self._ends_within(given, given.ranges, self._spec.kafka)
+        if ends is not None:
+            record = record.with_ends(self._writer.epoch, ends)
             self._writer.append([record])
             _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
-        finally:
-            reader.close()
+        again = self._ends_within(given, given.again, crew.setup.kafka_again)
+        cut = record if again is None else record.with_again_ends(self._writer.epoch, again)
+        if cut.again != record.again:
+            record = cut
+            self._writer.append([record])
+            _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
         run.record = record
         crew.steps.give(self._input(crew, record, None))
         return crew.steps.collect(record.step)
+
+    @staticmethod
+    def _ends_within(
+        given: StepInput, ranges: Sequence[OffsetRange], settings: KafkaSettings
+    ) -> Mapping[TopicPartition, int] | None:
+        """Where these ranges have to end, so that they are within their share of the step's bytes; None if they are."""
+        reader, spans = RangeReader(settings), [span for span in ranges if span.length]
+        try:
+            reader.read(spans, bytes_max=given.bytes_max_of(spans))
+        except StepTooLarge as fault:
+            return fault.ends
+        except CANNOT_READ:
+            return None  # the workers meet it when the step is given again
+        finally:
+            reader.close()
+        return None
 
     def _input(self, crew: Crew, record: DivisionRecord, bytes_max: int | None) -> StepInput:
         program = self._writer.state.program_of(record.step)
@@ -255,13 +283,41 @@ class Stepping:
             withholding=of_division(crew.setup.numbered, record),
             truncate=dict(record.truncate),
             filled=_filled_in(program),
+            again=self._again(record),
         )
+
+    def _compare_again(self, crew: Crew, record: DivisionRecord, found: Sequence[InputChecksum]) -> None:
+        """Raises DataError, which names a new node, if other messages were read again than in the first run: the revision in force can go on."""
+        if not self._again(record):  # also after an abort
+            return
+        try:
+            compare_inputs(record.step, found, self._writer.state.step_records[record.step].again)
+        except InputChanged as fault:
+            what_to_do = (
+                "Abort the transition: `stepwell revision abort`. Or begin to fill again: `stepwell revision resume`."
+            )
+            raise DataError(f"what was read again has changed: {fault.message}", what_to_do).locate(
+                owner=f"topic {fault.topic}", step=record.step, node=first_read_again(crew.setup.plan.circuit)
+            ) from fault
+
+    def _again(self, record: DivisionRecord) -> tuple[OffsetRange, ...]:
+        """What the step reads for new nodes; nothing if the transition is over without them."""
+        if self._writer.state.revisions.passage_that_fills(record.step) is None:
+            return ()
+        return tuple(each.span for each in record.again)
 
     def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
         earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
-        policy = self._spec.on_error, self._spec.dead_letter_topics, self._spec.truncate
-        if (record.on_error, record.dead_letters, record.truncate) == policy:
+        if record.epoch == self._writer.epoch:
+            return record  # the files of a transition that was given up may have had another policy
+        policy = self._inputs.policy
+        on_error, truncate = record.on_error, record.truncate
+        if self._writer.state.revisions.passage_that_fills(record.step) is None:
+            # What it was to read again counts no more.
+            on_error = {handle: what for handle, what in on_error.items() if not is_read_again(handle)}
+            truncate = {handle: what for handle, what in truncate.items() if not is_read_again(handle)}
+        if (on_error, record.dead_letters, truncate) == policy:
             return record
         again = record.with_policy(self._writer.epoch, *policy)
         self._writer.append([again])

@@ -9,16 +9,18 @@ documents. The project of a revision has the settings of the files, as `former_p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.former import former_project
-from coordinator.specification import PipelineSpec
+from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import StateLost
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.start import settled_outputs
 from coordinator.transition.plan import TransitionFacts, facts_of
+from coordinator.transition.reading import source_read_again
+from engine.model.filling import OF_FORMER, OF_NEXT, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import Adopt
 from engine.run.plan_document import BadDocument
@@ -41,8 +43,8 @@ Settled = tuple[PipelineSpec, tuple[TopicIdentity, ...], Outputs]
 class Running:
     """What the steps of a program run with. `spec`: the project whose inputs are read and whose outputs are written. `answers`: the circuit of
     the project whose views have answers. `counted`: the numbers of new nodes whose error rows every step counts. `order`: by which workers
-    adopt it; None if they were started with it. `before`: in the step of a switch, the circuit of the
-    former project."""
+    adopt it; None if they were started with it. `again`: the sources that are read again, with the handles that they have there. `before`: in
+    the step of a switch, the circuit of the former project."""
 
     key: ProgramKey
     spec: PipelineSpec
@@ -51,12 +53,13 @@ class Running:
     answers: NumberedCircuit
     counted: tuple[int, ...] = ()
     order: Adopt | None = None
+    again: tuple[InputTopic, ...] = ()
     before: NumberedCircuit | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Chosen:
-    """`program`, `readable`: see Adopt. `former`: the revision before a switch."""
+    """`program`, `readable`: see Adopt. `former`: the revision before a switch. `intent`: of the transition that the steps fill."""
 
     revision: RevisionRecord
     program: str
@@ -64,6 +67,7 @@ class _Chosen:
     first: int = 0
     counted: tuple[int, ...] = ()
     former: RevisionRecord | None = None
+    intent: RevisionIntent | None = None
     later: tuple[str, ...] = ()
 
 
@@ -88,8 +92,12 @@ class Course:
         chosen = self._chosen(step)
         document = self.document(chosen.revision)
         spec, identities, outputs = self._settle(chosen.revision)
-        order = _order(spec, chosen, outputs, step)
         program, number = self._program(chosen.program), chosen.revision.number
+        again = () if chosen.intent is None else self._read_again(chosen.intent, spec, program)
+        outputs = replace(
+            outputs, topics={**outputs.topics, **{each.table.handle: each.table.topics for each in again}}
+        )
+        order = _order(spec, chosen, outputs, step)
         setup = setup_of(program, outputs, self.start.setup, revision=number, first=chosen.first)
         former = None if chosen.former is None else self.document(chosen.former).numbered
         return Running(
@@ -100,8 +108,23 @@ class Course:
             answers=document.numbered,
             counted=chosen.counted,
             order=order,
+            again=again,
             before=former,
         )
+
+    def _read_again(
+        self, intent: RevisionIntent, spec: PipelineSpec, program: ProgramDocument
+    ) -> tuple[InputTopic, ...]:
+        """The sources of a program that are read again, each as its project has it. `spec`: the former one, which names the topics that match a
+        pattern now."""
+        handles = [source.handle for source in program.sources if is_read_again(source.handle)]
+        if not handles:
+            return ()
+        following = former_project(self.document_of(intent), self.files)
+        named = {OF_FORMER + each.table.handle: each for each in spec.inputs}
+        named |= {OF_NEXT + each.table.handle: each for each in following.inputs}
+        topics = {*spec.input_topics, *(each.topic for each in intent.again)}
+        return tuple(source_read_again(named[handle], handle, topics) for handle in handles)
 
     def prepare_switch(self, intent: RevisionIntent) -> None:
         """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. Raises
@@ -135,6 +158,7 @@ class Course:
                     readable=_readable(intent),
                     first=passage.first,
                     counted=counted,
+                    intent=intent,
                     later=(plans.switching,),
                 )
             case SwitchingProgram(revision, intent):

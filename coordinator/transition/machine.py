@@ -83,7 +83,7 @@ class Transition:
     is_clear: bool = False
     """Whether the workers have nothing left to clear."""
     waits_for: VersionId | None = None
-    """The checkpoint that has to be complete before more is cleared, or before the end is recorded."""
+    """The checkpoint that has to be complete before the switch, before more is cleared, or before the end is recorded."""
     needs_checkpoint: bool = False
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
@@ -117,22 +117,24 @@ class Transition:
                 assert_never(phase)
 
     def _of_filled(self, log: StepLogState, phase: Filling) -> TransitionAction | None:
-        if log.filled < phase.intent.whole:
+        if log.filled < phase.intent.whole or not log.is_read_again:
             return None
         if self.holds is None:
             return Measure()
         is_held = phase.intent.choices.hold or phase.is_held or bool(self.holds) or self.is_paused
-        return LogSwitch() if not is_held or (self.is_switch_asked and not self.holds) else None
+        if is_held and (self.holds or not self.is_switch_asked):
+            return None
+        return None if self.needs_checkpoint or self.waits_for is not None else LogSwitch()
 
     def _of_clearing(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         if self.needs_checkpoint or self.waits_for is not None or at.is_checkpointing:
             return None
         return LogSettled() if self.is_clear else Clear()
 
-    @staticmethod
-    def is_ending(log: StepLogState) -> bool:
-        """Whether the transition needs nothing but a checkpoint to be settled."""
-        return isinstance(log.revisions.phase, Clearing)
+    def waits_for_checkpoint(self, log: StepLogState) -> bool:
+        """Whether the transition goes on by itself as soon as a checkpoint is complete."""
+        is_between = self.needs_checkpoint or self.waits_for is not None
+        return isinstance(log.revisions.phase, Clearing) or is_between
 
     # Reports
 
@@ -140,11 +142,14 @@ class Transition:
         self.is_wanted = self.is_paused = self.is_switch_asked = False
         self.turn, self.holds = None, None
 
-    def measured(self, holds: Sequence[str]) -> None:
-        self.holds = tuple(holds)
+    def measured(self, holds: Sequence[str], *, reads_again: bool) -> None:
+        """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it
+        then needs them, and such a replay could not be given up any more."""
+        self.holds, self.needs_checkpoint = tuple(holds), reads_again and not holds
 
     def turned(self) -> None:
-        self.is_clear = False
+        self.is_clear = self.needs_checkpoint = False
+        self.waits_for = None
         self.turn, self.holds, self.is_switch_asked = None, None, False
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:

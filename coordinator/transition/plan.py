@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.leaves import named_project
 from engine.analysis.fill_circuits import fill_circuits
 from engine.analysis.filling import Compared, Filling, Program
-from engine.analysis.history import NoHistory, Reread, histories, parts_of
 from engine.analysis.numbering import numbers_after
-from engine.analysis.taking import CannotFill
-from engine.analysis.transition import Transition, transition
+from engine.analysis.transition import Transition
 from engine.analysis.withholding import countable
-from engine.model.circuit import Output, View
-from engine.model.filling import HASHES
+from engine.model.circuit import Circuit, Output, View
+from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, is_read_again
+from engine.model.rows import Source
 from engine.run import plan_document
 from engine.run.program_document import ProgramDocument
+from engine.run.sources import SourceTable
 from io_kafka.step_log.plans import digest_of
 from io_kafka.step_log.revision_records import TransitionPlans
 
@@ -67,10 +67,12 @@ def facts_of(text: str) -> TransitionFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class TransitionPlan:
-    """`document`: of the project to which it leads. `texts`: of all documents. `plans`: their names."""
+    """`document`: of the project to which it leads. `again`: the sources that are read again, by the handles that they have there. `texts`: of
+    all documents. `plans`: their names."""
 
     document: PlanDocument
     facts: TransitionFacts
+    again: tuple[str, ...]
     texts: tuple[str, ...]
     plans: TransitionPlans
 
@@ -79,29 +81,12 @@ class TransitionPlan:
         return digest_of(self.document.text)
 
 
-def plan_transition(before: PlanDocument, now: PlanDocument) -> TransitionPlan:
-    """What leads from one project to another. `now.numbers` does not count. Raises CannotFill and TooManyNodes."""
-    found = transition(named_project(before), named_project(now))
-    document = PlanDocument(
-        circuit=now.circuit,
-        numbers=numbers_after(found, before.numbers),
-        inputs=now.inputs,
-        outputs=now.outputs,
-        places=now.places,
-        versions=now.versions,
-        revisions=now.revisions,
-    )
-    topics = {output.topic for output in before.outputs}
-    handles = {output.handle for output in now.outputs if output.topic not in topics}
-    new = frozenset(
-        i for i, node in enumerate(now.circuit.nodes) if isinstance(node, Output) and node.handle in handles
-    )
-    history = histories(found, {}, new)
-    for take in parts_of(each for takes in history.of.values() for each in takes):
-        if isinstance(take, Reread | NoHistory):
-            node = found.now.circuit.nodes[take.node]
-            raise CannotFill(f"source {getattr(node, 'handle', take.node)}")
-    filling = fill_circuits(found, history, (before.numbers, document.numbers), new)
+def plan_transition(comparison: Comparison) -> TransitionPlan:
+    """What leads from one project to another. The numbers of the next one do not count. Raises CannotFill and TooManyNodes."""
+    found, before, now = comparison.found, comparison.before, comparison.now
+    document = replace(now, numbers=numbers_after(found, before.numbers))
+    numbers = before.numbers, document.numbers
+    filling = fill_circuits(found, comparison.histories, numbers, comparison.new_outputs())
     return _made(before, document, found, filling)
 
 
@@ -118,9 +103,10 @@ def _made(before: PlanDocument, document: PlanDocument, found: Transition, filli
         new=found.new,
         dropped=found.dropped,
     )
+    again = _read_again(filling.filling.circuit, old, sources)
     programs: Mapping[str, ProgramDocument] = {
         "present": ProgramDocument(program=filling.present, sources=old),
-        "filling": ProgramDocument(program=filling.filling, sources=old, clears=young),
+        "filling": ProgramDocument(program=filling.filling, sources=(*old, *again), clears=young),
         "switching": ProgramDocument(program=filling.switching, sources=sources),
         "following": ProgramDocument(program=filling.next, sources=sources),
     }
@@ -128,9 +114,19 @@ def _made(before: PlanDocument, document: PlanDocument, found: Transition, filli
     return TransitionPlan(
         document=document,
         facts=facts,
+        again=tuple(each.handle for each in again),
         texts=(document.text, facts.text, *texts.values()),
         plans=TransitionPlans(facts=digest_of(facts.text), **{name: digest_of(text) for name, text in texts.items()}),
     )
+
+
+def _read_again(
+    filling: Circuit, former: Sequence[SourceTable], following: Sequence[SourceTable]
+) -> tuple[SourceTable, ...]:
+    """The sources of the circuit that are read again, as their project has them."""
+    named = {OF_FORMER + each.handle: each for each in former} | {OF_NEXT + each.handle: each for each in following}
+    handles = [node.handle for node in filling.nodes if isinstance(node, Source) and is_read_again(node.handle)]
+    return tuple(replace(named[handle], handle=handle) for handle in dict.fromkeys(handles))
 
 
 def _holds(compared: Compared, document: PlanDocument) -> Holds:

@@ -15,9 +15,10 @@ import structlog
 
 from base.fault import Fault
 from coordinator.core import Core, Settle
+from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
-from coordinator.revisions.planned import planned
+from coordinator.revisions.planned import planned_of
 from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
@@ -25,6 +26,7 @@ from coordinator.revisions.requests import (
     TurnTransition,
     second_transition,
 )
+from coordinator.revisions.rereading import topics_of
 from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.specification import PipelineSpec
 from coordinator.starting.schemas import register_schemas
@@ -42,6 +44,7 @@ from coordinator.transition.machine import (
 )
 from coordinator.transition.plan import TransitionFacts, TransitionPlan, plan_transition
 from coordinator.transition.portions import Portions
+from coordinator.transition.rereads import partitions_again
 from engine.analysis.taking import CannotFill
 from engine.analysis.withholding import outputs_behind
 from engine.errors import TaskLost
@@ -53,8 +56,10 @@ from engine.resident.messages import Size
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.formats import SourceFormat
 from io_kafka.step_log.revision_records import (
     Choices,
+    ReadAgain,
     RevisionIntent,
     RevisionSettled,
     RevisionSwitch,
@@ -81,6 +86,7 @@ class _Prepared:
 
     request: ApplyRequest
     plan: TransitionPlan
+    again: tuple[ReadAgain, ...]
 
 
 _NOTHING = TransitionEnded(number=0, outcome="aborted", step=0, pause_ms=0.0, messages=0, seconds=0.0)
@@ -145,7 +151,8 @@ class Transitions:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
         before = self.course.document(revision)
         now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
-        found = planned(before, now, self._facts(request.spec))
+        comparison = Comparison(before, now, self._facts(before, request.spec))
+        found = planned_of(comparison)
         if found.refusals:
             first = found.refusals[0]
             more = f" ({len(found.refusals) - 1} more)" if len(found.refusals) > 1 else ""
@@ -153,23 +160,33 @@ class Transitions:
                 f"{first.subject}: {first.reason}{more}.", f"{first.way_out}.", planned=found.to_json()
             )
         try:
-            plan = plan_transition(before, now)
+            plan = plan_transition(comparison)
+            again = partitions_again(comparison, plan.again, log, self._topics)
         except (CannotFill, TooManyNodes) as fault:
             raise TransitionRefused(
-                f"the history of new nodes is not in the state: {fault} would have to be read again, which this version cannot do.",
-                "Rebuild the state with `stepwell run --full-refresh`.",
+                f"what a view was, or is to be, cannot be made again: {fault}.",
+                "Give the output another topic, or rebuild the state with `stepwell run --full-refresh`.",
                 planned=found.to_json(),
             ) from fault
         register_schemas(request.spec)
-        self._prepared = _Prepared(request, plan)
+        self._prepared = _Prepared(request, plan, again)
         self.machine.is_wanted = True
 
-    def _facts(self, spec: PipelineSpec) -> Facts:
-        log = self._writer.state
-        there = self._topics.names()
-        names = sorted({*(o.topic for o in spec.outputs), *spec.input_topics} & there)
+    def _facts(self, before: PlanDocument, spec: PipelineSpec) -> Facts:
+        log, there = self._writer.state, self._topics.names()
+        read = {topic for each in (before.inputs, spec.inputs) for source in each for topic in topics_of(source, there)}
+        names = sorted(({*(o.topic for o in (*before.outputs, *spec.outputs))} | read) & there)
         begins, ends = self._topics.begin_offsets(names), self._topics.end_offsets(names)
-        return Facts(first=log.firsts, positions=log.positions, begins=begins, ends=ends)
+        both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
+        return Facts(
+            first=log.firsts,
+            positions=log.positions,
+            begins={where: begins[where] for where in both},
+            ends={where: ends[where] for where in both},
+            compacted=frozenset(name for name, fact in self._topics.describe(names).items() if fact.compacted),
+            grown=log.grown,
+            own=frozenset({spec.log_topic, spec.plan_topic}),
+        )
 
     def _turn(self, what: str) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
@@ -239,12 +256,14 @@ class Transitions:
             plans=plan.plans,
             whole=plan.facts.whole,
             choices=Choices(hold=prepared.request.hold),
+            again=prepared.again,
             step=core.step,
         )
         reached("plan.written")
         writer.append_with_plans([intent], self._files.plan_topic, plan.texts)
         self.course.files = prepared.request.spec
-        self._prepared, self.portions = None, replace(self.portions, width=0, ms_per_position=None)
+        self._prepared = None
+        self.portions.begin()
         self.machine.began()
         self._began_at = self._now()
         reached("revision.intended")
@@ -254,7 +273,7 @@ class Transitions:
         facts = self.course.facts(self._filling().intent)
         sizes = crew.programs.measure([each.number for each in facts.differences])
         self._sizes = sizes
-        self.machine.measured(tuple(self._why_held(facts, sizes)))
+        self.machine.measured(tuple(self._why_held(facts, sizes)), reads_again=bool(self._filling().intent.again))
         reached("ready")
 
     def _why_held(self, facts: TransitionFacts, sizes: Sequence[Size]) -> list[str]:
@@ -270,13 +289,37 @@ class Transitions:
         held += self._why_not_released()
         try:
             self.course.prepare_switch(self._filling().intent)
+            held += self._why_input_differs()
         except Fault as fault:
-            held.append(f"the outputs cannot be written: {fault}")
+            held.append(f"the next project cannot read or write its topics: {fault}")
         new = set(facts.young)
         wrong = [each for each in self._writer.state.errors if each.node in new]
         if wrong and not self.machine.is_switch_asked:  # a user who asks for the switch accepts them
             held.append(f"new nodes have rows in error: {wrong[0].example}")
         return held
+
+    def _why_input_differs(self) -> Iterator[str]:
+        """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""
+        log, intent = self._writer.state, self._filling().intent
+        new = sorted(log.only_read_again)
+        begins, ends = self._topics.begin_offsets({each.topic for each in new}), self._topics.end_offsets_of(new)
+        for where in new:
+            at = log.reads_again[where]
+            first, end = begins.get(where), ends[where]
+            if first is None or not first <= at <= end:
+                yield (
+                    f"{where} has the offsets from {first} to {end}, and new nodes have read up to {at}: "
+                    "the topic was made anew, or cut"
+                )
+        planned = {each.where for each in intent.again}
+        grown = {where.topic for where in log.reads_again if where not in planned}
+        for source in self.course.document_of(intent).inputs:
+            form = source.table.format
+            if isinstance(form, SourceFormat) and form.keyed and not grown.isdisjoint(source.table.topics):
+                yield (
+                    f"the topic of {source.table.handle} has got more partitions meanwhile, so the order of the messages of a key "
+                    "is not known"
+                )
 
     def _why_not_released(self) -> Iterator[str]:
         """What an output has kept while its view was in error can be released by the same node alone."""
@@ -330,12 +373,13 @@ class Transitions:
             self._record_turn("taken_back", phase.switch.step, fault)
             return True
         node = getattr(fault, "node", None)
-        step = self._step_that_fills()
-        if not isinstance(phase, Filling) or node is None or step is None:
+        if not isinstance(phase, Filling) or node is None:
             return False
         if node < len(self.course.document(phase.before).circuit.nodes):
             return False
-        self._record_turn("detached", step, fault)
+        step = self._step_that_fills()
+        # Nothing is filled yet, so there is nothing to go on with either.
+        self._record_turn("abort" if step is None else "detached", step, fault)
         return True
 
     def _step_that_fills(self) -> int | None:

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from engine.analysis.comparing import Comparing
 from engine.analysis.filling import LEVELS, Filling, Program
 from engine.analysis.filling_circuit import filling_program
-from engine.analysis.history import Histories, NoHistory, Reread, parts_of
+from engine.analysis.history import Histories
 from engine.analysis.switching_circuit import switching_program
-from engine.analysis.taking import CannotFill
 from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Output
 
@@ -19,9 +18,6 @@ def fill_circuits(
 ) -> Filling:
     """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write.
     Raises CannotFill."""
-    for take in parts_of(take for takes in histories.of.values() for take in takes):
-        if isinstance(take, Reread | NoHistory):
-            raise CannotFill(f"node {take.node} has to be read again")
     before, now = map(tuple, numbers)
     comparing = Comparing(found, histories, before, now, frozenset(new_outputs))
     filling, switching = filling_program(comparing), switching_program(comparing)

@@ -1,21 +1,22 @@
 """The circuit that fills young nodes and compares views: A, and beside it all that is young.
 
 The nodes of A come first, with their indices. Each young node that needs a history is there, over what its inputs take (history.py). What is
-Copied is computed again over the feeds below it, and a Twin has state of its own.
+Copied is computed again over the feeds below it, and a Twin has state of its own. A source that is read again is a node of its own: what the
+revision in force reads does not reach it, and its handle says of which project it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
 
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import COMPARE, FILL, Compared, Program
-from engine.analysis.history import Feed, content_kept, content_now
+from engine.analysis.history import Feed, Reread, content_kept, content_now
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.taking import Growing, Taking
+from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Output, View
-from engine.model.filling import Difference, Placed, Renamed
+from engine.model.filling import OF_FORMER, OF_NEXT, Difference, Placed, Renamed
+from engine.model.rows import LastByKey, Source
 
 
 def filling_program(comparing: Comparing) -> Program:
@@ -52,6 +53,8 @@ class _FillingCircuit:
         if index not in self.made:
             inputs = tuple(map(self._taking(FILL).put, self.comparing.histories.of[index]))
             node = replace(self.comparing.now.nodes[index], inputs=inputs)
+            if isinstance(node, LastByKey):  # what it says of a message is of the source that is read again
+                node = replace(node, handle=OF_NEXT + node.handle)
             self.made[index] = self.into.add(node, self.comparing.numbers_now[index])
         return self.made[index]
 
@@ -67,7 +70,30 @@ class _FillingCircuit:
                 return fed
             return self.into.once(Placed((fed,), comparing.now.nodes[take.node].types, wanted))
 
-        return Taking(self.into, comparing.now, self._young, feed, comparing.twin_number)
+        return Taking(
+            into=self.into,
+            circuit=comparing.now,
+            young=self._young,
+            feed=feed,
+            source=self._read_again,
+            twin=comparing.twin_number,
+        )
+
+    def _read_again(self, take: Reread) -> int:
+        """A source of B, of which only what is read again comes."""
+        return self._source(self.comparing.now, take, OF_NEXT)
+
+    def _read_as_before(self, take: Reread) -> int:
+        """A source of A. If B has it too, both are one."""
+        kept = {before: now for now, before in self.comparing.found.kept.items()}
+        if take.node in kept:
+            return self._read_again(replace(take, node=kept[take.node]))
+        return self._source(self.comparing.before, take, OF_FORMER)
+
+    def _source(self, circuit: Circuit, take: Reread, of: str) -> int:
+        source = circuit.nodes[take.node]
+        assert isinstance(source, Source)
+        return self.into.once(replace(source, handle=of + source.handle))
 
     def _compare(self, compared: Compared) -> None:
         comparing = self.comparing
@@ -96,9 +122,7 @@ class _FillingCircuit:
                 level=COMPARE,
             )
 
-        return Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(
-            content_now(comparing.now, view, {})
-        )
+        return over_state(self.into, comparing.now, feed).put(content_now(comparing.now, view, {}))
 
     def _holder_now(self, index: int) -> int:
         """Where this circuit has a node of B."""
@@ -115,7 +139,14 @@ class _FillingCircuit:
             at = comparing.plan_before.colocation[each.holder]
             return self.into.feed(each.holder, comparing.before.nodes[each.holder], at=at, level=level)
 
-        rows = Taking(self.into, comparing.before, _is_no_part, feed, comparing.old_twin_number).put(take)
+        rows = Taking(
+            into=self.into,
+            circuit=comparing.before,
+            young=is_no_part,
+            feed=feed,
+            source=self._read_as_before,
+            twin=comparing.old_twin_number,
+        ).put(take)
         before = comparing.before.nodes[previous]
         assert isinstance(before, View)
         return rows if _columns(before) == _columns(view) else self.into.once(_renamed(rows, before, view))
@@ -129,7 +160,3 @@ def _renamed(rows: int, before: View, now: View) -> Renamed:
     """Old rows with the columns that the view has now, by name and type."""
     places = {column: place for place, column in enumerate(_columns(before))}
     return Renamed((rows,), now.types, tuple(places.get(column) for column in _columns(now)))
-
-
-def _is_no_part(node: int) -> NoReturn:
-    raise AssertionError(f"node {node} is in a content that the state has")

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import NoReturn
 
 from engine.analysis.comparing import Comparing
 from engine.analysis.filling import FILL, Compared, Program
 from engine.analysis.history import Feed, content_now
-from engine.analysis.taking import Growing, Taking
+from engine.analysis.taking import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
 from engine.model.filling import Switched
 from engine.model.rows import Map
@@ -34,11 +33,12 @@ class _SwitchingCircuit:
         self.switched: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self.whole: set[int] = set()
         self.taking = Taking(
-            self.into,
-            comparing.now,
-            self.raw.__getitem__,
-            lambda take: self.raw[take.node],
-            comparing.twin_number,
+            into=self.into,
+            circuit=comparing.now,
+            young=self.raw.__getitem__,
+            feed=lambda take: self.raw[take.node],
+            source=lambda take: self.raw[take.node],
+            twin=comparing.twin_number,
             instead=self._instead,
         )
 
@@ -123,16 +123,10 @@ class _SwitchingCircuit:
             )
 
         known = set(self.into.helpers.values())
-        made = Taking(self.into, comparing.now, _is_no_part, feed, _is_no_part).put(
-            content_now(comparing.now, view, {})
-        )
+        made = over_state(self.into, comparing.now, feed).put(content_now(comparing.now, view, {}))
         self.whole |= set(self.into.helpers.values()) - known
         return made
 
     def _instead(self, node: int, inputs: tuple[int, ...]) -> int | None:
         """A node that reads in this step what B says needs no copy."""
         return self.raw[node] if inputs == self.into.nodes[self.raw[node]].inputs else None
-
-
-def _is_no_part(node: int) -> NoReturn:
-    raise AssertionError(f"node {node} is in a content that the state has")

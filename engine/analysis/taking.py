@@ -1,10 +1,11 @@
-"""Puts into a circuit what the inputs of young nodes take (history.py): feeds, copies of nodes without state, and twins."""
+"""Puts into a circuit what the inputs of young nodes take (history.py): feeds, sources that are read again, copies of nodes without state, and
+twins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import NoReturn, assert_never
 
 from engine.analysis.history import Copied, Feed, NoHistory, Reread, Take, Twin, Young
 from engine.model.circuit import Circuit, Node
@@ -14,7 +15,7 @@ from engine.operators.arrangement import Key
 
 
 class CannotFill(ValueError):
-    """The histories need what cannot be given: messages that would have to be read again."""
+    """The histories need messages that cannot be read again."""
 
 
 @dataclass
@@ -56,16 +57,17 @@ class Growing:
         return self.helpers[key]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Taking:
     """`circuit`: the one to which the indices of the takes belong. `young`: what stands for a node that is filled itself. `feed`: makes the feed
-    of what a Feed names. `twin`: the number of the twin of a node. `instead`: a node that stands for a copy over these inputs, if there is
-    one."""
+    of what a Feed names. `source`: what gives the messages of a source. `twin`: the number of the twin of a node. `instead`: a node that stands
+    for a copy over these inputs, if there is one."""
 
     into: Growing
     circuit: Circuit
     young: Callable[[int], int]
     feed: Callable[[Feed], int]
+    source: Callable[[Reread], int]
     twin: Callable[[int], int]
     instead: Callable[[int, tuple[int, ...]], int | None] = lambda node, inputs: None
 
@@ -85,7 +87,22 @@ class Taking:
                 if isinstance(take, Twin):
                     return self.into.twin(copy, self.twin(node), of=node)
                 return self.into.once(copy, of=node)
-            case Reread() | NoHistory():
-                raise CannotFill(f"node {take.node} has to be read again")
+            case Reread():
+                return self.source(take)
+            case NoHistory(reasons=reasons):
+                raise CannotFill("; ".join(f"{handle}: {reason}" for handle, reason in reasons))
             case _:
                 assert_never(take)
+
+
+def over_state(into: Growing, circuit: Circuit, feed: Callable[[Feed], int]) -> Taking:
+    """Of what the state has: nothing of it is filled, read again or computed a second time."""
+    return Taking(into=into, circuit=circuit, young=is_no_part, feed=feed, source=_is_not_read, twin=is_no_part)
+
+
+def is_no_part(node: int) -> NoReturn:
+    raise AssertionError(f"node {node} is in a content that the state has")
+
+
+def _is_not_read(take: Reread) -> NoReturn:
+    raise AssertionError(f"source {take.handle} is in a content that the state has")

@@ -13,6 +13,18 @@ from engine.model.node import Column, NodeBase, Types, columns_exist
 HASHES = 1 << 64
 """A placed hash is below this number."""
 
+OF_NEXT, OF_FORMER = "again, as the next revision reads it: ", "again, as the former revision reads it: "
+"""With one of these begins the handle of a source that is read again. No source of a project is called so."""
+
+
+def is_read_again(handle: str) -> bool:
+    return handle.startswith((OF_NEXT, OF_FORMER))
+
+
+def handle_of_project(handle: str) -> str:
+    """Of a source that is read again: how its project calls it."""
+    return handle.removeprefix(OF_NEXT).removeprefix(OF_FORMER)
+
 
 @dataclass(frozen=True)
 class ContentFeed(NodeBase):

@@ -31,6 +31,7 @@ from engine.resident.transport import Arrived, Connection, Ended, Events, Transp
 from engine.resident.worker import Appointment, CoordinatorGone, Lines, Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.settings import KafkaSettings
 from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
 from storage.identity import FoundDatabase, Identity
 
@@ -66,7 +67,7 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     variable = os.environ.get(LOCAL_DIR_VARIABLE)
     folder = assignment.setup.state_location.on_host(None if not variable else Path(variable))
     with closing(transport):
-        refusal = live(assignment, transport, lambda: RangeReader(assignment.setup.kafka), end_process, folder)
+        refusal = live(assignment, transport, RangeReader, end_process, folder)
     if refusal is not None:
         print(f"stepwell: this task was refused: {refusal}", file=sys.stderr)
     return iter(())
@@ -75,7 +76,7 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
 def live(
     assignment: Assignment,
     transport: Transport,
-    make_reader: Callable[[], Reader],
+    make_reader: Callable[[KafkaSettings], Reader],
     end_process: Callable[[str], None],
     folder: HostFolder | None,
 ) -> str | None:

@@ -103,7 +103,8 @@ from engine.run.differences import measure
 from engine.run.exchange import to_buffer
 from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
 from engine.run.step_input import StepInput
-from engine.run.tasks import Reader, StepAbandoned, StepTask, TaskSetup
+from engine.run.tasks import Reader, Readers, StepAbandoned, StepTask, TaskSetup
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats.encodings import SchemaIds
 from storage.database import Database
 from storage.errors import DatabaseExists
@@ -142,10 +143,14 @@ class Lines:
 
 
 class Worker:
-    """`make_reader` makes the worker's reader of Kafka."""
+    """`make_reader` makes a reader of Kafka."""
 
     def __init__(
-        self, appointment: Appointment, lines: Lines, make_reader: Callable[[], Reader], progress: Progress
+        self,
+        appointment: Appointment,
+        lines: Lines,
+        make_reader: Callable[[KafkaSettings], Reader],
+        progress: Progress,
     ) -> None:
         setup, self._term = appointment.setup, appointment.term
         self._setup, self._identity, self._number = setup, appointment.identity, appointment.identity.worker
@@ -166,7 +171,8 @@ class Worker:
             now=self._outside.monotonic,
             copies=self._take_copies,
         )
-        self._reader = make_reader()
+        self._make_reader, self._reader = make_reader, make_reader(setup.kafka)
+        self._second: tuple[KafkaSettings, Reader] | None = None  # of what is read again
         self._copier = SlotCopier(
             self._mesh,
             self._number,
@@ -195,8 +201,21 @@ class Worker:
     def close(self) -> None:
         """Frees what outlives the worker in its process, which Spark may use for another task."""
         self._reader.close()
+        self._close_second()
         Database.close(self._folder)
         self._outside.release_memory()
+
+    def _reader_again(self) -> Reader:
+        settings = self._setup.kafka_again
+        if self._second is None or self._second[0] != settings:
+            self._close_second()
+            self._second = settings, self._make_reader(settings)
+        return self._second[1]
+
+    def _close_second(self) -> None:
+        if self._second is not None:
+            self._second[1].close()
+            self._second = None
 
     def _next_order(self) -> Message:
         while not self._orders:
@@ -361,11 +380,12 @@ class Worker:
             withholding=withholding,
             truncate=order.truncate,
             filled=order.filled,
+            again=order.again,
         )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0
         try:
-            outcome = task.run(self._reader, self._open_database)
+            outcome = task.run(Readers(self._reader, self._reader_again), self._open_database)
         except StepAbandoned:
             self._answer(Abandoned(step=order.step))
             return Later.LATER
@@ -396,7 +416,12 @@ class Worker:
             self._document(order.topic, digest)
         needed = {order.digest, *order.readable.values(), *order.later}
         self._documents = {digest: known for digest, known in self._documents.items() if digest in needed}
+        former = self._setup.kafka
         self._setup = setup_of(document, outputs, self._setup, revision=order.revision, first=order.first)
+        if self._setup.kafka != former:
+            self._reader.close()
+            self._reader = self._make_reader(self._setup.kafka)
+        self._close_second()  # another program reads nothing again, or elsewhere
         self._program = order.digest
         self._mesh.adopt(self._setup.plan)
         with self._open_database.transaction() as transaction:

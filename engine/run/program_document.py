@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.analysis.filling import Program
+from engine.model.filling import is_read_again
 from engine.operators.facts import RunFacts
 from engine.run import plan_document
-from engine.run.sources import SourceTable
+from engine.run.sources import SourceTable, extras_of_all
 from engine.run.tasks import TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 
@@ -61,10 +62,15 @@ def setup_of(document: ProgramDocument, outputs: Outputs, like: TaskSetup, *, re
     """The setup of workers that run the program. `like`: their setup until now. `revision`: the one in force. `first`: the first step of the
     program."""
     program = document.program
+    read = [source for source in document.sources if not is_read_again(source.handle)]
     return replace(
         like,
         plan=program.plan,
-        tables={source.handle: replace(source, topics=outputs.topics[source.handle]) for source in document.sources},
+        kafka=replace(like.kafka, extras=extras_of_all(read)),
+        tables={
+            source.handle: replace(source, topics=outputs.topics[source.handle]).with_auth(like.registry_auth)
+            for source in document.sources
+        },
         facts=RunFacts(
             numbers=program.numbers,
             append_only=program.append_only,

@@ -9,9 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
+from engine.analysis.stages import StagePlan
+from engine.errors import DataError
+from engine.model.filling import is_read_again
 from engine.operators.base import Refused
-from engine.run.sources import DeadLetter, SourceReport, SourceTable, letters, messages_of, reject
+from engine.run.reading_again import first_read_again
+from engine.run.sources import (
+    DeadLetter,
+    SourceReport,
+    SourceTable,
+    letters,
+    messages_of,
+    name_of_source,
+    reject,
+)
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Rejected, SourceFormat
@@ -23,19 +36,28 @@ Read = Callable[[Sequence[OffsetRange]], Sequence[RawBatch]]
 """Reads ranges of offsets."""
 
 
-def leave_out(
-    refused: Sequence[Refused],
-    tables: Mapping[str, SourceTable],
-    given: StepInput,
-    report: SourceReport,
-    read: Read,
-) -> None:
+class Setup(Protocol):
+    """What is known of the run: see TaskSetup."""
+
+    @property
+    def plan(self) -> StagePlan: ...
+
+    @property
+    def tables(self) -> Mapping[str, SourceTable]: ...
+
+
+def leave_out(refused: Sequence[Refused], setup: Setup, *, given: StepInput, report: SourceReport, read: Read) -> None:
     """Counts and reports messages that the operators have left out. Raises DataError for the first one of a source whose policy is `fail`."""
     for handle in sorted({message.handle for message in refused}):
-        table = tables[handle]
+        table = setup.tables[handle]
         rejected = sorted(_rejected(table, message) for message in refused if message.handle == handle)
         make_letters = partial(_letters, table, rejected, read)
-        reject(table, rejected, given, report, make_letters)
+        try:
+            reject(table, rejected, given, report, make_letters)
+        except DataError as fault:
+            if is_read_again(handle):
+                fault.locate(owner=name_of_source(handle), step=given.step, node=first_read_again(setup.plan.circuit))
+            raise
 
 
 def _rejected(table: SourceTable, message: Refused) -> Rejected:

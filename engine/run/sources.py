@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +17,18 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.model.circuit import Circuit
+from engine.model.filling import handle_of_project, is_read_again
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.rows import zset
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
+from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, decode
 from io_kafka.formats.batches import NotRows, rows_in
-from io_kafka.formats.records import TimestampBeyondRange, rows_of
+from io_kafka.formats.encodings import WithRegistry
+from io_kafka.formats.records import TimestampBeyondRange, extras_of, rows_of
 from io_kafka.messages import TopicMessages, joined
 from io_kafka.offsets import OffsetRange, TopicPartition
 
@@ -42,6 +45,19 @@ class SourceTable:
     partitions: frozenset[TopicPartition] | None = None
     pattern: str | None = None
 
+    def with_auth(self, auth: str | None) -> SourceTable:
+        """The same with the password for its registry, which no document has."""
+        form = self.format
+        if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
+            return self
+        encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
+        return replace(self, format=replace(form, encoding=encoding))
+
+    @property
+    def extras(self) -> Extras:
+        """What it needs of each message besides key, value and offset."""
+        return extras_of(self.columns_of_records)
+
     @property
     def columns_of_records(self) -> tuple[str, ...]:
         """Which columns of io_kafka/formats/records.py it has."""
@@ -53,6 +69,11 @@ class SourceTable:
 
     def reads(self, partition: TopicPartition) -> bool:
         return partition.topic in self.topics and (self.partitions is None or partition in self.partitions)
+
+
+def extras_of_all(tables: Iterable[SourceTable]) -> Extras:
+    """What has to be read of each message for all of them together."""
+    return max((table.extras for table in tables), default=Extras.NONE)
 
 
 class Checksum(NamedTuple):
@@ -84,12 +105,13 @@ class DeadLetter(NamedTuple):
 
 @dataclass
 class SourceReport:
-    """What one worker reports of the input that it read. `skipped`: the number of messages that were left out, by handle. `dead`: the
-    messages for the dead-letter topics, by handle."""
+    """What one worker reports of the input that it read. `again`: what was read for new nodes alone. `skipped`: the number of messages that were
+    left out, by handle. `dead`: the messages for the dead-letter topics, by handle."""
 
     inputs: list[Checksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     dead: dict[str, list[DeadLetter]] = field(default_factory=dict)
+    again: list[Checksum] = field(default_factory=list)
 
 
 def read_sources(
@@ -97,24 +119,34 @@ def read_sources(
     tables: Mapping[str, SourceTable],
     given: StepInput,
     batches: Sequence[RawBatch],
+    again: Sequence[RawBatch] = (),
 ) -> tuple[dict[int, pa.Table], SourceReport]:
-    """(rows of every Source node, report). Raises DataError for a malformed message of a source whose policy is `fail`."""
-    report = SourceReport()
-    for batch in batches:
-        report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))
+    """(rows of every Source node, report). `again`: what is read for new nodes alone. Raises DataError for a malformed message of a source whose
+    policy is `fail`."""
+    report = SourceReport(inputs=list(map(_checksum, batches)), again=list(map(_checksum, again)))
     rows: dict[int, pa.Table] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
-            mine = [batch for batch in batches if batch.messages.length and table.reads(batch.range.where)]
+            every = again if is_read_again(node.handle) else batches
+            mine = [batch for batch in every if batch.messages.length and table.reads(batch.range.where)]
             parts = [
-                zset.as_schema(_decoded(table, records, given, report), schema)
+                zset.as_schema(_decoded(index, table, records, given, report), schema)
                 for topic in table.topics
                 for records in _joined([batch for batch in mine if batch.range.topic == topic])
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
     return rows, report
+
+
+def _checksum(batch: RawBatch) -> Checksum:
+    return Checksum(*batch.range.where, batch.messages.length, batch.checksum)
+
+
+def name_of_source(handle: str) -> str:
+    """For users."""
+    return f"source {handle_of_project(handle)}{', which is read again' if is_read_again(handle) else ''}"
 
 
 def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) -> list[OffsetRange]:
@@ -145,7 +177,16 @@ def messages_of(batches: Sequence[RawBatch]) -> TopicMessages:
     return TopicMessages(batches[0].range.topic, pa.array(partitions), joined([batch.messages for batch in batches]))
 
 
-def _decoded(table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
+def _decoded(node: int, table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
+    try:
+        return _rows_of(table, records, given, report)
+    except DataError as fault:
+        if is_read_again(table.handle):  # the revision in force can go on without the node
+            fault.locate(owner=name_of_source(table.handle), step=given.step, node=node)
+        raise
+
+
+def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
     try:
         if isinstance(table.format, RecordFormat):
             return rows_of(table.format, records)
@@ -155,21 +196,23 @@ def _decoded(table: SourceTable, records: TopicMessages, given: StepInput, repor
     except TimestampBeyondRange as fault:
         what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
-            owner=f"source {table.handle}", place=fault.place, step=given.step
+            owner=name_of_source(table.handle), place=fault.place, step=given.step
         ) from None
     except NotRows as fault:
         what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table again."
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
-            owner=f"source {table.handle}", place=fault.place, step=given.step
+            owner=name_of_source(table.handle), place=fault.place, step=given.step
         ) from None
     except (RegistryUnreachable, RegistryRefused) as fault:
         first = records.messages.offsets[0]
         place = f"topic {records.topic}, from partition {records.partitions[0]}, offset {first} on"
-        fault.message = f"source {table.handle}, {place}, step {given.step}: {fault.message}"
+        fault.message = f"{name_of_source(table.handle)}, {place}, step {given.step}: {fault.message}"
+        if is_read_again(table.handle):
+            raise DataError(fault.message, fault.what_to_do) from fault
         raise
     if decoded.rejected:
         reject(table, decoded.rejected, given, report, lambda: letters(table, records, decoded.rejected))
-    if decoded.ignored:
+    if decoded.ignored and not is_read_again(table.handle):
         report.skipped[table.handle] = report.skipped.get(table.handle, 0) + decoded.ignored
     return _with_weight(decoded.rows)
 
@@ -197,10 +240,12 @@ def reject(
             f"malformed message: {first.reason}{more}. Nothing of the step was written.",
             "Fix the producer. To continue past such messages, set 'on.error' = 'skip' or 'dead-letter' on the table.",
         ).locate(
-            owner=f"source {table.handle}",
+            owner=name_of_source(table.handle),
             place=f"topic {table.topics[0]}, partition {first.partition}, offset {first.offset}",
             step=given.step,
         )
+    if is_read_again(table.handle):  # the revision in force has counted it, and has written its letter
+        return
     report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(rejected)
     if policy == "dead-letter":
         report.dead.setdefault(table.handle, []).extend(make_letters())

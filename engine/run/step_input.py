@@ -26,11 +26,13 @@ class StepInput:
     truncate: Mapping[str, Truncate] = field(default_factory=dict)
     filled: tuple[int, int] = (0, 0)
     """The positions of the feeds of a transition before and after the step; see StepFacts."""
+    again: tuple[OffsetRange, ...] = ()
+    """What is read for the new nodes of a transition alone."""
 
     def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
         """The share of `bytes_max` for these of the step's ranges. Each offset has an equal share, so all ranges together stay within the
         bound."""
         if self.bytes_max is None:
             return None
-        offsets = sum(span.length for span in self.ranges)
+        offsets = sum(span.length for span in (*self.ranges, *self.again))
         return self.bytes_max * sum(span.length for span in ranges) // max(1, offsets)

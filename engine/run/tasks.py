@@ -8,8 +8,8 @@ It writes nothing to Kafka. If it raises, the state of this worker is unchanged,
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from engine.analysis.stages import Channel, StagePlan, plan_stages
 from engine.errors import StaleTask
+from engine.model.filling import is_read_again
 from engine.model.numbers import NumberedCircuit, number_of
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
@@ -24,8 +25,9 @@ from engine.operators.base import Findings
 from engine.operators.facts import RunFacts
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
+from engine.run.reading_again import CANNOT_READ, not_read_again
 from engine.run.refused import leave_out
-from engine.run.sources import SourceReport, SourceTable, of_worker, read_sources
+from engine.run.sources import SourceReport, SourceTable, extras_of_all, of_worker, read_sources
 from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
 from engine.run.step_input import StepInput
 from engine.state.store import DictStore
@@ -42,7 +44,7 @@ class TaskSetup:
     """What all workers of a run share. `plan`: that of a step that withholds nothing. `state_location`: where each host keeps the databases.
     `facts`: what operators may know of it. `revision`: the one that is in force. `first`: the first step of the program that
     the steps run. `clears`: the numbers of the nodes whose
-    tables are removed in that step."""
+    tables are removed in that step. `registry_auth`: the password for registries, which documents lack."""
 
     plan: StagePlan
     kafka: KafkaSettings
@@ -52,7 +54,14 @@ class TaskSetup:
     revision: int
     first: int = 0
     clears: tuple[int, ...] = ()
+    registry_auth: str | None = field(default=None, repr=False)
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def kafka_again(self) -> KafkaSettings:
+        """Of the reader of what is read again."""
+        read = (table for handle, table in self.tables.items() if is_read_again(handle))
+        return replace(self.kafka, extras=extras_of_all(read), is_second=True)
 
     @cached_property
     def numbered(self) -> NumberedCircuit:
@@ -103,6 +112,13 @@ class Reader(Protocol):
     def document(self, topic: str, digest: str) -> str: ...
 
     def close(self) -> None: ...
+
+
+class Readers(NamedTuple):
+    """`again`: makes the reader of what is read again, or gives the one that was made."""
+
+    present: Reader
+    again: Callable[[], Reader]
 
 
 class StepAbandoned(Exception):
@@ -156,12 +172,12 @@ class StepTask:
         self._is_swapping = False
         self.stage = -1
 
-    def run(self, reader: Reader, database: Database) -> StepOutcome:
+    def run(self, readers: Readers, database: Database) -> StepOutcome:
         """Raises the fault that ended the step on this worker, or StepAbandoned. The database is at the next step if this returns."""
         try:
-            result = self._source(reader)
+            result = self._source(readers)
             if self._stages > 1:
-                self._run_stages(reader, database, result)
+                self._run_stages(readers, database, result)
             return self._outcome
         except StepAbandoned:
             raise
@@ -171,16 +187,18 @@ class StepTask:
                 self._peers.abandon(self._given.step, max(0, self.stage))
             raise
 
-    def _source(self, reader: Reader) -> StageResult:
+    def _source(self, readers: Readers) -> StageResult:
         """Stage 0: reads the ranges of the worker's partitions, decodes them, and runs the operators that need no key."""
         setup, given, task, began = self._setup, self._given, self._task, time.perf_counter()
         mine = of_worker(given.ranges, task.placement, task.worker)
-        batches = reader.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
+        batches = readers.present.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
+        again = self._read_again(readers)
         self.stage = 0
         reached("source.read", task.worker)
-        rows, self._outcome.report = read_sources(setup.plan.circuit, setup.tables, given, batches)
+        rows, self._outcome.report = read_sources(setup.plan.circuit, setup.tables, given, batches, again)
         read = time.perf_counter()
         batches.clear()  # a later stage needs the memory
+        again.clear()
         result = run_stage(task, 0, DictStore(), (), rows)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
@@ -188,7 +206,18 @@ class StepTask:
         reached("source.done", task.worker)
         return result
 
-    def _run_stages(self, reader: Reader, database: Database, result: StageResult) -> None:
+    def _read_again(self, readers: Readers) -> list[RawBatch]:
+        """What the new nodes of a transition get of old input. That it cannot be read is no fault of the revision in force."""
+        given, task = self._given, self._task
+        mine = of_worker(given.again, task.placement, task.worker)
+        if not mine:
+            return []
+        try:
+            return readers.again().read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
+        except CANNOT_READ as fault:
+            raise not_read_again(self._setup.plan.circuit, given.step, fault) from fault
+
+    def _run_stages(self, readers: Readers, database: Database, result: StageResult) -> None:
         """The stages with state, in one transaction of the database."""
         given, worker = self._given, self._task.worker
         inbox, waited_ms = self._swap(result)
@@ -215,7 +244,13 @@ class StepTask:
                 result = run_stage(self._task, stage, transaction, inbox, {})
                 self._outcome.add(result)
                 if result.found.refused:
-                    leave_out(result.found.refused, self._setup.tables, given, self._outcome.report, reader.read)
+                    leave_out(
+                        result.found.refused,
+                        self._setup,
+                        given=given,
+                        report=self._outcome.report,
+                        read=readers.present.read,
+                    )
                 self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms, waited_ms))
                 state_ms = 0.0
             transaction.set_step(given.step + 1)

@@ -96,7 +96,9 @@ class KafkaSettings:
     outside: Outside = field(default=REAL, compare=False, repr=False)
     extras: Extras = Extras.NONE
     """What a reader with these settings returns of each message besides key, value and offset. It enters the checksum of what was read, so all
-    readers of a pipeline must agree."""
+    readers of a revision must agree."""
+    is_second: bool = False
+    """Whether a reader with these settings has a consumer of its own, which reads a partition elsewhere than the other one."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> KafkaSettings:

@@ -149,6 +149,7 @@ class PipelineWriter:
         *,
         encoder: str,
         inputs: Sequence[InputChecksum] = (),
+        again: Sequence[InputChecksum] = (),
         skipped: Mapping[str, int] | None = None,
         errors: Sequence[NodeErrors] = (),
         divisions: Sequence[DivisionRecord] = (),
@@ -178,6 +179,7 @@ class PipelineWriter:
                 outputs=tuple(p for o in ordered for p in self._parts(o, computed[o.handle], transaction.ends)),
                 encoder=encoder,
                 inputs=tuple(inputs),
+                again=tuple(again),
                 skipped=dict(skipped or {}),
                 errors=tuple(errors),
             )

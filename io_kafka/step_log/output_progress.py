@@ -89,10 +89,10 @@ def decide(
     return Decision.DISCARD
 
 
-def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: StepRecord) -> None:
+def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: Iterable[InputChecksum]) -> None:
     """Raises InputChanged unless a replay read the recorded messages. A range that was recorded without a checksum is not compared."""
     now = {(c.topic, c.partition): c for c in found}
-    for was in recorded.inputs:
+    for was in recorded:
         other = now.get((was.topic, was.partition))
         if other != was:
             raise InputChanged(step, was.topic, was.partition, _said(was), "nothing" if other is None else _said(other))

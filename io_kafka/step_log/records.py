@@ -66,6 +66,13 @@ class InputRange(Part):
     def where(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
+    @property
+    def span(self) -> OffsetRange:
+        return OffsetRange(self.topic, self.partition, self.start, self.end)
+
+    def with_end(self, end: int) -> InputRange:
+        return InputRange(topic=self.topic, partition=self.partition, start=self.start, end=end)
+
 
 class InputChecksum(Part):
     """The number of messages in one input range, and a checksum of them. A replay must find the same ones."""
@@ -131,7 +138,8 @@ class DivisionRecord(RecordBase):
     tables, of the sources for which that is not `fail`. `grown` are the topics that have more partitions than when the state began, in order.
     `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in order; the outputs behind them are withheld.
     `released` are the outputs that were withheld until the step before. `filled`: the position up to which the new nodes of the next revision
-    are filled after the step, while a transition fills them; otherwise None."""
+    are filled after the step, while a transition fills them; otherwise None. `again`: the input that is read for them in this step, in order;
+    it reaches no other node. Of a partition that is in `ranges` too it ends there at the latest."""
 
     kind: Literal["division"] = "division"
     step: Natural
@@ -144,6 +152,7 @@ class DivisionRecord(RecordBase):
     counted: tuple[Natural, ...] = ()
     released: tuple[str, ...] = ()
     filled: Natural | None = None
+    again: tuple[InputRange, ...] = ()
 
     @staticmethod
     def of(
@@ -162,7 +171,7 @@ class DivisionRecord(RecordBase):
 
     @property
     def division(self) -> Division:
-        return Division(self.step, tuple(OffsetRange(r.topic, r.partition, r.start, r.end) for r in self.ranges))
+        return Division(self.step, tuple(r.span for r in self.ranges))
 
     def with_policy(
         self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str], truncate: dict[str, Truncate]
@@ -179,6 +188,7 @@ class DivisionRecord(RecordBase):
             counted=self.counted,
             released=self.released,
             filled=self.filled,
+            again=self.again,
         )
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
@@ -194,11 +204,15 @@ class DivisionRecord(RecordBase):
     def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
         """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
         have, and more input if a view has an error over the rows up to here, which more rows may end."""
-        ranges = tuple(
-            InputRange(topic=r.topic, partition=r.partition, start=r.start, end=ends.get(r.where, r.end))
-            for r in self.ranges
-        )
-        return self.with_epoch(epoch).model_copy(update={"ranges": ranges})
+        ranges = tuple(r.with_end(ends.get(r.where, r.end)) for r in self.ranges)
+        last = {r.where: r.end for r in ranges}
+        again = tuple(r.with_end(min(r.end, last.get(r.where, r.end))) for r in self.again)
+        return self.with_epoch(epoch).model_copy(update={"ranges": ranges, "again": again})
+
+    def with_again_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
+        """The same step, which reads again up to `ends` at most."""
+        again = tuple(r.with_end(min(r.end, ends.get(r.where, r.end))) for r in self.again)
+        return self.with_epoch(epoch).model_copy(update={"again": again})
 
     def is_cut_of(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
@@ -208,6 +222,16 @@ class DivisionRecord(RecordBase):
             and all(r.start <= r.end <= former.end for r, former in pairs)
             and any(r.end < former.end for r, former in pairs)
             and any(r.start < r.end for r in self.ranges)
+        )
+
+    def reads_less_again(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but reads less again."""
+        ends = {r.where: r.end for r in self.again}
+        pairs = list(zip(self.again, before.again, strict=False))
+        return (
+            self == before.with_again_ends(self.epoch, ends)
+            and all(r.start <= r.end <= former.end for r, former in pairs)
+            and any(r.end < former.end for r, former in pairs)
         )
 
     def is_widening_of(self, before: DivisionRecord) -> bool:
@@ -234,7 +258,8 @@ class DivisionRecord(RecordBase):
 
 
 class StepRecord(RecordBase):
-    """A committed step. `outputs` has one part for every (handle, partition), in that order. `skipped` counts the messages that the step
+    """A committed step. `outputs` has one part for every (handle, partition), in that order. `inputs`: what was read, and `again`: what was read
+    for the new nodes of a transition alone. `skipped` counts the messages that the step
     left out, by source: malformed ones, and those that say nothing of the table. `errors` are the error rows after the step, of the nodes
     that have some."""
 
@@ -243,6 +268,7 @@ class StepRecord(RecordBase):
     outputs: tuple[OutputPart, ...]
     encoder: str
     inputs: tuple[InputChecksum, ...] = ()
+    again: tuple[InputChecksum, ...] = ()
     skipped: dict[str, Natural] = Field(default_factory=dict)
     errors: tuple[NodeErrors, ...] = ()
 
@@ -319,7 +345,7 @@ class VersionOwnership(Part):
 
 class Snapshot(RecordBase):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps. `firsts` is None in a snapshot of format 2."""
+    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`: see LogValue."""
 
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
@@ -344,6 +370,7 @@ class Snapshot(RecordBase):
     errors: tuple[NodeErrors, ...] = ()
     tables: tuple[TableRecord, ...] = ()
     leaves: LeavesRecord | None = None
+    again: tuple[PartitionOffset, ...] = ()
 
 
 Record = (

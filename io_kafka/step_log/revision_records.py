@@ -6,7 +6,8 @@
     revision_turn      the transition goes another way: it is aborted, detached, taken back or resumed
     revision_settled   the tables of nodes that no project has any more are gone, and the transition is over
 
-How far new nodes are filled is said by `DivisionRecord.filled`. Which record can follow which is in revision_rules.py.
+How far new nodes are filled is said by `DivisionRecord.filled`, and what is read again for them by `DivisionRecord.again`. Which record can
+follow which is in revision_rules.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.form import Natural, Part, RecordBase, TopicIdentity
 
 Number = Annotated[int, Field(ge=1)]
@@ -49,10 +51,24 @@ class TransitionPlans(Part):
     following: PlanName
 
 
+class ReadAgain(Part):
+    """One partition that is read from `start` on for new nodes. `is_live`: the revision in force reads it too, so at the switch new nodes must
+    have been given all that it has read."""
+
+    topic: str
+    partition: Natural
+    start: Natural
+    is_live: bool
+
+    @property
+    def where(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
 class RevisionIntent(RecordBase):
     """A transition from the revision in force, which is `number - 1`, to the next one. `plan`: the name of the next one's plan document, which
-    is written in the same transaction, and so are `plans`. `whole`: the position at which all new nodes are filled. `step`: the first step that
-    fills."""
+    is written in the same transaction, and so are `plans`. `whole`: the position at which all new nodes are filled. `again`: the partitions
+    that are read for them, in order; one that is added to a topic meanwhile is not among them. `step`: the first step that fills."""
 
     kind: Literal["revision_intent"] = "revision_intent"
     number: Number
@@ -60,6 +76,7 @@ class RevisionIntent(RecordBase):
     plans: TransitionPlans
     whole: Annotated[int, Field(ge=1)]
     choices: Choices
+    again: tuple[ReadAgain, ...]
     step: Natural
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import assert_never
 
 from io_kafka.step_log.form import TopicIdentity
@@ -24,7 +25,7 @@ class RevisionGround:
     """What the rules depend on. `division_next`: the step of the next division. `is_drained`: whether the steps of all divisions are written.
     `has_layout`: whether the generation has begun. `is_of_format_2`: whether the log has a circuit in place of a revision. `is_checkpointed`:
     whether the last complete checkpoint has all steps, and no other is intended. `checkpoint_step`: the steps in that checkpoint; None without
-    any. `filled`: the position before the next division. `topics`: those that are known."""
+    any. `filled`: the position before the next division. `is_read_again`: see LogValue. `topics`: those that are known."""
 
     revisions: RevisionState
     division_next: int
@@ -34,6 +35,7 @@ class RevisionGround:
     is_checkpointed: bool
     checkpoint_step: int | None
     filled: int
+    is_read_again: bool
     topics: Mapping[str, TopicIdentity]
 
 
@@ -79,6 +81,9 @@ def _why_not_intent(record: RevisionIntent, ground: RevisionGround) -> str | Non
         return "no revision is in force"
     if record.number != (number := _number_next(ground.revisions)):
         return f"revision {record.number}, where {number} is the next one"
+    places = [each.where for each in record.again]
+    if any(left >= right for left, right in pairwise(places)):
+        return "the partitions that are read again are out of order or there twice"
     return _why_not_boundary("the transition", record.step, ground)
 
 
@@ -88,6 +93,8 @@ def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | Non
         return f"the transition to revision {record.number} is not filling"
     if ground.filled != phase.intent.whole:
         return f"new nodes are filled up to {ground.filled}, and not up to {phase.intent.whole}"
+    if not ground.is_read_again:
+        return "new nodes lack input that the revision in force has read"
     names = [topic.topic for topic in record.topics]
     if len(names) != len(set(names)):
         return "it announces a topic twice"

@@ -146,6 +146,8 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         before = log.divisions[record.step]
         if record.is_cut_of(before) or record.is_widening_of(before) or record.counts_more_than(before):
             return None
+        if record.reads_less_again(before):
+            return None
         if record.epoch > before.epoch:
             return _why_not_again(log, record, before)
     if record.step != log.division_next:
@@ -166,7 +168,27 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
             return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
     if record.grown != (grown := log.topics_grown(record.topics)):
         return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
-    return why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_counted(log, record)
+    reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_again_read(log, record)
+    return reason or _why_not_counted(log, record)
+
+
+def _why_not_again_read(log: LogValue, record: DivisionRecord) -> str | None:
+    """Each partition is read again without gap, from where its transition says. A partition that its topic got meanwhile is read from where the
+    pipeline began with it. New nodes never get input before the revision in force does."""
+    if record.again and log.revisions.passage_that_fills(record.step) is None:
+        return f"of step {record.step}: it reads input again, and the step fills nothing"
+    if any(left.where >= right.where for left, right in pairwise(record.again)):
+        return f"of step {record.step}: what it reads again is out of order or there twice"
+    starts, ends = log.reads_again, {r.where: r.end for r in record.ranges}
+    new = {r.where: r.start for r in record.ranges if r.where not in log.positions}
+    for r in record.again:
+        start = starts.get(r.where, log.firsts.get(r.where, new.get(r.where)))
+        if r.start != start or not r.start <= r.end <= ends.get(r.where, r.end):
+            return (
+                f"of step {record.step}: {r.where} is read again from {r.start} to {r.end}, but should be from {start} to "
+                f"{ends.get(r.where, 'any end')} at most"
+            )
+    return None
 
 
 def _why_not_counted(log: LogValue, record: DivisionRecord) -> str | None:

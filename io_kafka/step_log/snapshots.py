@@ -58,7 +58,7 @@ NOT_IN_SNAPSHOTS = {
 """The fields of the state that a snapshot does not have, with the reason."""
 
 _AS_THEY_ARE = {each.name for each in fields(LogValue)} & Snapshot.model_fields.keys() - {
-    *("positions", "firsts", "ends", "topics", "intent", "checkpoints", "tables", "grown", "revisions"),
+    *("positions", "firsts", "ends", "topics", "intent", "checkpoints", "tables", "grown", "revisions", "again"),
 }
 
 IN_SNAPSHOTS: Mapping[str, Callable[[LogValue], Any]] = {
@@ -75,6 +75,7 @@ IN_SNAPSHOTS: Mapping[str, Callable[[LogValue], Any]] = {
     "tables": lambda log: tuple(log.tables[handle] for handle in sorted(log.tables)),
     "grown": lambda log: tuple(sorted(log.grown)),
     "revisions": _revisions_of,
+    "again": lambda log: _as_parts(log.again),
 }
 """How each field of a snapshot follows from the log. A field of both that has one name and is not named here is taken as it is."""
 
@@ -93,5 +94,6 @@ FROM_SNAPSHOTS: Mapping[str, Callable[[Snapshot], Any]] = {
     "tables": lambda record: {table.handle: table for table in record.tables},
     "grown": lambda record: frozenset(record.grown),
     "revisions": lambda record: record.revisions,
+    "again": lambda record: as_offsets(record.again),
 }
 """How each field of the state follows from a snapshot."""

@@ -74,7 +74,7 @@ from io_kafka.step_log.revision_records import (
     RevisionSwitch,
     RevisionTurn,
 )
-from io_kafka.step_log.revision_state import RevisionState, Switching
+from io_kafka.step_log.revision_state import Filling, RevisionState, Switching
 from io_kafka.step_log.rules import PENDING_STEPS_MAX, why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, as_offsets, snapshot_of
 from io_kafka.step_log.value import LogValue
@@ -152,13 +152,14 @@ class StepLogState(LogValue):
                     positions={**self.positions, **{r.where: r.end for r in record.ranges}},
                     topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
                     grown=frozenset(record.grown),
+                    again={**self.again, **{r.where: r.end for r in record.again}},
                 )
             case StepRecord():
                 ends = {**self.ends, **record.ends}
                 now = replace(self, step_records=self.step_records.with_next(record), ends=ends, errors=record.errors)
                 if record.step != self.revisions.switch_step:
                     return now
-                return replace(now, revisions=self.revisions.with_switch_written())
+                return replace(now, revisions=self.revisions.with_switch_written(), again={})
             case CheckpointIntent():
                 return replace(self, intent=record.version)._with_placed(record.version, record.placed)
             case CheckpointComplete(version=version):
@@ -176,11 +177,9 @@ class StepLogState(LogValue):
             case RevisionRecord():
                 return replace(self, revisions=self.revisions.with_revision(record), circuit=None, leaves=None)
             case RevisionIntent():
-                return replace(self, revisions=self.revisions.with_intent(record))
+                return replace(self, revisions=self.revisions.with_intent(record), again={})
             case RevisionSwitch():
-                new = {topic.topic: topic for topic in record.topics if topic.topic not in self.topics}
-                switched = self.revisions.with_switch(record, self.counted, tuple(sorted(self.topics)))
-                return replace(self, revisions=switched, topics={**self.topics, **new})
+                return self._with_switch(record)
             case RevisionTurn():
                 return self._with_turn(record)
             case RevisionSettled():
@@ -204,6 +203,21 @@ class StepLogState(LogValue):
             case _:
                 assert_never(record)
 
+    def _with_switch(self, record: RevisionSwitch) -> StepLogState:
+        """The next division starts where input was read again, in the partitions that only the next revision reads."""
+        assert isinstance(self.revisions.phase, Filling)
+        again = self.revisions.phase.intent.again
+        live, only_new = (
+            {each.where: each.start for each in again if each.is_live == is_live} for is_live in (True, False)
+        )
+        return replace(
+            self,
+            revisions=self.revisions.with_switch(record, self.counted, tuple(sorted(self.topics))),
+            topics={**self.topics, **{topic.topic: topic for topic in record.topics if topic.topic not in self.topics}},
+            positions={**self.positions, **self.reads_again},
+            firsts={**live, **self.firsts, **only_new},
+        )
+
     def _with_firsts_of(self, record: Snapshot) -> StepLogState:
         return self if record.firsts is None else replace(self, firsts=as_offsets(record.firsts))
 
@@ -221,12 +235,14 @@ class StepLogState(LogValue):
         """A division over less or more input than before, or that counts the error rows of other nodes: the next division starts where it
         ends. What was divided after it never reached a state. A division with another policy alone leaves those after it as they are."""
         before = self.divisions[again.step]
-        if (again.ranges, again.counted) == (before.ranges, before.counted):
+        if (again.ranges, again.again, again.counted) == (before.ranges, before.again, before.counted):
             return replace(self, divisions=self.divisions.with_value(again.step, again))
         positions = self._positions_before(again.step + 1)
         positions.update({r.where: r.end for r in again.ranges})
+        read_again = self._read_again_before(again.step + 1)
+        read_again.update({r.where: r.end for r in again.again})
         divisions = self.divisions.drop_from(again.step).with_next(again)
-        return replace(self, divisions=divisions, positions=positions, counted=again.counted)
+        return replace(self, divisions=divisions, positions=positions, counted=again.counted, again=read_again)
 
     def _positions_before(self, step: int) -> dict[TopicPartition, int]:
         """Where the next division starts, if those from `step` on are void."""
@@ -235,11 +251,19 @@ class StepLogState(LogValue):
             positions.update({r.where: r.start for r in self.divisions[void].ranges})
         return positions
 
+    def _read_again_before(self, step: int) -> dict[TopicPartition, int]:
+        """As `_positions_before`, of what is read again."""
+        again = dict(self.again)
+        for void in range(self.division_next - 1, step - 1, -1):
+            again.update({r.where: r.start for r in self.divisions[void].again})
+        return again
+
     def _with_turn(self, record: RevisionTurn) -> StepLogState:
         """If the turn ends a switch, the divisions from its step on are void, and so is what only the next revision knows of topics."""
         log, phase = self, self.revisions.phase
         if isinstance(phase, Switching):
             step, known = phase.switch.step, set(phase.known)
+            only_new = (self.topics.keys() | {each.topic for each in phase.intent.again if not each.is_live}) - known
             positions = self._positions_before(step)
             log = replace(
                 self,
@@ -247,13 +271,11 @@ class StepLogState(LogValue):
                 counted=phase.counted,
                 topics={name: topic for name, topic in self.topics.items() if name in known},
                 grown=self.grown & known,
-                positions={
-                    where: at for where, at in positions.items() if where.topic not in self.topics.keys() - known
-                },
-                firsts={
-                    where: at for where, at in self.firsts.items() if where.topic not in self.topics.keys() - known
-                },
+                positions={where: at for where, at in positions.items() if where.topic not in only_new},
+                firsts={where: at for where, at in self.firsts.items() if where.topic not in only_new},
             )
+        if record.reason != "taken_back":  # what was filled is void
+            log = replace(log, again={})
         return replace(log, revisions=log.revisions.with_turn(record, log.steps, log.division_next))
 
     def _reset(self, record: Reset) -> StepLogState:

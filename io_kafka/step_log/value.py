@@ -27,7 +27,7 @@ from io_kafka.step_log.records import (
 )
 from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.revision_rules import RevisionGround
-from io_kafka.step_log.revision_state import RevisionState
+from io_kafka.step_log.revision_state import Filling, RevisionState
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class LogValue:
     errors: tuple[NodeErrors, ...] = ()  # the error rows after the last committed step
     grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
     snapshots: tuple[tuple[int, int], ...] = ()  # (offset, steps committed before it)
+    again: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Up to where the transition under way has read input again before the next division, in partitions of which it has read something."""
 
     @property
     def first(self) -> int:
@@ -137,6 +139,27 @@ class LogValue:
         return key_of(self.revisions.program_of(step, 0, 0))
 
     @property
+    def reads_again(self) -> dict[TopicPartition, int]:
+        """From where the next division reads each partition again that the transition under way names; none unless it fills."""
+        phase = self.revisions.phase
+        if not isinstance(phase, Filling):
+            return {}
+        return {**{each.where: each.start for each in phase.intent.again}, **self.again}
+
+    @property
+    def only_read_again(self) -> frozenset[TopicPartition]:
+        """The partitions that only the new nodes of the transition under way read. The log may have an old position of them."""
+        phase = self.revisions.phase
+        again = phase.intent.again if isinstance(phase, Filling) else ()
+        return frozenset(each.where for each in again if not each.is_live)
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether the new nodes of the transition under way have got all that the revision in force has read, of what is read again."""
+        only_new, found = self.only_read_again, self.reads_again.items()
+        return all(at == self.positions.get(where, at) for where, at in found if where not in only_new)
+
+    @property
     def nodes_in_error(self) -> frozenset[int]:
         """The nodes that have error rows after the last committed step."""
         return frozenset(errors.node for errors in self.errors)
@@ -176,5 +199,6 @@ class LogValue:
             is_checkpointed=self.intent is None and last == self.division_next,
             checkpoint_step=last,
             filled=self.filled,
+            is_read_again=self.is_read_again,
             topics=self.topics,
         )

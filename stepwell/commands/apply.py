@@ -74,8 +74,8 @@ def _refuse_now(client: ControlClient) -> None:
     except NotRunning as gone:
         raise NotRunning(
             f"{gone.message.rstrip('.')}. `stepwell apply` needs a running service.",
-            "Start it with `stepwell run`. If that refuses the changed files, put the former ones back, start it, and apply the change then. "
-            "`stepwell run --full-refresh` takes the files as they are and rebuilds everything.",
+            "`stepwell run --apply` starts it and applies the change. `stepwell run --as-recorded` starts it without the change, which can be "
+            "applied then.",
         ) from None
     if status["transition"] is not None:
         fault = second_transition(status["transition"]["number"])

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from base.options import WORKERS_MAX
+from base.options import WORKERS_MAX, OnChange
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import SPARK_LOG, start_spark
 
@@ -35,6 +35,16 @@ def run(
         bool,
         typer.Option("--full-refresh", help="Take all output back and rebuild it and the state."),
     ] = False,
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply", help="If the files have changed, begin with the recorded project and apply the change."
+        ),
+    ] = False,
+    as_recorded: Annotated[
+        bool,
+        typer.Option("--as-recorded", help="Run the recorded project. The definitions in the files are not read."),
+    ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a run that holds the pipeline, without asking.")
     ] = False,
@@ -46,6 +56,9 @@ def run(
         raise typer.BadParameter(
             f"{view}: `run` takes no view; a refresh of one view is not yet possible, only of the whole project"
         )
+    if apply + as_recorded + full_refresh > 1:
+        raise typer.BadParameter("--apply, --as-recorded and --full-refresh exclude each other")
+    on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
     with report_faults(as_json):
         project = project_of(spec, conf)
         with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
@@ -54,7 +67,11 @@ def run(
 
             configure_logs(verbose=verbose)
             options = RunOptions(
-                available_now=available_now, full_refresh=full_refresh, take_over=take_over, workers=workers
+                available_now=available_now,
+                full_refresh=full_refresh,
+                on_change=on_change,
+                take_over=take_over,
+                workers=workers,
             )
             status = serve(project, spark, options)
         show(status, as_json=as_json, text=end_text(status))

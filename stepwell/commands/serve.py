@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from base.fault import exit_code_of
+from base.options import OnChange
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec, log_topic_of
@@ -35,7 +36,7 @@ from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import StartingSpark
 from stepwell.planning.files_now import forget_modules, project_now
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
-from stepwell.planning.pipeline import PlannedProject, pipeline_spec, plan_project
+from stepwell.planning.pipeline import NOTHING_PLANNED, PlannedProject, pipeline_spec, plan_project
 from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
@@ -49,11 +50,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command says about one run. `workers` and `policy`: of the layout; None keeps what the state has. `only_layout`: change the
-    layout, read nothing, and leave."""
+    """What the command says about one run. `on_change`: what is done if the files have another project than the state. `workers` and `policy`:
+    of the layout; None keeps what the state has. `only_layout`: change the layout, read nothing, and leave."""
 
     available_now: bool = False
     full_refresh: bool = False
+    on_change: OnChange = "refuse"
     take_over: bool = False
     workers: int | None = None
     policy: Policy | None = None
@@ -61,8 +63,9 @@ class RunOptions:
 
     @property
     def may_keep_plan(self) -> bool:
-        """A run that ends by itself would end before a kept plan is compared, and a full refresh may follow changed definitions."""
-        return not (self.available_now or self.full_refresh or self.only_layout)
+        """A run that ends by itself would end before a kept plan is compared, and a full refresh may follow changed definitions, as a change
+        that is to be applied does."""
+        return not (self.available_now or self.full_refresh or self.only_layout or self.on_change == "apply")
 
 
 def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[str, Any]:
@@ -101,7 +104,11 @@ def _serve(project: Project, spark: StartingSpark, options: RunOptions, service:
     context = spark.context
     warm_up(context)
     definitions = service.definitions
-    plan, check = _plan(project, definitions, requests, board, may_be_kept=options.may_keep_plan)
+    plan, check = (
+        (NOTHING_PLANNED, nullcontext())
+        if options.on_change == "keep"
+        else _plan(project, definitions, requests, board, may_be_kept=options.may_keep_plan)
+    )
     pipeline = pipeline_spec(project, plan, workers_now=options.workers, policy_now=options.policy)
     for topic in make_missing_inputs(pipeline):
         note(f"the local broker had no topic {topic}: it has now, empty")
@@ -116,6 +123,7 @@ def _serve(project: Project, spark: StartingSpark, options: RunOptions, service:
             endpoint=server.endpoint.url,
             full_refresh=options.full_refresh,
             only_layout=options.only_layout,
+            on_change=options.on_change,
             expect_epoch=service.turn,
             claimed=lambda epoch: _claimed(project, server, epoch),
         )

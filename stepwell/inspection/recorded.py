@@ -51,6 +51,8 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
         begins={where: begins[where] for where in both},
         ends={where: ends[where] for where in both},
         compacted=frozenset(name for name, fact in topics.describe(known).items() if fact.compacted),
+        grown=state.grown,
+        own=frozenset({log_topic_of(project.name), plan_topic_of(project.name)}),
         rows=rows,
         bytes=sizes,
     )

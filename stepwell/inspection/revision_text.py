@@ -54,8 +54,7 @@ def _of_source(source: SourcePlan) -> Iterator[str]:
         yield f"source {source.handle}: {'new' if source.kind == 'new' else 'not read any more; its topic stays'}"
     yield from (f"source {source.handle}: {difference}" for difference in source.differences)
     if source.table and not source.refusals:
-        held = f" ({source.held_if})" if source.held_if else ""
-        yield f"source {source.handle}: its table is filled. {source.table}{held}"
+        yield f"source {source.handle}: its table is filled. {source.table}"
 
 
 def _views(found: Planned) -> Table:

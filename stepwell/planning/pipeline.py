@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -14,11 +14,9 @@ from base.spark_master import MASTER_KEY, is_local, local_slots
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from engine.model.layout import Policy
-from engine.run.sources import SourceTable
+from engine.run.sources import SourceTable, extras_of_all
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
-from io_kafka.formats.records import extras_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
@@ -49,6 +47,10 @@ class PlannedProject:
         return same_topics and self.circuit.fingerprint == other.circuit.fingerprint
 
 
+NOTHING_PLANNED = PlannedProject(Circuit(()), (), (), {}, {})
+"""Of a run for which the recorded project counts alone."""
+
+
 def plan_project(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:
     partitions = resolved.project.settings.stepwell.topics_partitions
     return PlannedProject(
@@ -71,7 +73,9 @@ def pipeline_spec(
         circuit=plan.circuit,
         inputs=tuple(source.with_auth(settings.registry_auth) for source in plan.inputs),
         outputs=tuple(output.with_auth(settings.registry_auth) for output in plan.outputs),
-        kafka=replace(KafkaSettings.parse(project.settings.kafka), extras=_extras(plan.inputs)),
+        kafka=replace(
+            KafkaSettings.parse(project.settings.kafka), extras=extras_of_all(source.table for source in plan.inputs)
+        ),
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
         workers_now=workers_now,
@@ -93,12 +97,6 @@ def pipeline_spec(
         places=plan.places,
         versions=plan.versions,
     )
-
-
-def _extras(inputs: Iterable[InputTopic]) -> Extras:
-    """What has to be read of each message for all sources together."""
-    wanted = (extras_of(source.table.columns_of_records) for source in inputs)
-    return max(wanted, default=Extras.NONE)
 
 
 def workers_default(settings: Settings) -> int | None:

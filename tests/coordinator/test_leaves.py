@@ -246,8 +246,9 @@ def test_a_start_with_other_leaves_is_refused_and_says_what_to_do() -> None:
         check_leaves(leaves(source(topics=("b",), key=("v",)), outputs={"sums": "other"}), recorded, log)
     assert str(e.value) == (
         "the project is not the one that the state belongs to; what differs: source orders: subscribe was in, and is b now; source orders: "
-        "key was k, and is v now; output sums: topic was out, and is other now. Change it back, or take all output back and rebuild the "
-        "state with `stepwell run --full-refresh`."
+        "key was k, and is v now; output sums: topic was out, and is other now. `stepwell plan` shows what the change would do, and "
+        "`stepwell run --apply` makes it. `stepwell run --as-recorded` runs the project without the change. `stepwell run --full-refresh` "
+        "takes all output back and rebuilds the state."
     )
 
 

@@ -96,13 +96,26 @@ def test_a_topic_that_is_made_anew_can_begin_below_where_the_pipeline_began() ->
 
 def test_the_table_of_a_keyed_source_may_be_read_from_a_compacted_topic() -> None:
     upsert = source(mode="upsert", key=("k",))
-    facts = replace(FACTS, compacted=frozenset({"a"}), begins={**FACTS.begins, FIRST: 60})
+    facts = replace(FACTS, compacted=frozenset({"a"}))
     reading = found(upsert, facts)
-    assert isinstance(reading, Rereading) and reading.starts[FIRST] == 60
-    assert reading.condition == "compared with its table: held if keys are missing in the topic"
-    for before in (source(), source(mode="upsert", key=("n",)), source("b", mode="upsert", key=("k",))):
+    assert isinstance(reading, Rereading) and reading.starts[FIRST] == 5
+    for before in (source(), source(mode="upsert", key=("n",))):
         other = found(upsert, facts, before)
         assert isinstance(other, Unreadable) and other.obstacle == "compacted"
+    another = found(upsert, facts, source("b", mode="upsert", key=("k",)))
+    assert isinstance(another, Rereading) and another.is_new, "what an earlier revision has read does not count"
+    partial = replace(upsert, table=replace(upsert.table, format=replace(upsert.table.format, mode="changelog")))
+    lacking = found(partial, facts, partial)
+    assert isinstance(lacking, Unreadable) and lacking.obstacle == "compacted", "a message may lack values"
+    gone = found(upsert, replace(facts, begins={**FACTS.begins, FIRST: 60}))
+    assert isinstance(gone, Unreadable) and gone.obstacle == "expired", "keys may be missing"
+
+
+def test_a_key_whose_topic_has_grown_may_have_messages_in_two_partitions() -> None:
+    facts = replace(FACTS, grown=frozenset({"a"}))
+    refused = found(source(mode="upsert", key=("k",)), facts)
+    assert isinstance(refused, Unreadable) and refused.obstacle == "grown"
+    assert isinstance(found(source(), facts), Rereading), "the order of rows of a stream does not count"
 
 
 @pytest.mark.parametrize(
@@ -129,20 +142,17 @@ def test_partitions_that_are_assigned_are_read_alone() -> None:
     assert isinstance(reading, Rereading) and (reading.starts, reading.messages) == ({SECOND: 0}, 40)
 
 
-def test_a_batch_table_never_expires_and_may_not_be_loaded_yet() -> None:
+def test_a_batch_table_never_expires_and_has_to_be_loaded() -> None:
     columns = pa.schema([pa.field("k", pa.string())])
     loaded, new = (
         InputTopic(SourceTable("s", (topic,), TableFormat("s", columns)), "earliest", "fail", None)
         for topic in ("b", "none")
     )
-    reading = found(loaded, replace(FACTS, first={**FACTS.first, OTHER: 0}, positions={**FACTS.positions, OTHER: 20}))
-    assert isinstance(reading, Rereading) and reading.messages == 10
-    reading = found(new, before=source())
-    assert isinstance(reading, Rereading) and reading.messages is None, "sources of one handle"
-    able, _ = rereadings(
-        document(source()), document(source(), replace(new, table=replace(new.table, handle="t"))), FACTS
-    )
-    assert (able["t"].is_new, able["t"].messages) == (True, None)
+    facts = replace(FACTS, first={**FACTS.first, OTHER: 0}, positions={**FACTS.positions, OTHER: 20})
+    reading = found(loaded, facts, loaded)
+    assert isinstance(reading, Rereading) and (reading.starts, reading.messages) == ({OTHER: 0}, 20)
+    refused = found(new, before=source())
+    assert isinstance(refused, Unreadable) and refused.obstacle == "new table", "sources of one handle"
     gone = found(new, before=new)
     assert isinstance(gone, Unreadable) and gone.reason == "topic none, which has its rows, was deleted"
 

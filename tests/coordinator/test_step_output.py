@@ -34,7 +34,9 @@ SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic
 def expected(read: Mapping[tuple[str, int], int], dead: Mapping[str, str]) -> Expected:
     """Of step 4. `read`: the number of offsets of each partition."""
     ranges = tuple(OffsetRange(topic, partition, 0, length) for (topic, partition), length in read.items())
-    return Expected(step=4, plan=PLAN, partitions={"out": 2}, ranges=ranges, dead_letters=dead, counted=frozenset({0}))
+    return Expected(
+        step=4, plan=PLAN, partitions={"out": 2}, ranges=ranges, again=(), dead_letters=dead, counted=frozenset({0})
+    )
 
 
 def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) -> WorkerOutput:

@@ -87,7 +87,7 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     log.append(fills(0, WHOLE))
     run_step(core, log, 0)
     assert core.next(log) == Measure()
-    core.transition.measured(())
+    core.transition.measured((), reads_again=False)
     assert core.next(log) == LogSwitch()
     log.append(switches())
     core.transition.turned()
@@ -108,6 +108,21 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     log.append(settles(step=2))
     core.transition.settled()
     assert core.next(log) == Divide(2)
+
+
+def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
+    """No replay across the switch needs those messages then, which may have expired. A run that ends with its input waits for it too."""
+    log = log_of(begins(), fills(0, WHOLE))
+    core = core_of(log, FILLING)
+    core.available_now = True
+    run_step(core, log, 0)
+    assert core.next(log) == Measure()
+    core.transition.measured((), reads_again=True)
+    core.nothing_to_read()
+    assert core.transition.waits_for_checkpoint(log)
+    checkpoint(core, log)
+    assert not core.transition.waits_for_checkpoint(log)
+    assert core.next(log) == LogSwitch()
 
 
 def test_no_step_is_given_ahead_of_another_program() -> None:
@@ -135,13 +150,13 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     log.write()
     machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) == Measure()
-    machine.measured(())
+    machine.measured((), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
     machine.is_switch_asked, machine.holds = True, None
     assert machine.next(log, at) == Measure()
-    machine.measured(("too many rows",))
+    machine.measured(("too many rows",), reads_again=False)
     assert machine.next(log, at) is None, "another reason holds it"
-    machine.measured(())
+    machine.measured((), reads_again=False)
     assert machine.next(log, at) == LogSwitch()
 
 
@@ -155,7 +170,7 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     machine.is_paused = True
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) == Measure()
-    machine.measured(())
+    machine.measured((), reads_again=False)
     assert machine.next(log, at) is None, "a pause holds the switch"
 
 

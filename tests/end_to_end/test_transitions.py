@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from coordinator.revisions.document import document_of
+from coordinator.revisions.recorded import NothingRecorded
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
+from coordinator.starting.errors import CircuitChanged
+from engine.model.circuit import Circuit
 from faults.points import TRANSITION, Crash, Order, Point, arm
 from io_kafka.clients.plan_topic import read_plan
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
@@ -169,3 +173,51 @@ def test_an_abort_leaves_the_old_project(play: Playground) -> None:
     play.run(now)
     play.check(now)
     play.check_steps(now)
+
+
+def test_a_start_applies_the_files_and_ends_with_what_is_there(play: Playground) -> None:
+    """With `--available-now` too: it fills, switches, reads and ends."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 100))
+    before, now = play.resolve(project()), play.resolve(project(where="WHERE amount > 10", more=NEW_VIEW))
+    play.run(before, on_change="apply")
+    assert is_in_force(play, before), "there was nothing to apply"
+    play.send("orders", orders(100, 30))
+    with pytest.raises(CircuitChanged, match="`stepwell run --apply`"):
+        play.run(now)
+    shown = play.run(now, on_change="apply")
+    assert (shown["transition_last"]["outcome"], shown["revision"]) == ("switched", 2)
+    assert is_in_force(play, now)
+    play.check(now)
+    play.run(now, on_change="apply")
+    assert play.log(now).revisions.phase is None and play.log(now).revision is not None
+    play.check_steps(now)
+
+
+def test_a_start_that_is_refused_leaves_the_old_project(play: Playground) -> None:
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 50))
+    before = play.resolve(project())
+    play.run(before)
+    published = "'mode' = 'upsert', 'key' = 'customer') AS"
+    now = play.resolve({"project.sql": project()["project.sql"].replace(published, "'mode' = 'changelog') AS")})
+    with pytest.raises(TransitionRefused, match="totals"):
+        play.run(now, on_change="apply")
+    play.run(before)
+    play.check(before)
+
+
+def test_a_start_as_recorded_needs_no_files(play: Playground) -> None:
+    """The definitions may be broken, or another project."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 50))
+    before = play.resolve(project())
+    nothing = replace(before, spec=replace(before.spec, circuit=Circuit(()), inputs=(), outputs=()))
+    with pytest.raises(NothingRecorded, match="no recorded project"):
+        play.run(nothing, on_change="keep")
+    play.run(before)
+    play.send("orders", orders(40, 50))
+    shown = play.run(nothing, on_change="keep")
+    assert shown["rows"] == 50
+    play.check(before)
+    play.check_steps(before)

@@ -22,6 +22,7 @@ from engine.resident.spark_launcher import JobEnded
 from engine.resident.transport import Event
 from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.settings import KafkaSettings
 
 LOOPBACK = "127.0.0.1"
 END_SECONDS_MAX = 90.0
@@ -47,7 +48,7 @@ class ThreadJob:
     def __init__(self, assignment: Assignment, launcher: ThreadLauncher, variable: Path | None) -> None:
         self._launcher, self.variable = launcher, variable
         self._transport = CutTransport(LOOPBACK)
-        self._reader_settings = assignment.setup.kafka
+        self._outside = assignment.setup.kafka.outside
         outside = replace(assignment.setup.kafka.outside, start_thread=self._start_thread, freeze_memory=lambda: None)
         setup = replace(assignment.setup, kafka=replace(assignment.setup.kafka, outside=outside))
         self._assignment = replace(assignment, setup=setup)
@@ -61,13 +62,16 @@ class ThreadJob:
     def _live(self) -> None:
         try:
             folder = self._assignment.setup.state_location.on_host(self.variable)
-            live(self._assignment, self._transport, lambda: RangeReader(self._reader_settings), self._end, folder)
+            live(self._assignment, self._transport, self._reader, self._end, folder)
             self.failure = JobEnded("the worker has ended")
         except BaseException as end:
             self._note(end)
             raise
         finally:
             self._transport.close()
+
+    def _reader(self, settings: KafkaSettings) -> RangeReader:
+        return RangeReader(replace(settings, outside=self._outside))
 
     def _end(self, reason: str) -> None:
         raise SystemExit(reason)

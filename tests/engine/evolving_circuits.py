@@ -39,13 +39,15 @@ def base() -> Circuit:
 @dataclass(frozen=True)
 class Project:
     """`views`: those of `base` that it has. `changes`: how the definition of a view is changed, by name. `readers`: what reads a view, as pairs
-    of the view and the reader's kind. `moved`: outputs with another topic."""
+    of the view and the reader's kind. `moved`: outputs with another topic. `holds_sources`: whether views hold all rows of the append
+    sources."""
 
     views: tuple[str, ...]
     changes: tuple[tuple[str, str], ...] = ()
     readers: tuple[tuple[str, str], ...] = ()
     moved: tuple[str, ...] = ()
     reordered: bool = False
+    holds_sources: bool = True
 
     def circuit(self) -> Circuit:
         return _Making(self).circuit()
@@ -171,7 +173,8 @@ class _Making:
         found = {i for i, node in enumerate(nodes) if isinstance(node, Source | LastByKey)}
         for index in reversed(range(len(nodes))):
             node = nodes[index]
-            if isinstance(node, View) and (node.name in self.project.views or node.name.startswith("all_")):
+            of_source = isinstance(node, View) and node.name.startswith("all_") and self.project.holds_sources
+            if isinstance(node, View) and (node.name in self.project.views or of_source):
                 found.add(index)
             if isinstance(node, Output) and node.handle in self.project.views:
                 found.add(index)
@@ -249,14 +252,15 @@ def _reordered(nodes: Sequence[Node], wanted: Sequence[int]) -> list[int]:
     return made
 
 
-def pair_of(seed: int) -> tuple[Project, Project]:
+def pair_of(seed: int, *, holds_sources: bool = True) -> tuple[Project, Project]:
     chance = random.Random(seed)
     names = view_names()
     timed = set(names) - set(view_names(of_event_time=False))
     drawn = set(chance.sample(names, VIEWS))
     names = tuple(name for name in names if name in drawn)
     known = tuple(name for name in names if chance.random() < 0.7)
-    before = Project(known, _changes(chance, known, timed), _readers(chance, known, timed))
+    readers = _readers(chance, known, timed)
+    before = Project(known, _changes(chance, known, timed), readers, holds_sources=holds_sources)
     now = tuple(n for n in names if (chance.random() < 0.9 if n in known else n not in timed and chance.random() < 0.7))
     read = {pair for pair in before.readers if pair[0] in now and chance.random() < 0.8}
     readers = tuple(sorted(read | set(_readers(chance, now, timed))))
@@ -270,7 +274,7 @@ def pair_of(seed: int) -> tuple[Project, Project]:
             elif other is not None:
                 mine[name] = other
     moved = tuple(name for name in now if name not in timed and chance.random() < 0.1)
-    return before, Project(now, tuple(sorted(mine.items())), readers, moved, chance.random() < 0.3)
+    return before, Project(now, tuple(sorted(mine.items())), readers, moved, chance.random() < 0.3, holds_sources)
 
 
 def _changes(chance: random.Random, names: Sequence[str], timed: set[str]) -> tuple[tuple[str, str], ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from base.options import UNAVAILABLE_VALUE, OnError
+from engine.analysis.stages import plan_stages
 from engine.errors import DataError
+from engine.model.circuit import Circuit
 from engine.operators.base import Refused
 from engine.run.refused import leave_out
 from engine.run.sources import DeadLetter, SourceReport, SourceTable
@@ -49,7 +52,8 @@ class Log:
 def left_out(a: OnError, b: OnError, log: Log) -> SourceReport:
     report = SourceReport(skipped={"a": 1}, dead={"a": [DeadLetter(None, b"of stage 0")]})
     given = StepInput(step=3, ranges=(), on_error={"a": a, "b": b})
-    leave_out(REFUSED, TABLES, given, report, log.read)
+    setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
+    leave_out(REFUSED, setup, given=given, report=report, read=log.read)
     return report
 
 

@@ -11,7 +11,7 @@ import pytest
 from base.version import EMPTY
 from engine.errors import DataError, StaleTask
 from engine.run.exchange import ExchangeMessage
-from engine.run.tasks import StepAbandoned, StepTask, TaskSetup
+from engine.run.tasks import Readers, StepAbandoned, StepTask, TaskSetup
 from storage.database import Database
 from tests.engine.contexts import placement_of
 from tests.engine.resident.local_cluster import Log, folder_of, identity_of, setup_of, step_of
@@ -57,9 +57,14 @@ def log_of(*values: bytes) -> Log:
     return log
 
 
+def readers(log: Log) -> Readers:
+    """Nothing is read again."""
+    return Readers(log, lambda: log)
+
+
 def test_a_step_moves_the_state_to_the_next_step(setup: TaskSetup) -> None:
     database, peers = opened(setup), Alone()
-    outcome = StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(log_of(VALUE), database)
+    outcome = StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(readers(log_of(VALUE)), database)
     assert step_at(database) == 1 and not peers.told
     assert {node: sum(table.num_rows for table in tables) for node, tables in outcome.output.items()} == {1: 1, 4: 1}
     assert len(outcome.stages) == setup.plan.stages
@@ -69,21 +74,21 @@ def test_a_step_moves_the_state_to_the_next_step(setup: TaskSetup) -> None:
 def test_a_step_that_is_not_the_next_one_is_refused(setup: TaskSetup, step: int) -> None:
     database = opened(setup)
     with pytest.raises(StaleTask, match=f"is at step 0, but the task is for step {step}"):
-        StepTask(setup, placement_of(1), step_of(step, {}), 0, Alone()).run(log_of(), database)
+        StepTask(setup, placement_of(1), step_of(step, {}), 0, Alone()).run(readers(log_of()), database)
     assert step_at(database) == 0
 
 
 def test_a_step_that_ran_already_is_refused(setup: TaskSetup) -> None:
     database = opened(setup)
-    StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, Alone()).run(log_of(VALUE), database)
+    StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, Alone()).run(readers(log_of(VALUE)), database)
     with pytest.raises(StaleTask, match="is at step 1, but the task is for step 0"):
-        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, Alone()).run(log_of(VALUE), database)
+        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, Alone()).run(readers(log_of(VALUE)), database)
 
 
 def test_a_fault_before_the_exchange_is_told_to_the_peers(setup: TaskSetup) -> None:
     database, peers = opened(setup), Alone()
     with pytest.raises(DataError):
-        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(log_of(b"no JSON"), database)
+        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(readers(log_of(b"no JSON")), database)
     assert peers.told == [(0, 0)] and step_at(database) == 0
 
 
@@ -94,7 +99,7 @@ def test_a_fault_of_the_reader_is_told_too(setup: TaskSetup) -> None:
 
     peers = Alone()
     with pytest.raises(DataError):
-        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(Broken(1), opened(setup))
+        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(readers(Broken(1)), opened(setup))
     assert peers.told == [(0, 0)]
 
 
@@ -104,7 +109,7 @@ def test_an_exchange_that_fails_leaves_the_state_and_sends_nothing_a_second_time
 ) -> None:
     database, peers = opened(setup), Alone({0: fault})
     with pytest.raises(type(fault)):
-        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(log_of(VALUE), database)
+        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(readers(log_of(VALUE)), database)
     assert not peers.told and step_at(database) == 0
 
 
@@ -121,5 +126,5 @@ def test_a_fault_in_the_last_stage_has_nobody_to_be_told(setup: TaskSetup, monke
     monkeypatch.setattr(tasks, "run_stage", failing)
     database, peers = opened(setup), Alone()
     with pytest.raises(DataError):
-        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(log_of(VALUE), database)
+        StepTask(setup, placement_of(1), step_of(0, {0: (0, 1)}), 0, peers).run(readers(log_of(VALUE)), database)
     assert not peers.told and step_at(database) == 0

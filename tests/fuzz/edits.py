@@ -226,12 +226,12 @@ def reordered(views: Sequence[View]) -> tuple[View, ...]:
 
 
 def with_rows_kept(case: Case, chance: random.Random) -> Case:
-    """With views that hold all rows of most sources without a key, so that young nodes need no messages again; and with topics to which rows may
-    be taken back, because an edit may do that."""
+    """With views that hold all rows of some sources without a key, so that young nodes need no messages of them again; and with topics to which
+    rows may be taken back, because an edit may do that."""
     kept = tuple(
         View(f"{KEPT}{source.name}", Select(items, Named(source.name, "a")))
         for source in case.sources
-        if not source.key and source.read != "reader" and chance.random() < 0.9
+        if not source.key and source.read != "reader" and chance.random() < 0.4
         for items in [tuple(Item(Expr(f"a.{name}", kind), name) for name, kind, _ in source.columns)]
     )
     views = (replace(v, mode="changelog") if v.mode == "append" and chance.random() < 0.8 else v for v in case.views)

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from engine.analysis.filling import Filling, Program
 from engine.analysis.withholding import countable
+from engine.model.filling import OF_FORMER, OF_NEXT
 from engine.model.placement import Placement
-from engine.model.rows import Source as SourceNode
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.error_rows import ErrorRows, add_all
-from engine.rows import zset
 from engine.run.in_process import InProcess
-from engine.run.sources import SourceTable
+from engine.run.sources import SourceTable, read_sources
+from engine.run.step_input import StepInput
+from io_kafka.clients.raw import RawBatch
 from io_kafka.step_log.digest import canonical
 from tests.engine.transitions import Way
 from tests.fuzz.cases import Case, Run
@@ -80,11 +81,15 @@ class EvolvingMachine(Machine):
         tell: Callable[[int | None, Written], None],
     ) -> None:
         run, present = road.run, road.legs[0].filling.present
-        super().__init__(road.case, run, present.circuit, tables)
+        both = [replace(table, handle=of + table.handle) for table in tables.values() for of in (OF_NEXT, OF_FORMER)]
+        super().__init__(road.case, run, present.circuit, {**tables, **{table.handle: table for table in both}})
         self.partitions, self.legs, self.tell = dict(partitions), list(road.legs), tell
         self.inner = InProcess(present.circuit, run.workers[0], self.partitions)
         self.inner.become(present)
         self.way: Way | None = None
+        self.heard: list[RawBatch] = []
+        """All messages so far, of which young nodes have got the first `again`."""
+        self.again = 0
         self.rolling = random.Random(run.seed)
         self.saved: _Saved | None = None
         self.ran: list[_Ran] = []
@@ -146,6 +151,16 @@ class EvolvingMachine(Machine):
         if self.way is not None:
             self.way.inner = self.inner
 
+    def contents(self) -> dict[str, list[bytes]]:
+        """Of the views of the project in force. A young view may have the name of one of them."""
+        filling = self.circuit
+        if self.way is not None and self.inner.program is self.way.filling.filling:
+            self.circuit = self.way.filling.present.circuit  # its nodes come first
+        try:
+            return super().contents()
+        finally:
+            self.circuit = filling
+
     # The way
 
     def _begin_or_end(self, number: int) -> None:
@@ -163,7 +178,7 @@ class EvolvingMachine(Machine):
         if self.way is None:
             return
         if number == leg.switches:
-            while not self.way.is_filled:
+            while not (self.way.is_filled and self.again == len(self.heard)):
                 self.way.advance_randomly(self.rolling)
                 self._empty_step()
             for node, rows in self.errors.items():
@@ -177,7 +192,7 @@ class EvolvingMachine(Machine):
             self.way.advance_randomly(self.rolling)
 
     def _begin(self) -> None:
-        self.way = Way(self.inner, self.legs[0].filling)
+        self.way, self.again = Way(self.inner, self.legs[0].filling), 0
         self.way.begin()
         self.circuit = self.inner.program.circuit
 
@@ -191,10 +206,32 @@ class EvolvingMachine(Machine):
 
     # Steps
 
+    def step(self, number: int) -> Written:
+        batches = list(self._batches(self.case.steps[number]))
+        self.heard += batches
+        return {handle: canonical(table) for handle, table in self._ran(number, self._read(number, batches)).items()}
+
+    def _read(self, number: int, batches: Sequence[RawBatch]) -> list[dict[int, pa.Table]]:
+        """What each worker reads, of which it reads some again."""
+        workers = range(len(self.inner.stores))
+        given = StepInput(step=number, ranges=(), on_error={})
+        mine = [self._shared(each, len(workers)) for each in (batches, self._portion())]
+        return [read_sources(self.circuit, self.tables, given, *(part[w] for part in mine))[0] for w in workers]
+
+    def _shared(self, batches: Sequence[RawBatch], workers: int) -> list[list[RawBatch]]:
+        readers = [self.rolling.randrange(workers) for _ in batches]
+        return [[batch for batch, reader in zip(batches, readers, strict=True) if reader == w] for w in range(workers)]
+
+    def _portion(self) -> Sequence[RawBatch]:
+        """Some more of what was heard, and all if the way is filled."""
+        if self.way is None or self.inner.program is not self.way.filling.filling:
+            return ()
+        end = len(self.heard) if self.way.is_filled else self.rolling.randint(self.again, len(self.heard))
+        first, self.again = self.again, end
+        return self.heard[first:end]
+
     def _empty_step(self) -> None:
-        sources = [i for i, node in enumerate(self.circuit.nodes) if isinstance(node, SourceNode)]
-        nothing = {i: zset.empty(self.circuit.nodes[i].types) for i in sources}
-        written = self._ran(self.inner.steps, [nothing for _ in self.inner.stores])
+        written = self._ran(self.inner.steps, self._read(self.inner.steps, ()))
         self.tell(None, {handle: canonical(table) for handle, table in written.items()})
 
     def _ran(self, number: int, read: Sequence[Mapping[int, pa.Table]]) -> Written:

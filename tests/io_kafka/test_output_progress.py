@@ -68,9 +68,9 @@ def test_output_beyond_the_next_step_is_a_mistake() -> None:
      (InputChecksum(topic="in", partition=0, messages=1, checksum="c"),)],
 )  # fmt: skip
 def test_changed_input_is_named(found: tuple[InputChecksum, ...]) -> None:
-    compare_inputs(3, LOG[3].inputs, LOG[3])
+    compare_inputs(3, LOG[3].inputs, LOG[3].inputs)
     with pytest.raises(InputChanged, match="step 3, topic 'in' partition 0"):
-        compare_inputs(3, found, LOG[3])
+        compare_inputs(3, found, LOG[3].inputs)
 
 
 def test_a_replay_has_the_error_rows_of_the_first_run() -> None:

@@ -730,7 +730,9 @@ def full_state() -> StepLogState:
     state = folded(*records[: next(n for n, record in enumerate(records) if isinstance(record, Refresh))])
     begun = CheckpointIntent(epoch=1, version=version(3, 2), placed=placed(0, 1))
     revisions = RevisionState(root=revision(), in_force=revision())
-    return replace(state.apply(begun, state.offset_next), generation=7, leaves=leaves_record(), revisions=revisions)
+    again = {TopicPartition("in", 0): 3}
+    full = state.apply(begun, state.offset_next)
+    return replace(full, generation=7, leaves=leaves_record(), revisions=revisions, again=again)
 
 
 @of_each_former_format

@@ -8,6 +8,7 @@ from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, 
 from io_kafka.step_log.records import DivisionRecord, InputRange, Record, Reset, StepRecord, TopicIdentity
 from io_kafka.step_log.revision_records import (
     Choices,
+    ReadAgain,
     RevisionIntent,
     RevisionRecord,
     RevisionSettled,
@@ -24,11 +25,13 @@ def revision(number: int = 1, step: int = 0, epoch: int = 0) -> RevisionRecord:
     return RevisionRecord(epoch=epoch, number=number, plan=f"{number:064x}", step=step)
 
 
-def begins(number: int = 2, step: int = 0, *, whole: int = WHOLE, epoch: int = 0) -> RevisionIntent:
+def begins(number: int = 2, step: int = 0, *again: ReadAgain, whole: int = WHOLE, epoch: int = 0) -> RevisionIntent:
     choices = Choices(hold=False)
     plan, names = f"{number:064x}", (f"{10 * number + i:064x}" for i in range(5))
     plans = TransitionPlans(**dict(zip(TransitionPlans.model_fields, names, strict=True)))
-    return RevisionIntent(epoch=epoch, number=number, plan=plan, plans=plans, whole=whole, choices=choices, step=step)
+    return RevisionIntent(
+        epoch=epoch, number=number, plan=plan, plans=plans, whole=whole, choices=choices, again=again, step=step
+    )
 
 
 def switches(number: int = 2, step: int = 1, *topics: TopicIdentity, epoch: int = 0) -> RevisionSwitch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sabotage.again_breakages import READ_AGAIN
 from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.coordinator_breakages import COORDINATOR
@@ -65,6 +66,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *APPLIED,
     *FILLING,
     *TRANSITIONS,
+    *READ_AGAIN,
     *LED_OVER,
     *COMBINATIONS,
 )

@@ -244,7 +244,7 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        if (record.on_error, record.dead_letters, record.truncate) == policy:\n",
+                "        if (on_error, record.dead_letters, truncate) == policy:\n",
                 "        if record is not None:\n",
             ),
         ),
@@ -306,7 +306,7 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "            compare_inputs(step, result.inputs, log.step_records[step])\n",
+                "            compare_inputs(step, result.inputs, log.step_records[step].inputs)\n",
                 "",
             ),
         ),

@@ -717,8 +717,8 @@ ENGINE = (
         (
             Edit(
                 "engine/run/sources.py",
-                "zset.as_schema(_decoded(table, records, given, report), schema)",
-                "_decoded(table, records, given, report)",
+                "zset.as_schema(_decoded(index, table, records, given, report), schema)",
+                "_decoded(index, table, records, given, report)",
             ),
         ),
         ("tests/engine/test_sources.py::test_which_partitions_have_rows_does_not_matter",),

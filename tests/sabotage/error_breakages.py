@@ -110,8 +110,8 @@ ERRORS = (
         (
             Edit(
                 "io_kafka/step_log/rules.py",
-                "log.filled, log.revisions) or _why_not_counted(log, record)",
-                "log.filled, log.revisions)",
+                "    return reason or _why_not_counted(log, record)\n",
+                "    return reason\n",
             ),
         ),
         ("tests/io_kafka/test_step_log.py::test_a_division_goes_on_counting_the_nodes_that_have_error_rows",),

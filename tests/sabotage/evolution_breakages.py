@@ -328,7 +328,7 @@ EVOLUTION = (
         "compacted-topics-are-streams",
         "A compacted topic is read again as if all its messages were there.",
         "what a plan can tell is refused before anything is written",
-        (Edit(REREADING, "if compacted and not compared:", "if compacted and compared:"),),
+        (Edit(REREADING, "if compacted and not (keyed and", "if compacted and (keyed and"),),
         (refused("compacted_input"),),
     ),
     Breakage(

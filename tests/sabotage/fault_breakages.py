@@ -58,7 +58,7 @@ FAULTS = (
         "input-read-by-nobody",
         "Nobody looks whether each range of a step was read by exactly one worker.",
         ONCE,
-        (Edit(ANSWERS, "    _check_inputs(expected, workers)\n", ""),),
+        (Edit(ANSWERS, "    _check_inputs(expected.step, expected.ranges, [(each.worker, each.done.inputs) for each in workers])\n", ""),),
         (LIES,),
     ),
     Breakage(

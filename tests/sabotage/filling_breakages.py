@@ -56,8 +56,8 @@ FILLING = (
         (
             Edit(
                 SWITCHING_CIRCUIT,
-                "            self.raw.__getitem__,\n",
-                "            lambda node: next(iter(self.switched[node].values()), self.raw[node]),\n",
+                "            young=self.raw.__getitem__,\n",
+                "            young=lambda node: next(iter(self.switched[node].values()), self.raw[node]),\n",
             ),
         ),
         (f"{TESTS}::test_a_young_reader_of_a_changed_view_was_filled_from_its_new_content",),

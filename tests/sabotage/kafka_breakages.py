@@ -588,7 +588,7 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        if (again.ranges, again.counted) == (before.ranges, before.counted):\n",
+                "        if (again.ranges, again.again, again.counted) == (before.ranges, before.again, before.counted):\n",
                 "        if not again.is_cut_of(before):\n",
             ),
         ),

@@ -305,8 +305,8 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "topics={**self.topics, **new}",
-                "topics={**self.topics, **{topic.topic: topic for topic in record.topics}}",
+                "**{topic.topic: topic for topic in record.topics if topic.topic not in self.topics}",
+                "**{topic.topic: topic for topic in record.topics}",
             ),
         ),
         (f"{TEST}::test_a_topic_that_has_grown_before_the_switch_is_found_by_its_division",),
@@ -318,8 +318,8 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "                return replace(now, revisions=self.revisions.with_switch_written())",
-                "                return replace(now, revisions=self.revisions)",
+                "                return replace(now, revisions=self.revisions.with_switch_written(), again={})",
+                "                return replace(now, again={})",
             ),
         ),
         (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),

@@ -142,8 +142,10 @@ def read_sources(
     tables: Mapping[str, Any],
     given: StepInput,
     batches: Sequence[RawBatch],
+    again: Sequence[RawBatch],
 ) -> tuple[dict[int, list[Row]], SourceReport]:
     """As engine.run.sources: the rows of the source, and what was read."""
+    assert not again, "no project of the simulator reads messages again"
     report, rows = SourceReport(), list[Row]()
     for batch in batches:
         report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))

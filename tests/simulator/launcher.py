@@ -154,7 +154,7 @@ class SimLauncher:
             live(
                 assignment,
                 transport,
-                lambda: SimReader(assignment.setup.kafka),
+                SimReader,
                 lambda reason: self._end(process, reason),
                 folder,
             )

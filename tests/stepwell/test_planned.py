@@ -215,7 +215,6 @@ def test_a_column_of_a_keyed_source_fills_its_table_and_no_view(edited: Planned)
     planes = next(source for source in edited.sources if source.handle == "planes")
     assert planes.differences == ("column colour was not declared, and is STRING now",)
     assert planes.table == "planes: read again from offset 0"
-    assert planes.held_if == "compared with its table: held if keys are missing in the topic"
     assert view(edited, "fleet").kind == "kept"
 
 
@@ -324,9 +323,9 @@ def without(offsets: object) -> dict[TopicPartition, int]:
 
 
 INPUTS: dict[str, tuple[Callable[[Facts], Facts], str, str]] = {
-    "expired_input": (expired, "flights/1 begins at offset 204, and the pipeline began at 0: 204 offsets are missing", "--from-now flights"),
-    "unknown_start": (forgotten, "it is not recorded where the pipeline began with flights/1, because a former release began it", "--from-now flights"),
-    "compacted_input": (compacted, "topic flights is compacted", "--from-now flights"),
+    "expired_input": (expired, "flights/1 begins at offset 204, and the pipeline began at 0: 204 offsets are missing", "stepwell run --full-refresh"),
+    "unknown_start": (forgotten, "it is not recorded where the pipeline began with flights/1, because a former release began it", "stepwell run --full-refresh"),
+    "compacted_input": (compacted, "topic flights is compacted", "stepwell run --full-refresh"),
     "missing_topic": (missing, "there is no topic flights", "Create it"),
 }  # fmt: skip
 

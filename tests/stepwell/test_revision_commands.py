@@ -86,7 +86,7 @@ BEFORE = RevisionRecord(epoch=0, number=4, plan=PLAN, step=812)
 def intent(*, hold: bool = False) -> RevisionIntent:
     plans = TransitionPlans(facts=PLAN, present=PLAN, filling=PLAN, switching=PLAN, following=PLAN)
     choices = Choices(hold=hold)
-    return RevisionIntent(epoch=0, number=5, plan="b" * 64, plans=plans, whole=8, choices=choices, step=1204)
+    return RevisionIntent(epoch=0, number=5, plan="b" * 64, plans=plans, whole=8, choices=choices, again=(), step=1204)
 
 
 def turn(reason: Any, error: str) -> RevisionTurn:

@@ -56,6 +56,7 @@ class CrewSteps:
                 truncate=dict(given.truncate),
                 program=self._workers.program,
                 filled=given.filled,
+                again=given.again,
             )
         )
 

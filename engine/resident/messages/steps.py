@@ -19,6 +19,7 @@ class StepDone(Answer):
     output: tuple[int, ...]
     dead: tuple[str, ...]
     inputs: tuple[Checksum, ...]
+    again: tuple[Checksum, ...]
     skipped: dict[str, int]
     read_ms: float
     stages: tuple[StageTimes, ...]
@@ -50,6 +51,7 @@ class RunStep(Order[StepDone | StepAbandoned]):
     truncate: dict[str, Truncate]
     program: str
     filled: tuple[int, int]
+    again: tuple[OffsetRange, ...]
 
 
 class Paused(Answer):

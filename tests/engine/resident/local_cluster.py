@@ -128,7 +128,8 @@ class ThreadLauncher:
 
         transport = self.transport()
         try:
-            live(assignment, transport, self.make_reader, end, assignment.setup.state_location.on_host(None))  # type: ignore[arg-type]
+            folder = assignment.setup.state_location.on_host(None)
+            live(assignment, transport, lambda settings: self.make_reader(), end, folder)  # type: ignore[arg-type, return-value]
         except Exception as error:
             job.end = repr(error)
         finally:

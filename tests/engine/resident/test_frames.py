@@ -63,6 +63,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         truncate={"a": "apply"},
         program="a0",
         filled=(3, 2**65),
+        again=(OffsetRange("t", 1, 2, 4),),
     ),
     messages.Adopt(
         topic="p",
@@ -130,6 +131,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         output=(1, 4),
         dead=("a",),
         inputs=(Checksum("t", 0, 6, 2**64 - 1),),
+        again=(Checksum("t", 1, 2, 7),),
         skipped={"a": 1},
         read_ms=0.5,
         stages=(StageTimes(1.0, 2.0, 3.0),),

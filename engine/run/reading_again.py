@@ -1,0 +1,24 @@
+"""Faults of what is read again for the new nodes of a transition. They name a new node, so the revision in force goes on without those nodes."""
+
+from __future__ import annotations
+
+from engine.errors import DataError
+from engine.model.circuit import Circuit
+from engine.model.filling import is_read_again
+from engine.model.rows import Source
+from io_kafka.errors import KafkaFault, NotAuthorized, OffsetGone, UnknownTopic
+
+CANNOT_READ = (OffsetGone, UnknownTopic, NotAuthorized)
+"""What another try does not mend. A broker that is away concerns the revision in force too."""
+
+
+def first_read_again(circuit: Circuit) -> int:
+    """The first node that is a source which is read again. A fault of such reading names it, because only new nodes depend on it."""
+    return next(i for i, node in enumerate(circuit.nodes) if isinstance(node, Source) and is_read_again(node.handle))
+
+
+def not_read_again(circuit: Circuit, step: int, fault: KafkaFault) -> DataError:
+    """The error for a topic that cannot be read again."""
+    what_to_do = "Restore the messages or the rights, then `stepwell revision resume`; or `stepwell revision abort`."
+    error = DataError(f"what is to be read again is gone, or may not be read: {fault.message}", what_to_do)
+    return error.locate(owner="new nodes", step=step, node=first_read_again(circuit))
