@@ -9,7 +9,7 @@ PROPERTIES := tests/base tests/engine tests/storage tests/test_slots.py
 SOAK_EXAMPLES := 5
 PACKAGES := stepwell coordinator protocols engine io_kafka storage faults base
 
-WORKERS ?= 4
+WORKERS ?= 6
 TESTS ?= tests
 COUNT ?= 200
 SEED ?= 0

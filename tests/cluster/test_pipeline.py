@@ -25,6 +25,7 @@ from storage.database import Database
 from tests.end_to_end import everything
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, renamed, step_records
 from tests.end_to_end.harness import service as run_service
+from tests.small_jobs import small
 from tests.stepwell.command_line import CommandLine, Service
 
 ROOT = Path(__file__).parents[2]
@@ -90,8 +91,8 @@ def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
 
 @pytest.fixture
 def play(cluster: DevCluster, spark: SparkSession, tmp_path: Path, topic_prefix: str) -> Iterator[Playground]:
-    """Topics on the cluster's brokers. What runs in this process runs in local mode."""
-    yield Playground(spark, cluster.kafka.bootstrap_servers, tmp_path, topic_prefix)
+    """Topics on the cluster's brokers. What runs in this process runs in local mode, with workers in threads."""
+    yield Playground(small(spark), cluster.kafka.bootstrap_servers, tmp_path, topic_prefix)
     Database.close_all()
 
 
@@ -103,7 +104,7 @@ def test_the_cluster_writes_the_bytes_of_local_mode(cluster: DevCluster, play: P
     everything.send(play, 1)
     local, log = renamed(resolved, "-local", 2), tmp_path / "service.log"
     with run_service(resolved, log, "--available-now", "--conf", f"spark.master={cluster.spark.master_url}") as process:
-        play.run(local, play.tasks(local))
+        play.run(local)
         assert process.wait(WAIT_SECONDS_MAX) == 0, log.read_text()
     places = [cluster.spark.state_folder(number) / resolved.spec.name / "workers" for number in cluster.spark.workers]
     assert sum(len(list(place.glob("*"))) for place in places) == 2, "the state is not on the hosts of the cluster"

@@ -260,7 +260,7 @@ def test_a_start_of_a_changed_project_that_is_broken_off_is_one_or_the_other(
             play.run(changed)
             assert recorded(play, changed).number == number + 2
             former = changed
-        oracle.verify(play.batch(former), sample=3, seed=1)
+        oracle.verify(play.batch(former), sample=min(3, len(points) // 2), seed=1)
     assert play.check(former)["named"] == 3
     play.check_steps(former)
 
@@ -275,7 +275,15 @@ def written(play: Playground, resolved: Resolved) -> dict[TopicPartition, int]:
     return play.topics.end_offsets([output.topic for output in resolved.spec.outputs])
 
 
-@pytest.mark.parametrize(("what", "workers"), [(what, 1 + 2 * (n % 2)) for n, what in enumerate(CONTINUES)])
+@pytest.mark.parametrize(
+    ("what", "workers"),
+    [
+        ("a view has another name", 1),
+        pytest.param("a column of the source is new, at the front", 3, marks=pytest.mark.soak),
+        pytest.param("a query is written in another way", 1, marks=pytest.mark.soak),
+        ("all at once", 3),
+    ],
+)
 def test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing(
     play: Playground, what: str, workers: int
 ) -> None:

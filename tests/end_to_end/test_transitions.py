@@ -114,6 +114,14 @@ def is_in_force(play: Playground, now: Resolved) -> bool:
 
 
 BREAKS: tuple[Point, ...] = (*TRANSITION, "region.inside", "output.sent", "output.committed")
+BREAKS_OF_SUITE: tuple[Point, ...] = (
+    "revision.intended",
+    "program.adopted",
+    "switch.recorded",
+    "clear.inside",
+    "output.sent",
+)
+"""Behind each of them a start finds another record, other databases or an open transaction. tests/simulator breaks off at every point."""
 
 
 NEVER = ("turn.written", "region.inside")
@@ -121,15 +129,15 @@ NEVER = ("turn.written", "region.inside")
 
 
 @pytest.mark.parametrize(
-    ("workers", "visits"),
+    ("workers", "points", "visits"),
     [
-        (3, (1,)),
-        pytest.param(1, (1, 2), marks=pytest.mark.soak),
-        pytest.param(3, (1, 2), marks=pytest.mark.soak),
+        (3, BREAKS_OF_SUITE, (1,)),
+        pytest.param(1, BREAKS, (1, 2), marks=pytest.mark.soak),
+        pytest.param(3, BREAKS, (1, 2), marks=pytest.mark.soak),
     ],
 )
 def test_a_transition_that_is_broken_off_leaves_the_old_project_or_the_new_one(
-    play: Playground, workers: int, visits: tuple[int, ...]
+    play: Playground, workers: int, points: tuple[Point, ...], visits: tuple[int, ...]
 ) -> None:
     """At each point, at its first visit and then at a later one, while messages come. After it the views are those of the project in force."""
     conf = {"stepwell.workers": workers, "stepwell.checkpoint.interval": "1h", "stepwell.step.rows.max": 20}
@@ -137,7 +145,7 @@ def test_a_transition_that_is_broken_off_leaves_the_old_project_or_the_new_one(
     play.send("orders", orders(0, 200))
     former = play.resolve(project(), conf)
     play.run(former)
-    for number, point in enumerate(BREAKS):
+    for number, point in enumerate(points):
         play.send("orders", orders(10 * number, 60))
         now = play.resolve(project(where=f"WHERE amount > {number}", bound=100 + number), conf)
         broken = turned(play, former, now, *(Order(point, "raise", visit=visit) for visit in visits))

@@ -231,7 +231,7 @@ def test_pinned_runs_stay_as_they_are(workers: Workers) -> None:
 
 
 def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) -> None:
-    steps, expected = history(6), expected_of(6)
+    steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])
     workers.copy_to(shuffled(workers.placement, Random(3), RANGE_SLOTS), 1.0, Random(3))
     workers.open(workers.commit(1), epoch=2)  # they are in a version
@@ -270,7 +270,7 @@ def contents(workers: Workers) -> list[list[str]]:
 
 def test_copies_of_runs_that_are_gone_do_not_count(workers: Workers) -> None:
     """A cut of a bucket replaces runs, also those that are pinned."""
-    steps, expected = history(6), expected_of(6)
+    steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])
     after = Placement(0, {0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}, {})
     workers.copy_to(after, 1.0, Random(3))
@@ -321,7 +321,7 @@ def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:
 
 
 def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> None:
-    steps, expected = history(6), expected_of(6)
+    steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])
     after = shuffled(workers.placement, Random(2), RANGE_SLOTS)
     workers.move_to(after)
@@ -333,7 +333,7 @@ def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> 
 
 
 def test_all_slots_may_leave_a_worker_and_nothing_stays(workers: Workers) -> None:
-    steps, expected = history(6), expected_of(6)
+    steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])
     workers.move_to(Placement(0, {0: ALL_SLOTS, 1: NO_SLOTS, 2: NO_SLOTS}, {}))
     for database in workers.databases[1:]:

@@ -41,9 +41,10 @@ from tests.engine.zsets import Rows, plus, to_rows
 CIRCUIT = every_kind()
 APPEND_ONLY = append_only_inputs(CIRCUIT)
 PLACES = plan_stages(CIRCUIT).input_colocation
-SUITE_SEEDS = 4
-SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 12))]
-WORKER_SEEDS = range(2)
+SUITE_SEEDS = (2,)
+"""In this one, each kind of node does what its descriptor says that it does now and then."""
+SEEDS = [seed if seed in SUITE_SEEDS else pytest.param(seed, marks=pytest.mark.soak) for seed in range(12)]
+WORKER_SEEDS = (1,)
 
 
 class Nodes:
@@ -112,7 +113,7 @@ def test_an_operator_whose_descriptor_says_that_it_retracts_does() -> None:
     """If the descriptor were wrong, operators above would store more than they need, and an append output would be refused."""
     for index, origin in enumerate(retraction_origins(CIRCUIT)):
         if origin == index:
-            changes = [change for seed in range(SUITE_SEEDS) for change in nodes_after(seed).changes[index]]
+            changes = [change for seed in SUITE_SEEDS for change in nodes_after(seed).changes[index]]
             assert any(weight < 0 for change in changes for weight in change.values()), named(index)
 
 
@@ -167,7 +168,7 @@ def test_an_operator_that_relies_on_growth_does() -> None:
     differ = {
         CIRCUIT.nodes[index].kind
         for index in relying
-        for seed in range(SUITE_SEEDS)
+        for seed in SUITE_SEEDS
         if after_taking_all_back(index, seed, only_grew=True) != after_taking_all_back(index, seed, only_grew=False)
     }
     assert differ >= {"Aggregate", "Deduplicate", "TopK"}
@@ -299,7 +300,7 @@ def on_workers(workers: int, seed: int) -> OnWorkers:
 
 
 @pytest.mark.parametrize(
-    "seed", [*WORKER_SEEDS, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(len(WORKER_SEEDS), 6))]
+    "seed", [seed if seed in WORKER_SEEDS else pytest.param(seed, marks=pytest.mark.soak) for seed in range(6)]
 )
 def test_every_operator_gets_the_rows_it_needs_on_any_number_of_workers(seed: int) -> None:
     """With a wrong exchange, or a wrong placement of an output, the rows of a key would be on two workers."""
@@ -359,7 +360,7 @@ def test_an_incomplete_table_of_operators_is_refused() -> None:
 def test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says() -> None:
     """With too few, two nodes of a body would write into one trace."""
     used: dict[str, int] = {}
-    for store in (nodes_after(seed).store for seed in range(SUITE_SEEDS)):
+    for store in (nodes_after(seed).store for seed in SUITE_SEEDS):
         for index, node in enumerate(CIRCUIT.nodes):
             tables = range(TABLE_FIRST + index * TRACES_MAX, TABLE_FIRST + (index + 1) * TRACES_MAX)
             some = [

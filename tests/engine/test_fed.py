@@ -253,14 +253,15 @@ class Watched:
             self.changes[index] = [zset.consolidate(whole)]
 
 
-ODD_SEEDS = 3
+SUITE_SEED = 2
+"""Three workers. Of unusual rows, it has errors in every kind of node that counts them."""
 
 
-def seeds(in_suite: int, in_soak: int) -> list[Any]:
-    return [*range(in_suite), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(in_suite, in_soak))]
+def seeds(in_soak: int) -> list[Any]:
+    return [seed if seed == SUITE_SEED else pytest.param(seed, marks=pytest.mark.soak) for seed in range(in_soak)]
 
 
-@pytest.mark.parametrize("seed", seeds(3, 12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_what_is_fed_from_state_is_the_sum_of_all_changes(seed: int) -> None:
     watched = Watched(KINDS, 1 + seed % 3, random.Random(seed), NOTHING_WITHHELD)
     for given_ in history(seed):
@@ -278,7 +279,7 @@ def after_odd_history(seed: int) -> Watched:
     return watched
 
 
-@pytest.mark.parametrize("seed", seeds(ODD_SEEDS, 60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_what_is_fed_from_state_is_that_sum_for_unusual_rows(seed: int) -> None:
     """None of the error rows is fed."""
     assert after_odd_history(seed).changes
@@ -286,8 +287,8 @@ def test_what_is_fed_from_state_is_that_sum_for_unusual_rows(seed: int) -> None:
 
 def test_rows_are_in_error_where_they_can_be() -> None:
     """Otherwise the comparison of unusual rows would show less than it says."""
-    found = set[str]().union(*(after_odd_history(seed).in_error for seed in range(ODD_SEEDS)))
-    assert found == {"Aggregate", "FinalAggregate", "Join", "ScalarMap", "ScalarValue", "SemiJoin", "View", "Window"}
+    counting = {"Aggregate", "FinalAggregate", "Join", "ScalarMap", "ScalarValue", "SemiJoin", "View", "Window"}
+    assert after_odd_history(SUITE_SEED).in_error == counting
 
 
 def test_nothing_is_fed_before_there_are_rows_but_the_one_of_an_aggregate_without_keys() -> None:

@@ -39,7 +39,7 @@ from tests.engine.zsets import TYPES, Rows, plus, to_rows, to_table
 
 TELLS = (ScalarValue, Output, PartialAggregate, JoinPartials)
 """Nodes whose rows are no table: what they give depends on the steps."""
-SUITE_SEEDS = 8
+SUITE_SEEDS = 4
 SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 400))]
 STEPS = 5
 WORKERS = (1, 2, 3, 5)
@@ -275,7 +275,7 @@ def _of_event_time(circuit: Circuit) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("workers", [3, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2, 5))])
 def test_every_kind_is_filled(workers: int) -> None:
     """A has sources and views of their rows, and B every kind of node."""
     nothing, everything = Project(()).circuit(), Project(view_names(of_event_time=False)).circuit()
@@ -351,7 +351,7 @@ GROWS = "all_left"
 """A view that only grows, and so do its rows in most of what reads it."""
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 @pytest.mark.parametrize("reader", READERS)
 def test_what_reads_a_changed_view_takes_rows_back(reader: str, workers: int) -> None:
     """A view whose rows only come, of which the change takes some away. A minimum, or which row came first, cannot take one back, so what

@@ -204,7 +204,7 @@ def slots_of_state(store: DictStore) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("workers", [2, pytest.param(5, marks=pytest.mark.soak)])
 def test_all_state_of_a_worker_lies_in_its_slots(workers: int) -> None:
     """Of every operator, whatever its key is: else its rows would not move with their slot."""
     machine = InProcess(CIRCUIT, workers, PARTITIONS)
@@ -219,7 +219,7 @@ def test_all_state_of_a_worker_lies_in_its_slots(workers: int) -> None:
     assert len({number_of(table) for table in met}) > 20, "nodes with state"
 
 
-@pytest.mark.parametrize("bucket_rows", [3, 1000])
+@pytest.mark.parametrize("bucket_rows", [3, pytest.param(1000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
 def test_a_circuit_goes_on_after_slots_have_moved(seed: int, bucket_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before every step, random shards get other owners, and among them that of the rows without a key."""

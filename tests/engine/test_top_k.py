@@ -251,8 +251,7 @@ def bound(runs: int, size: int, changed: int, moved: int, dead: int) -> float:
     return runs * (2 + 2 * math.log2(size + 1) * (changed + 1) + 2 + 6 * (moved + changed + dead + 4))
 
 
-@pytest.mark.parametrize("count", [100, 3000])
-@pytest.mark.parametrize("size", [5_000, 40_000])
+@pytest.mark.parametrize(("size", "count"), [(5_000, 100), (40_000, 3000)])
 def test_a_step_reads_what_moves_and_not_what_is_kept(size: int, count: int) -> None:
     node = TopK((0,), TYPES, (), (UP,), 0, count)
     store = DictStore()

@@ -12,7 +12,8 @@ from tests.conftest import Broker
 
 @pytest.fixture
 def settings(broker: Broker) -> KafkaSettings:
-    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+    """A reader that stands at the end of a log finishes its fetch before it can move, which would take a tenth of a second."""
+    return KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers, "fetch.wait.max.ms": "10"})
 
 
 @pytest.fixture

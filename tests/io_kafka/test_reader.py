@@ -293,11 +293,14 @@ def test_a_topic_created_again_and_shorter_is_an_error(
     reader.close()
 
 
-def test_a_topic_that_is_not_there_is_named(reader: RangeReader, topic: str) -> None:
+def test_a_topic_that_is_not_there_is_named(settings: KafkaSettings, topic: str) -> None:
+    impatient = {**dict(settings.options), "topic.metadata.propagation.max.ms": "1000"}
+    reader = RangeReader(KafkaSettings.parse(impatient))
     with pytest.raises(UnknownTopic, match="nowhere"):
         reader.read([OffsetRange(topic + "nowhere", 0, 0, 1)])
     with pytest.raises(UnknownTopic, match="partition 9"):
         reader.read([OffsetRange(topic, 9, 0, 1)])
+    reader.close()
 
 
 def test_an_unreachable_broker_is_reported_before_the_deadline_with_the_place() -> None:

@@ -511,6 +511,7 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
 
 @IN_BOTH_WAYS
 def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe) -> None:
+    pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "topic.metadata.propagation.max.ms": "1000"})
     writer = pipe.started()
     writer.append([pipe.division(0, writer.epoch)])
     for advice, outputs in (

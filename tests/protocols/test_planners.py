@@ -33,6 +33,8 @@ CHANGES: dict[str, tuple[Owned, Owned, int]] = {
     "nothing": (owned_by(0, 1), owned_by(0, 1), 700),
 }
 """The owners before and after, and how many slots a round may move: many rounds for some, and one for the others."""
+OF_MANY_RECORDS = ("3 to 2", "1 to 4", "others")
+"""In ICADD they take some seconds, because it sends a record for each slot."""
 
 
 @dataclass
@@ -73,8 +75,16 @@ def drive(planner: Planner, engine: Engine, slots_max: int) -> int:
     return rounds
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("protocol", ["damion", "icadd"])
+@pytest.mark.parametrize(
+    ("protocol", "change"),
+    [
+        *(("damion", change) for change in CHANGES),
+        *(
+            (pytest.param("icadd", change, marks=pytest.mark.soak) if change in OF_MANY_RECORDS else ("icadd", change))
+            for change in CHANGES
+        ),
+    ],
+)
 def test_every_slot_that_has_another_owner_moves_once(protocol: str, change: str) -> None:
     before, after, slots_max = CHANGES[change]
     engine = engine_for(before, after)

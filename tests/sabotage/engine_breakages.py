@@ -288,7 +288,7 @@ ENGINE = (
             Edit(
                 "engine/operators/distinct.py",
                 "    arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),\n",
-                "    arrange=lambda node, inputs: replace(by_key(tuple(range(len(node.types))), None), placement=(len(node.types) - 1,)),\n",
+                "    arrange=lambda node, inputs: replace(by_key(tuple(range(len(node.types))), None), colocation=(len(node.types) - 1,)),\n",
             ),
             Edit(
                 "engine/operators/distinct.py",
@@ -455,7 +455,7 @@ ENGINE = (
                 "        arguments = (function.children[0],)\n",
             ),
         ),
-        ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks_after_every_step",),
+        ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks",),
     ),
     Breakage(
         "zeros-without-signs",
@@ -496,7 +496,7 @@ ENGINE = (
                 "    named = zip(keys[:0], sort_orders(order)[:0], strict=True)\n",
             ),
         ),
-        ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks_after_every_step",),
+        ("tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks",),
     ),
     Breakage(
         "join-forgets-new-pairs",

@@ -47,7 +47,7 @@ FILLING = (
         "A kept reader of a changed view gets the change of the switch alone, so it keeps what is gone.",
         FILLED,
         (Edit(SWITCHING_CIRCUIT, "return self.switched[below][reader]", "return self.raw[below]"),),
-        (f"{TAKES_BACK}[sums-1]",),
+        (f"{TAKES_BACK}[sums-3]",),
     ),
     Breakage(
         "young-reader-with-the-difference",
@@ -73,7 +73,7 @@ FILLING = (
                 "zset.add([inputs[0], *[zset.as_schema(stored, zset.schema_of(node.types))] * 2])",
             ),
         ),
-        (f"{TAKES_BACK}[sums-1]",),
+        (f"{TAKES_BACK}[sums-3]",),
         tells="than were ever in it",
     ),
     Breakage(
@@ -87,7 +87,7 @@ FILLING = (
                 "return is_reached and operator_of(node).needs_append_only",
             ),
         ),
-        (f"{TAKES_BACK}[highest-1]", f"{TAKES_BACK}[leading-1]"),
+        (f"{TAKES_BACK}[highest-3]", f"{TAKES_BACK}[leading-3]"),
     ),
     Breakage(
         "young-constants-never-begin",

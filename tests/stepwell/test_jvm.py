@@ -132,7 +132,7 @@ CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM t GROUP BY a;
         pytest.param("context", "doctor", marks=pytest.mark.soak),
         pytest.param("definitions", "dry-run", marks=pytest.mark.soak),
         pytest.param("analysed", "query 'SELECT * FROM v'", marks=pytest.mark.soak),
-        ("analysed", "run --available-now"),
+        pytest.param("analysed", "run --available-now", marks=pytest.mark.soak),
         pytest.param("leaves", "dry-run", marks=pytest.mark.soak),
     ],
 )

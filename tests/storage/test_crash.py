@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,10 @@ def at_both(path: Path) -> Database:
     return database
 
 
+def _soak(*arguments: object) -> Any:
+    return pytest.param(*arguments, marks=pytest.mark.soak)
+
+
 def every_access(shared_memory: Path, prepare: Prepare, stride: int = 1) -> Iterator[tuple[int, Path]]:
     """Numbers of accesses, each with a copy of the same database. The caller breaks when the child completes the operation."""
     prepare(shared_memory / "template")
@@ -147,7 +152,7 @@ def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memor
         prove_versions(path, (V1, V2))
 
 
-@pytest.mark.parametrize(("prepare", "before"), [(frozen_v2, (V1,)), (frozen_v2_beside_undo, (EMPTY, V1))])
+@pytest.mark.parametrize(("prepare", "before"), [_soak(frozen_v2, (V1,)), (frozen_v2_beside_undo, (EMPTY, V1))])
 def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]) -> None:
     seen = set()
     for crashed, path in crash_everywhere(shared_memory, prepare, Database.fold):
@@ -163,7 +168,7 @@ def test_a_fold_whose_task_was_killed_is_ended_by_the_next_attempt(shared_memory
         prove_versions(path, (V1, V2))
 
 
-@pytest.mark.parametrize(("prepare", "before"), [(at_both, (V1, V2)), (half_folded, (V1,))])
+@pytest.mark.parametrize(("prepare", "before"), [(at_both, (V1, V2)), _soak(half_folded, (V1,))])
 def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
     shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]
 ) -> None:
@@ -180,7 +185,9 @@ def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
 
 
 @pytest.mark.usefixtures("always_worth_while")
-@pytest.mark.parametrize(("prepare", "before"), [(at_both, (V1, V2)), (frozen_v2, (V1,)), (half_folded, (V1,))])
+@pytest.mark.parametrize(
+    ("prepare", "before"), [(at_both, (V1, V2)), _soak(frozen_v2, (V1,)), _soak(half_folded, (V1,))]
+)
 def test_a_crash_in_a_compaction_changes_nothing(
     shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]
 ) -> None:
@@ -196,7 +203,7 @@ def test_a_crash_in_a_compaction_changes_nothing(
 @pytest.mark.usefixtures("always_worth_while")
 @pytest.mark.parametrize(
     "operation",
-    ["freeze", "fence", pytest.param("fold", marks=pytest.mark.soak), pytest.param("open", marks=pytest.mark.soak)],
+    ["fence", _soak("freeze"), _soak("fold"), _soak("open")],
 )
 def test_a_writer_that_waits_while_the_database_is_compacted_writes_the_new_file(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch, operation: str

@@ -143,7 +143,7 @@ def test_the_daemon_ends_with_the_process_in_its_place(preloaded: Preloaded, soc
         assert ended(daemon.process)
 
 
-@pytest.mark.parametrize("name", AT_IMPORT)
+@pytest.mark.parametrize("name", [pytest.param("PYTHONHASHSEED", marks=pytest.mark.soak), "OMP_NUM_THREADS"])
 def test_a_daemon_with_another_environment_does_the_work_itself(preloaded: Preloaded, sockets: Path, name: str) -> None:
     daemon = Daemon(preloaded.folder, sockets, **{name: "7"})
     connection, worker = daemon.fork()

@@ -53,16 +53,16 @@ def _shown(columns: str) -> str:
 
 RECURSIONS = {
     "numbers": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT n FROM r",
-    "constant numbers": "r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 20) SELECT n FROM r",
+    "constant numbers": "r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 6) SELECT n FROM r",
     "paths of a graph": (
-        "r(x, y, l) AS (SELECT a, b, 0 FROM t UNION ALL SELECT r.x, t.b, l + 1 FROM r JOIN t ON r.y = t.a WHERE l < 3) SELECT x, y, l FROM r"
+        "r(x, y, l) AS (SELECT a, b, 0 FROM t UNION ALL SELECT r.x, t.b, l + 1 FROM r JOIN t ON r.y = t.a WHERE l < 2) SELECT x, y, l FROM r"
     ),
     "two tables": (
         "r(x, y, l) AS (SELECT a, c, 0 FROM u WHERE c > 0 UNION ALL SELECT t.b, u.c, l + 1 FROM r JOIN t ON r.y = t.a JOIN u ON t.b = u.a "
         "WHERE l < 2) SELECT x, y, count(*) AS n FROM r GROUP BY x, y"
     ),
     "distinct within a level": (
-        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT DISTINCT t.b, l + 1 FROM r JOIN t ON r.x = t.a WHERE l < 6) SELECT x, l FROM r"
+        "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT DISTINCT t.b, l + 1 FROM r JOIN t ON r.x = t.a WHERE l < 3) SELECT x, l FROM r"
     ),
     "outer join": (
         "r(x, l) AS (SELECT a, 0 FROM t UNION ALL SELECT coalesce(u.c, -1), l + 1 FROM r LEFT JOIN u ON r.x = u.a WHERE l < 3) "

@@ -35,6 +35,8 @@ from tests.stepwell.lowering.projects import Workbench
 
 TABLE = "k bigint, g double, id bigint, b int, s string, d double, e double, m decimal(12,2), w decimal(30,4), t timestamp, f boolean, y binary"
 STEPS = 4
+COMPARED = (1, 3)
+"""The steps after which Spark is asked: rows have come and gone before each of them, and the last one has them all."""
 RELATIVE_ERROR_MAX = 1e-9
 """Of Welford's method in Spark over the values below, whose spread is at least a tenth of their mean. Ours is exact up to a few units in the
 last place."""
@@ -233,7 +235,7 @@ def _soak(*arguments: str) -> Any:
         _soak("values", "by two keys", "changelog"),
     ],
 )
-def test_every_function_is_sparks_after_every_step(spark: SparkSession, cases: str, group: str, mode: str) -> None:
+def test_every_function_is_sparks(spark: SparkSession, cases: str, group: str, mode: str) -> None:
     bench = Workbench(spark).source("t", TABLE, mode)  # type: ignore[arg-type]
     chosen, keys = SETS[cases], GROUPS[group]
     query = _query([case.ours for case in chosen], keys, FROM.get(cases, "t"))
@@ -248,6 +250,8 @@ def test_every_function_is_sparks_after_every_step(spark: SparkSession, cases: s
     for step, change in enumerate(_history(random.Random(cases + group), grow=mode == "append")):
         whole = plus(whole, change)
         content = plus(content, _step(circuit, store, step, change))
+        if step not in COMPARED:
+            continue
         rows = bench.spark.createDataFrame(list(whole.elements()), TABLE).coalesce(1)
         rows.createOrReplaceTempView("t")
         answer = bench.spark.sql(_query([case.expected for case in chosen], keys)).toArrow()

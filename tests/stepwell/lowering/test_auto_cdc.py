@@ -160,8 +160,15 @@ def test_every_step_holds_what_spark_makes_of_the_changes(spark: SparkSession, n
     assert len(shown) > 3, "too few rows to prove anything"
 
 
-@pytest.mark.parametrize("name", ["type 1", "type 2 that tracks some"])
-@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(
+    ("name", "grows"),
+    [
+        ("type 1", True),
+        ("type 2 that tracks some", False),
+        pytest.param("type 1", False, marks=pytest.mark.soak),
+        pytest.param("type 2 that tracks some", True, marks=pytest.mark.soak),
+    ],
+)
 def test_neither_the_number_of_workers_nor_the_order_of_arrival_shows(
     spark: SparkSession, name: str, grows: bool
 ) -> None:
