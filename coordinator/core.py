@@ -52,7 +52,7 @@ from base.version import VersionId
 from coordinator.rescale.actions import Bury, LogRescale, RescaleAction, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
-from coordinator.transition.machine import Boundary, Transition, TransitionAction
+from coordinator.transition.machine import Boundary, LogTurn, Transition, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
 
@@ -203,7 +203,7 @@ class Core:
         if checkpoint is not None:
             return checkpoint
         if self.stopping:
-            return self._stop_action(log)
+            return self._accepted_abort(log) or self._stop_action(log)
         due = self.rescale.next(log, self._moment(log))
         if due is not None:
             return due
@@ -212,7 +212,8 @@ class Core:
             return self._stop_action(log)
         if self.paused:
             self.rescale.rested()
-            return Wait()
+            aborting = self._changing(log) if self.transition.is_aborting(log) else None
+            return aborting or Wait()
         if self.rescale.blocks_steps:
             return Wait()
         changing = self._changing(log)
@@ -237,6 +238,11 @@ class Core:
         if log.program_key(self.step) != self.program:
             return Adopt(self.step)
         return self.transition.next(log, self._at_boundary(log))
+
+    def _accepted_abort(self, log: StepLogState) -> LogTurn | None:
+        """A stop does not lose the order to take a transition back."""
+        due = self.transition.next(log, self._at_boundary(log)) if self.transition.is_aborting(log) else None
+        return due if isinstance(due, LogTurn) else None
 
     def _at_boundary(self, log: StepLogState) -> Boundary:
         return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_under_way)

@@ -22,6 +22,7 @@ from base.fault import Fault
 from base.options import OnChange
 from base.term import Term
 from coordinator.checkpoints.checkpointing import Checkpointing
+from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
@@ -32,7 +33,7 @@ from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
 from coordinator.revisions.recorded import nothing_to_keep
-from coordinator.revisions.requests import ApplyRequest, still_finishing
+from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables
 from coordinator.starting.binding_rules import rules_of
@@ -56,6 +57,7 @@ from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
 from coordinator.transition.course import Course, Running
+from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Measure
 from coordinator.transition.reading import ReadingAgain
 from coordinator.transition.transitions import Transitions
@@ -432,7 +434,7 @@ class Pipeline:
         checkpoint_at = monotonic()
         if self._to_apply is not None:
             asked, self._to_apply = self._to_apply, None
-            self._transitions.ask(asked)
+            self._transitions.ask(asked, self._room(crew))
         while True:
             self._take_requests(core, crew)
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
@@ -477,7 +479,9 @@ class Pipeline:
                 case _:
                     assert_never(action)
             self._checkpoints.notice_fold(core, crew)
-            self._requests.questions.serve(crew, course.revision_at, core.version.step)
+            upcoming = Upcoming(course, self._writer.state)
+            if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
+                core.request_checkpoint()
 
     def _write_owner(self, course: Course) -> None:
         """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has. It is
@@ -501,6 +505,10 @@ class Pipeline:
             return "recovering"
         return "paused" if core.paused else "run"
 
+    def _room(self, crew: Crew) -> Room:
+        folders = {number: member.folder for number, member in crew.members.items()}
+        return Room(self._checkpoints.node_bytes, crew.disk_use, folders)
+
     def _take_requests(self, core: Core, crew: Crew) -> None:
         for asked in self._requests.take_layout():
             try:
@@ -509,15 +517,7 @@ class Pipeline:
                 asked.answer(fault)
             else:
                 asked.answer(None)
-        for wish in self._requests.take_revision():
-            try:
-                if self._finishes:
-                    raise still_finishing()
-                self._transitions.ask(wish.request)
-            except Fault as fault:
-                wish.answer(fault)
-            else:
-                wish.answer(None)
+        wishes = self._requests.take_revision()  # before a stop that was asked first
         for what in self._requests.take():
             _log.info("asked", what=what)
             if what in ("stop", "pause", "resume") and self._request_in_force != "stop":
@@ -531,3 +531,14 @@ class Pipeline:
                     core.request_stop()
                 case _:
                     core.request_checkpoint()
+        for wish in wishes:
+            try:
+                if core.stopping:
+                    raise stopping()
+                if self._finishes:
+                    raise still_finishing()
+                self._transitions.ask(wish.request, self._room(crew))
+            except Fault as fault:
+                wish.answer(fault)
+            else:
+                wish.answer(None)

@@ -5,19 +5,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
+from rich.console import Console
 
-from examples.flights import data
+from examples.flights import data, edit
 from examples.flights.consumer import Received, read_topic
 from examples.flights.feed import Feed
-from examples.flights.show import PROJECT
+from examples.flights.service import Service
+from examples.flights.show import PROJECT, table_of_edit
 from examples.flights.verdict import ViewResult, audit
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import STEP_HEADER
+from io_kafka.step_log.records import OutputPart
+from io_kafka.step_log.state import StepLogState
 from tests.conftest import Broker
 
 WAIT_SECONDS_MAX = 60.0
@@ -65,9 +72,11 @@ def test_the_feed_waits_for_the_service_and_at_the_gate_and_the_consumer_reads_a
     feed = Feed(broker.bootstrap_servers, messages, gate_at=3000)
     feed.start()
     feed.join(0.1)
-    while not feed.at_gate and feed.fault is None and feed.is_alive():
-        feed.join(0.05)
-    assert len(read_topic(broker.bootstrap_servers, topic)) == 3000, "nothing passes the gate"
+    for gate in (3000, 4000):
+        feed.open_gate(gate)
+        while not feed.at_gate and feed.fault is None and feed.is_alive():
+            feed.join(0.05)
+        assert len(read_topic(broker.bootstrap_servers, topic)) == gate, "nothing passes the gate"
     feed.open_gate()
     feed.join(WAIT_SECONDS_MAX)
     assert (feed.is_alive(), feed.fault, feed.sent) == (False, None, 5000)
@@ -120,6 +129,31 @@ def test_one_message_too_many_makes_a_view_unequal() -> None:
     assert ViewResult("v", 3, 3, 0, 0, 1).equal
     assert not ViewResult("v", 3, 3, 1, 0, 1).equal
     assert not ViewResult("v", 3, 3, 0, 1, 1).equal
+
+
+def test_the_edit_of_the_demo_fits_its_project_and_only_its_view_counts(tmp_path: Path) -> None:
+    class Applies:
+        def answer(self, *command: str) -> dict[str, Any]:
+            return {"command": command, "text": (tmp_path / edit.FILE).read_text()}
+
+    (tmp_path / edit.FILE).parent.mkdir()
+    (tmp_path / edit.FILE).write_text((PROJECT / edit.FILE).read_text())
+    found = edit.edit(tmp_path, cast(Service, Applies()))
+    assert found["command"] == ("apply", "--yes")
+    assert found["text"] == (PROJECT / edit.FILE).read_text().replace(edit.BEFORE, edit.AFTER)
+
+    ended = {"step": 7, "filling_s": 0.5, "seconds": 1.0, "pause_ms": 20.0}
+    outputs = tuple(
+        OutputPart(handle=handle, topic=handle, partition=partition, messages=messages, digest="0" * 32, end=9)
+        for handle, partition, messages in ((edit.VIEW, 0, 3), (edit.VIEW, 1, 4), ("fleet", 0, 5))
+    )
+    log = SimpleNamespace(step_records={7: SimpleNamespace(outputs=outputs), 8: SimpleNamespace(outputs=outputs[:1])})
+    answer = {"plan": {"kept_share": 0.9996, "rows": 210}, "transition_last": ended}
+    edited = edit.edited_as(answer, cast(StepLogState, log))
+    assert (edited.messages, edited.step, edited.paused_ms) == (7, 7, 20.0)
+    shown = StringIO()
+    Console(width=80, file=shown).print(table_of_edit(edited))
+    assert all(text in shown.getvalue() for text in ("99.96 %", "210", edit.BEFORE, edit.AFTER)), shown.getvalue()
 
 
 def test_the_project_is_a_plain_spark_project() -> None:

@@ -54,7 +54,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "starting": {"revisions"},
         "transition": {"revisions", "starting"},
         "stepping": {"starting", "transition"},
-        "checkpoints": {"starting", "stepping"},
+        "checkpoints": {"starting", "stepping", "transition"},
         "rescale": {"starting"},
     },
     "stepwell": {

@@ -19,6 +19,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.layouts import completion_records, ownership_of
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
+from engine.model.numbers import number_of
 from engine.resident.crew import Crew
 from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
@@ -46,6 +47,8 @@ class Checkpointing:
         self.is_folding = False
         """Whether a fold is under way."""
         self.failed_in_a_row = 0
+        self.node_bytes: Mapping[int, int] = {}
+        """Of the state of each node on all workers, by number, as of the last checkpoint of this run."""
 
     def do(self, action: CheckpointAction, core: Core, crew: Crew, births: Mapping[int, str]) -> None:
         """Carries out the action, then reports it to the core. `births`: of the workers."""
@@ -126,6 +129,17 @@ class Checkpointing:
         self._board.note_checkpoint(action.version.version, action.version.step, took_ms)
         tables, disk = bytes_of(self._folded.values(), setup)
         self._board.update(state_bytes=tables, disk_bytes=disk)
+        self.node_bytes = bytes_of_nodes(self._folded.values())
+
+
+def bytes_of_nodes(folded: Iterable[Folded]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for each in folded:
+        for table, size in each.table_bytes.items():
+            number = number_of(table)
+            if number is not None:
+                found[number] = found.get(number, 0) + size
+    return found
 
 
 def bytes_of(folded: Iterable[Folded], setup: TaskSetup) -> tuple[dict[str, int], dict[str, int]]:

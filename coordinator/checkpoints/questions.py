@@ -1,8 +1,9 @@
 """Questions of other threads to the workers: what do kept views hold?
 
     asked -> under way with the present crew -> answered: all workers read the same version
-                ^    |
-                +----+ workers read different versions, because a fold is going on; or the crew was replaced
+     |          ^    |
+     |          +----+ workers read different versions, because a fold is going on; or the crew was replaced
+     +-> refused: it is about the next revision, whose views cannot be read
 
 Guarantees: an answer belongs to one checkpoint of all workers. The loop never waits for an answer, and steps go on meanwhile. One question is
 under way at a time. Whoever asks waits for a bounded time, and gets a fault if the run ends first.
@@ -14,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 import structlog
@@ -50,13 +52,29 @@ class ViewRows:
 
 @dataclass(eq=False)
 class _Question:
+    """`next_of`: the fingerprint of the circuit of the next revision, if the question is about that one."""
+
     views: tuple[str, ...]
+    next_of: str | None
     done: threading.Event = field(default_factory=threading.Event)
     answer: ViewRows | Exception | None = None
 
     def answer_with(self, answer: ViewRows | Exception) -> None:
         self.answer = answer
         self.done.set()
+
+
+class NextRevision(Protocol):
+    """What can be read of the next revision at this moment. All raise NoAnswer if nothing can be."""
+
+    def number(self, fingerprint: str, views: Sequence[str]) -> int:
+        """Of the revision whose circuit has the fingerprint. Raises NoAnswer also if one of the views cannot be read yet."""
+
+    def is_in(self, step: int) -> bool:
+        """Whether a version that was taken before this step has it."""
+
+    def check_answers(self, views: Sequence[str], step: int) -> None:
+        """Raises NoAnswer if one of the views has no answer in such a version."""
 
 
 class Questions:
@@ -70,9 +88,10 @@ class Questions:
         self._revision = 0  # of which that question is
         self._is_over = False
 
-    def ask(self, views: Sequence[str], seconds: float) -> ViewRows:
-        """The rows of the views, which the circuit must have. Waits for at most `seconds`. Raises NoAnswer, or the fault of a worker."""
-        question = _Question(tuple(views))
+    def ask(self, views: Sequence[str], seconds: float, next_of: str | None = None) -> ViewRows:
+        """The rows of the views, which the circuit must have. `next_of`: the fingerprint of the circuit of the next revision, to read that
+        one. Waits for at most `seconds`. Raises NoAnswer, or the fault of a worker."""
+        question = _Question(tuple(views), next_of)
         with self._lock:
             if self._is_over or len(self._waiting) >= WAITING_MAX:
                 raise NoAnswer("the service is ending, or has too many questions to answer.", "Ask again.")
@@ -95,18 +114,38 @@ class Questions:
     def are_waiting(self) -> bool:
         return bool(self._waiting)
 
-    def serve(self, crew: Crew, revision_at: Callable[[int], int], step: int) -> None:
+    def serve(self, crew: Crew, revision_at: Callable[[int], int], upcoming: NextRevision, step: int) -> bool:
         """Called by the loop between its actions: takes answers that have come, and asks the next question. `revision_at(step)`: the revision
-        whose views a version has that was taken before this step. `step`: that of the last complete checkpoint. Raises TaskLost."""
+        whose views a version has that was taken before this step. `step`: that of the last complete checkpoint. Returns whether the question
+        waits for another checkpoint. Raises TaskLost."""
         if not self._waiting:
-            return
+            return False
         question = self._waiting[0]
-        if self._asked_of is not crew:
-            if revision_at(step) not in crew.programs.readable:
-                return  # the workers learn it when the replay comes to it
-            self._asked_of, self._revision = crew, revision_at(step)
-            crew.checkpoints.begin_read(question.views, self._revision)
-            return
+        try:
+            if self._asked_of is not crew:
+                return self._begin(question, crew, revision_at, upcoming, step)
+            self._take_answer(question, crew, revision_at, upcoming)
+        except NoAnswer as refused:
+            self._answer(question, refused)
+        return False
+
+    def _begin(
+        self, question: _Question, crew: Crew, revision_at: Callable[[int], int], upcoming: NextRevision, step: int
+    ) -> bool:
+        if question.next_of is None:
+            revision = revision_at(step)
+        else:
+            revision = upcoming.number(question.next_of, question.views)
+            if not upcoming.is_in(step):
+                return True
+        if revision in crew.programs.readable:  # otherwise the workers learn it when the replay comes to it
+            self._asked_of, self._revision = crew, revision
+            crew.checkpoints.begin_read(question.views, revision, checks_errors=question.next_of is None)
+        return False
+
+    def _take_answer(
+        self, question: _Question, crew: Crew, revision_at: Callable[[int], int], upcoming: NextRevision
+    ) -> None:
         try:
             found = crew.checkpoints.contents()
         except RECOVERABLE:
@@ -121,10 +160,19 @@ class Questions:
         _check(question.views, found)
         versions = {contents.version for contents, _ in found.values()}
         owned = {worker: contents.owned for worker, (contents, _) in found.items()}
-        is_read_right = {revision_at(version.step) for version in versions} == {self._revision}
-        if len(versions) == 1 and is_read_right and why_no_partition(owned) is None:
+        if len(versions) > 1 or why_no_partition(owned) is not None:
+            return
+        (version,) = versions
+        if question.next_of is None:
+            is_read_right = revision_at(version.step) == self._revision
+        else:
+            is_next = upcoming.number(question.next_of, question.views) == self._revision
+            is_read_right = is_next and upcoming.is_in(version.step)
+        if is_read_right:
+            if question.next_of is not None:
+                upcoming.check_answers(question.views, version.step)
             parts = tuple(zip(*(buffers for _, buffers in found.values()), strict=True))
-            self._answer(question, ViewRows(versions.pop(), parts))
+            self._answer(question, ViewRows(version, parts))
 
     def end(self) -> None:
         """The run is over: nobody answers any more."""

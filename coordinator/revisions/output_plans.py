@@ -36,7 +36,7 @@ def output_plans(comparison: Comparison) -> Iterator[OutputPlan]:
                 mode=output.mode,
                 view=view.name,
                 kind="dropped",
-                receives=f"nothing more; the topic stays (--retract {topic} empties it)",
+                receives="nothing more; the topic and its rows stay",
             )
 
 
@@ -106,12 +106,13 @@ class _Output:
             refusal = self._refusal(
                 "append_over_event_time",
                 "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
-                self._ways_out(),
+                "Give it another topic",
             )
             return self._made("refused", "REFUSED", refusals=(refusal,))
         return self._made(
             "append_difference",
-            f"rows that were not there{columns}, in one step; held if {RETRACTS}, which is known when it is filled: {self._ways_out()}",
+            f"rows that were not there{columns}, in one step; held if {RETRACTS}, which is known when it is filled: "
+            "then another topic is the way out",
             held_if=RETRACTS,
         )
 
@@ -169,9 +170,6 @@ class _Output:
         if any(keys[holder] is None for holder in needed.holders):
             return None  # a join has more rows than its state
         return comparison.rows_of(needed)
-
-    def _ways_out(self) -> str:
-        return f"a new topic, or --append {self.handle}=from-now"
 
     def _refusal(self, code: RefusalCode, reason: str, way_out: str) -> Refusal:
         return Refusal(code, f"output {self.handle}", self.place, reason, way_out)

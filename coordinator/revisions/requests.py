@@ -48,6 +48,11 @@ def still_finishing() -> TransitionRefused:
     )
 
 
+def stopping() -> TransitionRefused:
+    """The refusal once the run has been asked to stop: what it accepted now would be lost."""
+    return TransitionRefused("the service stops.", "Start it again with `stepwell run`, and ask again.")
+
+
 def second_transition(number: int) -> TransitionRefused:
     """The refusal of a transition while the one to revision `number` is under way."""
     return TransitionRefused(

@@ -80,7 +80,7 @@ class TransitionShown:
 class TransitionEnded:
     """The last transition that this run has seen ended. `step`: the first one of the revision that was switched to; after an abort the next
     step of the one that stays. `pause_ms`: how long no step could begin because of the switch. `messages`: what the outputs received in the
-    switch. `seconds`: from its acceptance to its end."""
+    switch. `filling_s`: from its acceptance to the switch, holds and pauses included. `seconds`: from its acceptance to its end."""
 
     number: int
     outcome: Literal["switched", "aborted"]
@@ -88,6 +88,7 @@ class TransitionEnded:
     pause_ms: float
     messages: int
     seconds: float
+    filling_s: float
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -97,4 +98,5 @@ class TransitionEnded:
             "pause_ms": self.pause_ms,
             "messages": self.messages,
             "seconds": self.seconds,
+            "filling_s": self.filling_s,
         }

@@ -20,6 +20,7 @@ from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.start import settled_outputs
 from coordinator.transition.plan import TransitionFacts, facts_of
 from coordinator.transition.reading import source_read_again
+from engine.analysis.filling import Program
 from engine.model.filling import OF_FORMER, OF_NEXT, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import Adopt
@@ -206,6 +207,10 @@ class Course:
     def document_of(self, intent: RevisionIntent) -> PlanDocument:
         """Of the project to which a transition leads."""
         return self._document(intent.plan)
+
+    def switching(self, intent: RevisionIntent) -> Program:
+        """What the step of the switch runs."""
+        return self._program(intent.plans.switching).program
 
     def facts(self, intent: RevisionIntent) -> TransitionFacts:
         name = intent.plans.facts

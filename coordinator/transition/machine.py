@@ -136,6 +136,13 @@ class Transition:
         is_between = self.needs_checkpoint or self.waits_for is not None
         return isinstance(log.revisions.phase, Clearing) or is_between
 
+    def is_aborting(self, log: StepLogState) -> bool:
+        """Whether it is to be taken back, or is being taken back. No step is needed for that, so it goes on while a run is paused."""
+        phase = log.revisions.phase
+        if isinstance(phase, Clearing):
+            return not phase.is_switched
+        return phase is not None and self.turn == "abort"
+
     # Reports
 
     def began(self) -> None:

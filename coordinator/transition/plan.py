@@ -9,12 +9,12 @@ from typing import Literal
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import Compared, Filling, Program
+from engine.analysis.filling import FILL, Compared, Filling, Program
 from engine.analysis.numbering import numbers_after
 from engine.analysis.transition import Transition
 from engine.analysis.withholding import countable
 from engine.model.circuit import Circuit, Output, View
-from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, is_read_again
+from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, ContentFeed, is_read_again
 from engine.model.rows import Source
 from engine.run import plan_document
 from engine.run.program_document import ProgramDocument
@@ -68,13 +68,14 @@ def facts_of(text: str) -> TransitionFacts:
 @dataclass(frozen=True, kw_only=True)
 class TransitionPlan:
     """`document`: of the project to which it leads. `again`: the sources that are read again, by the handles that they have there. `texts`: of
-    all documents. `plans`: their names."""
+    all documents. `plans`: their names. `fed`: the numbers of the nodes of the previous project from whose state new nodes are filled."""
 
     document: PlanDocument
     facts: TransitionFacts
     again: tuple[str, ...]
     texts: tuple[str, ...]
     plans: TransitionPlans
+    fed: tuple[int, ...]
 
     @property
     def plan(self) -> str:
@@ -117,6 +118,7 @@ def _made(before: PlanDocument, document: PlanDocument, found: Transition, filli
         again=tuple(each.handle for each in again),
         texts=(document.text, facts.text, *texts.values()),
         plans=TransitionPlans(facts=digest_of(facts.text), **{name: digest_of(text) for name, text in texts.items()}),
+        fed=_fed(filling),
     )
 
 
@@ -127,6 +129,12 @@ def _read_again(
     named = {OF_FORMER + each.handle: each for each in former} | {OF_NEXT + each.handle: each for each in following}
     handles = [node.handle for node in filling.nodes if isinstance(node, Source) and is_read_again(node.handle)]
     return tuple(replace(named[handle], handle=handle) for handle in dict.fromkeys(handles))
+
+
+def _fed(filling: Filling) -> tuple[int, ...]:
+    program, before = filling.filling, set(filling.present.numbers)
+    feeds = (node for node in program.circuit.nodes if isinstance(node, ContentFeed) and node.level == FILL)
+    return tuple(sorted({program.numbers[node.inputs[0]] for node in feeds} & before))
 
 
 def _holds(compared: Compared, document: PlanDocument) -> Holds:

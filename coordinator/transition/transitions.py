@@ -32,6 +32,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.schemas import register_schemas
 from coordinator.status import StatusBoard
 from coordinator.transition.course import Course
+from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
@@ -89,7 +90,7 @@ class _Prepared:
     again: tuple[ReadAgain, ...]
 
 
-_NOTHING = TransitionEnded(number=0, outcome="aborted", step=0, pause_ms=0.0, messages=0, seconds=0.0)
+_NOTHING = TransitionEnded(number=0, outcome="aborted", step=0, pause_ms=0.0, messages=0, seconds=0.0, filling_s=0.0)
 
 
 class Transitions:
@@ -127,18 +128,18 @@ class Transitions:
 
     # Requests
 
-    def ask(self, request: RevisionRequest) -> None:
-        """Raises TransitionRefused."""
+    def ask(self, request: RevisionRequest, room: Room) -> None:
+        """`room`: on the disks now. Raises TransitionRefused."""
         match request:
             case ApplyRequest():
-                self._prepare(request)
+                self._prepare(request, room)
             case TurnTransition(what):
                 self._turn(what)
             case _:
                 assert_never(request)
         self.show()
 
-    def _prepare(self, request: ApplyRequest) -> None:
+    def _prepare(self, request: ApplyRequest, room: Room) -> None:
         log = self._writer.state
         revision = log.revision
         assert revision is not None
@@ -168,6 +169,7 @@ class Transitions:
                 "Give the output another topic, or rebuild the state with `stepwell run --full-refresh`.",
                 planned=found.to_json(),
             ) from fault
+        room.check(plan.fed)
         register_schemas(request.spec)
         self._prepared = _Prepared(request, plan, again)
         self.machine.is_wanted = True
@@ -265,7 +267,7 @@ class Transitions:
         self._prepared = None
         self.portions.begin()
         self.machine.began()
-        self._began_at = self._now()
+        self._sizes, self._began_at = None, self._now()
         reached("revision.intended")
         _log.info("a transition to another revision begins", revision=intent.number, step=core.step)
 
@@ -410,6 +412,7 @@ class Transitions:
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
         self.machine.turned()
+        self._sizes = None
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 
@@ -424,6 +427,7 @@ class Transitions:
                 self._ended,
                 messages=sum(part.messages for part in outputs),
                 pause_ms=round(1e3 * (self._now() - self._switch_at), 1) if self._switch_at else 0.0,
+                filling_s=round(self._switch_at - self._began_at, 2) if self._began_at else 0.0,
             )
         if revisions.phase is not None:
             self.show()

@@ -481,7 +481,9 @@ class Worker:
         program = self._readable[order.revision]
 
         def read() -> tuple[Contents, tuple[Buffer, ...]]:
-            found = read_views(self._folder, program.plan, program.numbers, order.views)
+            found = read_views(
+                self._folder, program.plan, program.numbers, order.views, checks_errors=order.checks_errors
+            )
             return Contents(version=found.version, owned=found.owned), tuple(map(to_buffer, found.tables))
 
         return read

@@ -37,9 +37,12 @@ class WorkerContents:
     tables: Sequence[pa.Table]
 
 
-def read_views(database: Path, plan: StagePlan, numbers: tuple[int, ...], names: Sequence[str]) -> WorkerContents:
-    """The contents of the named views. `numbers`: of the nodes of the circuit. The tables are copies. Raises
-    DataError for a view that has no answer, KeyError for a name that is no view, and StorageError."""
+def read_views(
+    database: Path, plan: StagePlan, numbers: tuple[int, ...], names: Sequence[str], *, checks_errors: bool
+) -> WorkerContents:
+    """The contents of the named views. `numbers`: of the nodes of the circuit. The tables are copies. `checks_errors`: whether the database
+    knows which of the views have no answer, as it does of those of the revision in force. Raises DataError for such a view, KeyError for a
+    name that is no view, and StorageError."""
     circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
@@ -47,7 +50,7 @@ def read_views(database: Path, plan: StagePlan, numbers: tuple[int, ...], names:
     with Database.read_committed(database) as (version, transaction):
         owned, in_error = transaction.get_owned(), transaction.get_in_error()
         for name in names:
-            if name in in_error:
+            if checks_errors and name in in_error:
                 raise _no_answer(name, version.step - 1)
         step = StepFacts(version.step, plan.input_colocation, owns_keyless=0 in owned)
         context_of = partial(StepContext, run, step, transaction)

@@ -115,7 +115,7 @@ class ClusterDemo(Show):
 
     def _host_of_a_worker(self, stage: Stage) -> int:
         """The Spark worker in whose executor a worker of the pipeline runs. Both may be in the same one."""
-        pids = {worker["pid"] for worker in stage.service.status()["workers"]}
+        pids = {worker["pid"] for worker in stage.service.answer("status")["workers"]}
         for number in self._cluster.spark.workers:
             if pids & self._cluster.spark.pids_below(number):
                 return number

@@ -66,15 +66,16 @@ class Service:
         if self._process.wait(STOP_SECONDS_MAX) != 0:
             self.require_alive()
 
-    def status(self) -> dict[str, Any]:
-        """What `stepwell status --json` says."""
+    def answer(self, name: str, *options: str) -> dict[str, Any]:
+        """What `stepwell NAME --json` says. Raises ServiceFailed if it fails."""
         asked = subprocess.run(
-            [*self._command("status"), "--json"], env=self._environment, capture_output=True, text=True, check=False
-        )
+            [*self._command(name), *options, "--json"],
+            env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         if asked.returncode != 0:
-            raise ServiceFailed(f"`stepwell status` ended with exit code {asked.returncode}:\n{asked.stderr}")
-        status: dict[str, Any] = json.loads(asked.stdout)
-        return status
+            raise ServiceFailed(f"`stepwell {name}` ended with exit code {asked.returncode}:\n{asked.stderr}")
+        answer: dict[str, Any] = json.loads(asked.stdout)
+        return answer
 
     def look(self) -> dict[str, Any]:
         """The same, asked without a process of its own."""

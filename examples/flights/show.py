@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from examples.flights import data
+from examples.flights.edit import Edited
 from examples.flights.feed import Feed
 from examples.flights.progress import StepLogWatch
 from examples.flights.resize import Resized
@@ -52,8 +53,9 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Totals:
-    """The figures of a run. `rows_per_s`: input messages divided by the time in which the service was alive and had made its first step.
-    `recovery_s` is the longest of the recoveries. `resized`: the change of the number of workers, if there was one."""
+    """The figures of a run. `rows_per_s`: input messages divided by the time in which the service was alive and had made its first step,
+    without those that were sent slowly. `recovery_s` is the longest of the recoveries. `resized`: the change of the number of workers, and
+    `edited`: that of the project, if there was one."""
 
     input_messages: int
     steps: int
@@ -64,6 +66,7 @@ class Totals:
     recovery_s: float
     recoveries: tuple[Recovery, ...]
     resized: Resized | None
+    edited: Edited | None
     equal: bool
 
 
@@ -77,18 +80,26 @@ class Stage:
     story: Story
     messages: int
 
-    def totals(self, lived_s: float, recoveries: tuple[Recovery, ...], resized: Resized | None = None) -> Totals:
-        """At the end. `lived_s`: how long the service was alive after its first step."""
+    def totals(
+        self,
+        lived_s: float,
+        recoveries: tuple[Recovery, ...],
+        resized: Resized | None = None,
+        edited: Edited | None = None,
+        slow_messages: int = 0,
+    ) -> Totals:
+        """At the end. `lived_s`: how long the service was alive after its first step, without the time in which `slow_messages` came."""
         return Totals(
             input_messages=self.messages,
             steps=self.watch.state.steps,
             checkpoints=self.watch.state.checkpoints[-1].version,
             epochs=self.watch.state.epoch + 1,
             steps_replayed_at_least=sum(recovery.steps_replayed_at_least for recovery in recoveries),
-            rows_per_s=round(self.messages / lived_s),
+            rows_per_s=round((self.messages - slow_messages) / lived_s),
             recovery_s=max(recovery.seconds for recovery in recoveries),
             recoveries=recoveries,
             resized=resized,
+            edited=edited,
             equal=False,  # until it is proved
         )
 
@@ -140,7 +151,7 @@ class Show(ABC):
             totals = self._stream(servers, service, watch)
         finally:
             service.end()
-        results = self._judge(project, servers, watch)
+        results = self._judge(load_project(spec, {"kafka.bootstrap.servers": servers}), servers, watch)
         return results, replace(totals, equal=bool(results) and all(result.equal for result in results))
 
     def _stream(self, servers: str, service: Service, watch: StepLogWatch) -> Totals:
@@ -184,11 +195,16 @@ class Story:
                 raise ServiceFailed(f"not over after {PHASE_SECONDS_MAX:g} s: {note}")
             time.sleep(LOOK_SECONDS)
 
-    def meanwhile(self, note: str, action: Callable[[], None]) -> None:
-        """Does something that takes a while, in a thread of its own, and goes on looking until it is done."""
+    def meanwhile(self, note: str, action: Callable[[], None], beside: Callable[[], None] = lambda: None) -> None:
+        """Does something that takes a while, in a thread of its own, and goes on looking until it is done. `beside` is done at every look."""
         done = _Action(action)
         done.start()
-        self.until(note, lambda: not done.is_alive())
+
+        def is_done() -> bool:
+            beside()
+            return not done.is_alive()
+
+        self.until(note, is_done)
         if done.fault is not None:
             raise done.fault
 
@@ -277,6 +293,24 @@ def table_of_change(change: Resized) -> Table:
     return table
 
 
+def table_of_edit(edited: Edited) -> Table:
+    title = f"{edited.view}, edited while the flights stream"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table.add_column("was, and is now", no_wrap=True)
+    for name in ("state\nkept", "rows of\nstate read", "filled\nin", "all\nin", "pause", "messages of\nthe switch"):
+        table.add_column(name, justify="right")
+    table.add_row(
+        f"{edited.before}\n{edited.after}",
+        f"{100 * edited.kept_share:.2f} %",
+        "unknown" if edited.rows_read is None else f"{edited.rows_read:,}",
+        f"{edited.filling_s:.1f} s",
+        f"{edited.seconds:.1f} s",
+        f"{edited.paused_ms:.0f} ms",
+        f"{edited.messages:,}",
+    )
+    return table
+
+
 def write_json(path: Path, results: list[ViewResult], totals: Totals) -> None:
     views = [{"equal": result.equal, **asdict(result)} for result in results]
     path.write_text(json.dumps({"views": views, "totals": asdict(totals)}, indent=2) + "\n")
@@ -299,6 +333,8 @@ def main(show: type[Show], description: str, folder: Path) -> int:
     console.print(table_of(results, totals))
     if totals.resized is not None:
         console.print(table_of_change(totals.resized))
+    if totals.edited is not None:
+        console.print(table_of_edit(totals.edited))
     for result in results:
         for example in result.examples:
             console.print(f"{result.view}: {example}", markup=False)

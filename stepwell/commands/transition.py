@@ -95,6 +95,12 @@ def _status(client: ControlClient, pid: int, expected: Expected) -> dict[str, An
         last = client.last_run(pid)
         if last is not None and expected.ended(last) is not None:
             return last
+        if last is not None and (last["transition"] or {}).get("phase") == "preparing":
+            raise NotApplied(
+                f"the service has stopped before the transition began, so it is refused. Revision {expected.number - 1} stays in force, and "
+                "nothing was written.",
+                "Put the former files back, start the service with `stepwell run`, and apply the change again.",
+            ) from None
         error = f": {last['error']}" if last is not None and last.get("error") else "."
         raise NotRunning(
             f"the service has ended before the transition was settled{error}",

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
+from base.sizes import share_text
 from stepwell.commands.common import plain_table
 from stepwell.commands.layout_text import pause_text, percent, share_bar, time_text
 
@@ -75,7 +76,7 @@ def ended_text(ended: Mapping[str, Any], kept_share: float | None = None) -> str
     messages = (
         "no message" if not ended["messages"] else f"{ended['messages']:,} message" + "s" * (ended["messages"] > 1)
     )
-    kept = "" if kept_share is None else f"{100 * kept_share:.3g} % of the state was kept; "
+    kept = "" if kept_share is None else f"{share_text(kept_share)} of the state was kept; "
     pause = pause_text(ended["pause_ms"] / 1e3)
     return (
         f"revision {number} is in force from step {step} on: {kept}it took {took}, no step could begin for {pause}, and the "

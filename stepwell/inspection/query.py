@@ -97,6 +97,13 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
         return _answer(resolved, circuit, sql, read_from or read_here)
 
 
+def query_next(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews) -> Answer:
+    """Runs `sql` over the views of the next revision, which the running service reads. The service refuses another circuit than that of the
+    next revision. Raises QueryError, and what `read_from` raises."""
+    with quiet_spark():
+        return _answer(resolved, circuit, sql, read_from)
+
+
 def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews) -> Answer:
     session = resolved.spark.newSession()  # it has none of the project's temporary views, which have no content
     kept = {node.name.lower() for node in circuit.nodes if isinstance(node, View) and node.kept}
@@ -118,7 +125,7 @@ def read_contents(
     """The views' content from all workers. `folder`: the project's, which names them. `numbers`: of the circuit's nodes. Raises NoDatabase if
     one of them is gone and the others do not own all slots, and NoState if the workers do not reach the same version in time."""
     planned = plan_stages(circuit)
-    read = partial(read_views, plan=planned, numbers=numbers, names=names)
+    read = partial(read_views, plan=planned, numbers=numbers, names=names, checks_errors=True)
     deadline = time.monotonic() + FOLD_SECONDS_MAX
     before: set[VersionId] | None = None
     while True:

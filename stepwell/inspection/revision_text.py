@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from base.sizes import size_text
+from base.sizes import share_text, size_text
 from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan
 from coordinator.revisions.planned import Planned
 
@@ -109,14 +109,14 @@ def _receives(output: OutputPlan) -> str:
 
 
 def _summary(found: Planned) -> Iterator[str]:
-    share = f"{100 * found.kept_share:.3g} % of the state is kept"
+    share = f"{share_text(found.kept_share)} of the state is kept"
     by = "" if found.share_of == "bytes" else f" ({found.kept_with_state} of {found.with_state} nodes with state)"
     disk = f" For a while about {size_text(found.disk_bytes)} more disk." if found.disk_bytes else ""
     rows = f" At most {found.rows:,} messages and rows of state are read." if found.rows else ""
     yield f"{share}{by}.{rows}{disk}"
     for view in found.dropped:
         topics = [output.topic for output in found.outputs if output.kind == "dropped" and output.view == view]
-        stays = "".join(f"; its topic {topic} stays (--retract {topic} empties it)" for topic in topics)
+        stays = "".join(f"; its topic {topic} and the rows in it stay" for topic in topics)
         yield f"Dropped: view {view}{stays}."
 
 

@@ -90,11 +90,13 @@ class ControlClient:
             raise _refused_revision(answer.json())
         return _content(answer, path)
 
-    def views(self, names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-        """What kept views hold as of the last checkpoint, as the service's workers have read it. Raises NotRunning, StepwellError."""
+    def views(self, names: Sequence[str], next_of: str | None = None) -> tuple[VersionId, list[pa.Table]]:
+        """What kept views hold as of the last checkpoint, as the service's workers have read it. `next_of`: the fingerprint of the circuit of
+        the next revision, to read its views before the switch. Raises NotRunning, StepwellError."""
         from stepwell.service.views import decode_views  # loads Arrow, which `status` does not need
 
-        answer = self._answer("GET", "/views", seconds=READ_SECONDS_MAX + ANSWER_SECONDS_MAX, names=names)
+        parameters = {"name": list(names), **({} if next_of is None else {"next": [next_of]})}
+        answer = self._answer("GET", "/views", seconds=READ_SECONDS_MAX + ANSWER_SECONDS_MAX, parameters=parameters)
         if answer.status_code != 200:
             raise StepwellError(f"the service has no answer: {answer.json().get('error', answer.status_code)}")
         return decode_views(answer.content)
@@ -150,11 +152,11 @@ class ControlClient:
         path: str,
         *,
         seconds: float = ANSWER_SECONDS_MAX,
-        names: Sequence[str] = (),
+        parameters: Mapping[str, Sequence[str]] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
         endpoint = self.endpoint()
-        answer = _request(endpoint, method, path, seconds=seconds, names=names, body=body)
+        answer = _request(endpoint, method, path, seconds=seconds, parameters=parameters, body=body)
         if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
             raise NotRunning(
                 f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
@@ -201,13 +203,13 @@ def _request(
     path: str,
     *,
     seconds: float,
-    names: Sequence[str],
+    parameters: Mapping[str, Sequence[str]] | None,
     body: Mapping[str, Any] | None,
 ) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
     assert endpoint.url.startswith("http://")
     try:
-        return request(method, endpoint.url + path, headers, seconds=seconds, names=names, body=body)
+        return request(method, endpoint.url + path, headers, seconds=seconds, parameters=parameters, body=body)
     except httpx.TransportError:
         return None
 

@@ -76,12 +76,11 @@ def request(
     headers: Mapping[str, str] | None = None,
     *,
     seconds: float = ANSWER_SECONDS_MAX,
-    names: Sequence[str] = (),
+    parameters: Mapping[str, Sequence[str]] | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> httpx.Response:
-    """Sends a request to a service, which uses plain HTTP. `names` are its parameters called `name`, and `body` is sent as JSON. So
-    no certificates are loaded, which would take 17 ms of CPU time."""
-    parameters = {"name": list(names)} if names else None
+    """Sends a request to a service, which uses plain HTTP. `body` is sent as JSON. So no certificates are loaded, which would take 17 ms of
+    CPU time."""
     return httpx.request(
         method, url, params=parameters, json=body, headers=headers, timeout=seconds, trust_env=False, verify=False
     )

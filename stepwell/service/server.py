@@ -2,7 +2,8 @@
 
 GET  /alive                               which run this is; it needs no token, so that a second run can ask
 GET  /status, /metrics                    what the pipeline does
-GET  /views?name=...                      what kept views hold; it waits until all workers have answered
+GET  /views?name=...                      what kept views hold; it waits until all workers have answered. With next=FINGERPRINT, of the circuit
+                                          of the next revision: what its views hold before the switch
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
 GET  /layout                              who owns how many slots, and how far a change of that is
 POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed", "protocol": "batches",
@@ -142,9 +143,9 @@ class ControlServer:
         return JSONResponse({**self._board.show(), "pid": self.endpoint.pid})
 
     async def _views(self, request: Request) -> Response:
-        names = request.query_params.getlist("name")
+        names, next_of = request.query_params.getlist("name"), request.query_params.get("next")
         try:
-            rows = await run_in_threadpool(self._requests.questions.ask, names, READ_SECONDS_MAX)
+            rows = await run_in_threadpool(self._requests.questions.ask, names, READ_SECONDS_MAX, next_of)
             return Response(encode_views(rows.version, await run_in_threadpool(tables_of, rows)))
         except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
             return JSONResponse({"error": str(fault)}, 409)

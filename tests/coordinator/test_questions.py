@@ -29,9 +29,10 @@ class Workers:
         self.rounds, self.asked = list(rounds), list[tuple[str, ...]]()
         self.revisions: list[int] = []
         self.checkpoints = self.programs = self
-        self.readable = {1, 2}
+        self.readable = {1, 2, 3}
 
-    def begin_read(self, views: Sequence[str], revision: int) -> None:
+    def begin_read(self, views: Sequence[str], revision: int, *, checks_errors: bool) -> None:
+        assert checks_errors == (revision != 3), "a database does not know the errors of the next revision"
         self.asked.append(tuple(views))
         self.revisions.append(revision)
 
@@ -49,17 +50,43 @@ def at(*versions: VersionId) -> Any:
     }
 
 
+class Upcoming:
+    """Revision 3, which versions have that were taken before step `since` or a later one. `refusals`: how often each method is called before
+    it refuses."""
+
+    def __init__(self, since: int = 0, **refusals: int) -> None:
+        self.since, self.refusals = since, refusals
+
+    def number(self, fingerprint: str, views: Sequence[str]) -> int:
+        assert (fingerprint, tuple(views)) == ("next", ("v",))
+        self._refuse("number")
+        return 3
+
+    def is_in(self, step: int) -> bool:
+        return step >= self.since
+
+    def check_answers(self, views: Sequence[str], step: int) -> None:
+        self._refuse("check_answers")
+
+    def _refuse(self, what: str) -> None:
+        if what in self.refusals:
+            self.refusals[what] -= 1
+            if self.refusals[what] < 0:
+                raise NoAnswer(what)
+
+
 class Asking:
     """A question in a thread of its own."""
 
-    def __init__(self, known: Questions) -> None:
+    def __init__(self, known: Questions, next_of: str | None) -> None:
+        self.next_of = next_of
         self.result: ViewRows | Exception | None = None
         self.thread = threading.Thread(target=self._ask, args=(known,))
         self.thread.start()
 
     def _ask(self, known: Questions) -> None:
         try:
-            self.result = known.ask(["v"], SECONDS)
+            self.result = known.ask(["v"], SECONDS, self.next_of)
         except Exception as fault:
             self.result = fault
 
@@ -76,8 +103,8 @@ def known() -> Any:
     return made
 
 
-def asked(known: Any) -> Asking:
-    asking = Asking(known)
+def asked(known: Any, next_of: str | None = None) -> Asking:
+    asking = Asking(known, next_of)
     assert known.woken.wait(SECONDS), "the loop is not woken"
     known.woken.clear()
     return asking
@@ -88,9 +115,12 @@ def revision_at(step: int) -> int:
     return 1 if step <= 2 else 2
 
 
-def serve(known: Questions, crew: Workers, times: int, step: int = 2) -> None:
-    for _ in range(times):
-        known.serve(crew, revision_at, step)  # type: ignore[arg-type]
+def serve(known: Questions, crew: Workers, times: int, step: int = 2, upcoming: Upcoming | None = None) -> list[bool]:
+    """Whether another checkpoint is needed, each time."""
+    return [
+        known.serve(crew, revision_at, upcoming or Upcoming(), step)  # type: ignore[arg-type]
+        for _ in range(times)
+    ]
 
 
 def test_an_answer_has_the_rows_of_all_workers(known: Any) -> None:
@@ -119,6 +149,28 @@ def test_a_version_of_another_revision_is_asked_again(known: Any) -> None:
     found = asking.over()
     assert isinstance(found, ViewRows) and found.version == V3
     assert crew.revisions == [1, 2]
+
+
+def test_the_next_revision_is_read_from_a_version_that_has_it(known: Any) -> None:
+    """The last checkpoint is too old, and while the workers read the next one, some of them still have it."""
+    asking, crew = asked(known, "next"), Workers(at(V1, V1), at(V2, V2))
+    assert serve(known, crew, 2, step=1, upcoming=Upcoming(since=2)) == [True, True] and not crew.asked
+    assert serve(known, crew, 4, step=2, upcoming=Upcoming(since=2)) == [False] * 4
+    found = asking.over()
+    assert isinstance(found, ViewRows) and found.version == V2
+    assert crew.revisions == [3, 3]
+
+
+@pytest.mark.parametrize("refused", [{"number": 0}, {"number": 1}, {"check_answers": 0}])
+def test_a_refusal_of_the_next_revision_is_the_answer(known: Any, refused: dict[str, int]) -> None:
+    """Also if the transition is taken back while the workers read."""
+    asking, crew = asked(known, "next"), Workers(at(V1, V1))
+    serve(known, crew, 2, upcoming=Upcoming(**refused))
+    assert isinstance(asking.over(), NoAnswer) and not known.are_waiting
+    after = asked(known)
+    crew.rounds = [at(V1, V1)]
+    serve(known, crew, 2)
+    assert isinstance(after.over(), ViewRows)
 
 
 def test_new_workers_are_asked_what_the_lost_ones_have_not_answered(known: Any) -> None:

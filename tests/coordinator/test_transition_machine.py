@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from base.version import EMPTY
-from coordinator.core import Adopt, Collect, Complete, Core, Divide, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.transition.machine import (
@@ -190,6 +192,51 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     checkpoint(core, log, paused=True)
     core.request_resume()
     assert core.next(log) == LogSettled()
+
+
+@pytest.mark.parametrize("is_divided", [False, True])
+def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided: bool) -> None:
+    """The switch and the filling wait for the end of the pause."""
+    log = log_of(begins(), fills(0, WHOLE))
+    core = core_of(log, FILLING)
+    run_step(core, log, 0)
+    core.request_pause()
+    assert core.next(log) == Wait(), "what is filled is not measured"
+    if is_divided:
+        log.append(fills(1, WHOLE))
+    core.transition.turn = "abort"
+    assert core.next(log) == LogTurn("abort")
+    log.append(turns("abort"))
+    core.transition.turned()
+    assert core.next(log) == Adopt(1)
+    core.adopted(PRESENT)
+    assert core.next(log) == Clear()
+    core.transition.cleared(is_done=True, is_last=True)
+    checkpoint(core, log)
+    assert core.next(log) == LogSettled()
+    log.append(settles(step=1))
+    core.transition.settled()
+    assert core.next(log) == Wait()
+    core.request_resume()
+    assert core.next(log) == (Give(1, False) if is_divided else Divide(1))
+
+
+def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
+    log = log_of(begins(), fills(0, 5))
+    core = core_of(log, FILLING)
+    run_step(core, log, 0)
+    core.transition.turn = "abort"
+    core.request_stop()
+    assert core.next(log) == LogTurn("abort")
+    log.append(turns("abort"))
+    core.transition.turned()
+    assert isinstance(core.next(log), LogIntent), "the checkpoint of the stop: the next run clears"
+
+    log = log_of()
+    core = core_of(log, PRESENT)
+    core.transition.is_wanted = True
+    core.request_stop()
+    assert core.next(log) == Exit()
 
 
 def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:

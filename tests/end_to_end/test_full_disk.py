@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +12,16 @@ import pytest
 
 from base.fault import ExitCode, exit_code_of
 from coordinator.rescale.disk_space import NoDiskSpace
+from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from storage.database import Database
 from storage.errors import StorageFull
 from tests.end_to_end import sums
-from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
 from tests.end_to_end.threads import threads
 
 DISK_BYTES = 64 << 20
 FILL_BYTES = 1 << 16
+ASK_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -96,6 +99,64 @@ def test_a_change_of_the_layout_needs_room_and_goes_on_when_there_is_some(play: 
         assert members(play, resolved) == 3, "the change is led back"
         story = oracle.verify(sums.batch(play), sample=2)
     oracle.verify_twin(play.twin(on(play.folder, resolved), story, workers=3))
+
+
+GROUPED = """
+CREATE STREAMING TABLE rows (k STRING, n BIGINT) USING kafka TBLPROPERTIES ('subscribe' = '@in', 'mode' = 'upsert', 'key' = 'k');
+CREATE MATERIALIZED VIEW one TBLPROPERTIES ('topic' = '@one', 'mode' = 'upsert', 'key' = 'k') AS SELECT k, sum(n) AS n FROM rows GROUP BY k;
+"""
+BESIDE = """
+CREATE MATERIALIZED VIEW two TBLPROPERTIES ('topic' = '@two', 'mode' = 'upsert', 'key' = 'k') AS SELECT k, max(n) AS n, min(n) AS m
+  FROM rows GROUP BY k;
+"""
+
+
+def test_a_transition_needs_room_and_goes_on_when_there_is_some(play: Playground, small_disk: Path) -> None:
+    """The new view may need as much as the table, which has 6 MB. With 3 MB free it is refused. If the disk runs full later, the run ends with
+    the exit code of a full disk, and the next one goes on with the transition."""
+    conf = {"stepwell.workers": 2, "stepwell.step.rows.max": 1000}
+    play.topic("in")
+    play.send("in", [keyed(row) for row in wide(0, 6000)])
+    before = on(small_disk, play.resolve({"a.sql": GROUPED}, conf))
+    now = on(small_disk, play.resolve({"a.sql": GROUPED + BESIDE}, conf))
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["rows"] == 6000 and shown["phase"] == "run")
+        checkpoint_of_one_more(play, run)
+        ballast = fill(small_disk, 3 << 20)
+        checkpoint_of_one_more(play, run)
+        with pytest.raises(
+            TransitionRefused, match=r"may need about [\d,]+ bytes .* [\d,]+ bytes are free on the disk of /"
+        ):
+            run.requests.ask_revision(ApplyRequest(now.spec, False), ASK_SECONDS)
+        ballast.unlink()
+        assert play.log(before).revisions.phase is None, "nothing is recorded"
+        checkpoint_of_one_more(play, run)
+        ballast = fill(small_disk, 256 << 10)
+        with suppress(TransitionRefused):  # the run may end before it answers
+            run.requests.ask_revision(ApplyRequest(now.spec, False), ASK_SECONDS)
+        wait_until(lambda: run.fault is not None)
+        assert isinstance(run.fault, StorageFull) and exit_code_of(run.fault) == ExitCode.STATE
+        run.fault = None
+    Database.close_all()
+    ballast.unlink()
+    assert play.log(before).revisions.phase is not None
+    with play.running(now) as run:
+        run.wait_until(lambda shown: (shown["transition_last"] or {}).get("outcome") == "switched")
+    play.check(now)
+    play.check_steps(now)
+
+
+def keyed(row: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    return {"k": row["k"]}, row
+
+
+def checkpoint_of_one_more(play: Playground, run: Running) -> None:
+    """A checkpoint tells how much is free on the disks."""
+    rows = run.board.show()["rows"]
+    play.send("in", [keyed({"k": "one more", "n": rows})])
+    run.wait_until(lambda shown: shown["rows"] == rows + 1)
+    run.requests.ask("checkpoint")
+    run.wait_until(lambda shown: shown["checkpoint_step"] > shown["step"])
 
 
 def changed_on_a_full_disk(

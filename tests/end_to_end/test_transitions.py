@@ -63,6 +63,8 @@ def test_a_view_gets_another_filter_and_a_new_view_comes(play: Playground) -> No
         now = play.resolve(project(where="WHERE amount > 10", more=NEW_VIEW))
         apply(run, now)
         settled(run)
+        ended = run.board.show()["transition_last"]
+        assert 0 <= ended["filling_s"] <= ended["seconds"] + 0.1, "both are rounded"
         play.send("orders", orders(150, 100))
     play.run(now)
     play.check(now)
@@ -76,6 +78,19 @@ def test_what_needs_messages_again_is_refused(play: Playground) -> None:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         with pytest.raises(TransitionRefused, match="no transition is under way"):
             run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+
+
+def test_what_is_asked_of_a_service_that_stops_is_refused(play: Playground) -> None:
+    """It would be lost."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 20))
+    before, now = play.resolve(project()), play.resolve(project(bound=7))
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["phase"] == "run")
+        run.requests.ask("stop")
+        with pytest.raises(TransitionRefused, match=r"the service (stops|is ending|has ended)"):
+            run.requests.ask_revision(ApplyRequest(now.spec, False), ORDER_SECONDS)
+    assert play.log(before).revisions.phase is None
 
 
 def begun(run: Running, now: Resolved) -> None:
@@ -171,8 +186,12 @@ def test_an_abort_leaves_the_old_project(play: Playground) -> None:
         assert [each["view"] for each in shown["differences"]] == ["totals"]
         with pytest.raises(TransitionRefused, match="is under way"):
             run.requests.ask_revision(ApplyRequest(now.spec, False), ORDER_SECONDS)
+        run.requests.ask("pause")
+        run.wait_until(lambda shown: shown["phase"] == "paused")
         run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
-        settled(run)
+        settled(run)  # although the run is paused
+        assert run.board.show()["phase"] == "paused"
+        run.requests.ask("resume")
         assert run.board.show()["transition_last"]["outcome"] == "aborted"
         apply(run, now, hold=True)
         run.wait_until(lambda shown: shown["transition"] is not None and shown["transition"]["phase"] == "held")
@@ -229,3 +248,43 @@ def test_a_start_as_recorded_needs_no_files(play: Playground) -> None:
     assert shown["rows"] == 50
     play.check(before)
     play.check_steps(before)
+
+
+STREAM = """
+CREATE STREAMING TABLE {name} (id BIGINT, amount INT) USING kafka TBLPROPERTIES ('subscribe' = '@orders');
+"""
+TWO_SOURCES = """
+CREATE STREAMING TABLE orders (id BIGINT, customer STRING, amount INT)
+  USING kafka TBLPROPERTIES ('subscribe' = '@orders', 'mode' = 'upsert', 'key' = 'id');
+CREATE MATERIALIZED VIEW totals TBLPROPERTIES ('topic' = '@totals', 'mode' = 'upsert', 'key' = 'customer') AS
+  SELECT o.customer, sum(o.amount) AS total, count(*) AS n FROM orders o JOIN {name} s ON o.id = s.id GROUP BY o.customer
+  HAVING count(*) > {least};
+CREATE MATERIALIZED VIEW sold TBLPROPERTIES ('topic' = '@sold', 'mode' = 'changelog') AS
+  SELECT count(*) AS n, sum(amount) AS total FROM {name};
+CREATE MATERIALIZED VIEW best TBLPROPERTIES ('topic' = '@best', 'mode' = 'upsert', 'key' = 'customer') AS
+  SELECT customer, max(amount) AS top FROM orders GROUP BY customer HAVING max(amount) > {least};
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_two_sources_read_one_topic(play: Playground, workers: int) -> None:
+    """One of them has the last row of each key, and one each message. That one is renamed, and then dropped."""
+
+    def two(name: str, least: int) -> Resolved:
+        stream = "" if name == "orders" else STREAM.format(name=name)
+        text = stream + TWO_SOURCES.format(name=name, least=least)
+        return play.resolve({"project.sql": text}, {"stepwell.workers": workers})
+
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 100))
+    with play.running(two("sales", 0)) as run:
+        run.wait_until(lambda shown: shown["steps_run"] > 0)
+        # What the transition before has differed in is not told of the next one, which has another number of views.
+        for revision, (name, least) in enumerate((("sales", 8), ("deals", 9), ("orders", 7)), 2):
+            now = two(name, least)
+            apply(run, now)
+            run.wait_until(lambda shown, to=revision: shown["revision"] == to and shown["transition"] is None)  # type: ignore[misc]
+            play.send("orders", orders(30 * revision, 60))
+    play.run(now)
+    play.check(now)
+    play.check_steps(now)

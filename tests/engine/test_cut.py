@@ -262,7 +262,9 @@ def contents(workers: Workers) -> list[list[str]]:
     """The rows of the kept views, of all workers together."""
     names = [node.name for node in CIRCUIT.nodes if isinstance(node, View) and node.kept]
     parts = [
-        read_views(workers.folder / str(worker), PLAN, tuple(range(len(CIRCUIT.nodes))), names).tables
+        read_views(
+            workers.folder / str(worker), PLAN, tuple(range(len(CIRCUIT.nodes))), names, checks_errors=True
+        ).tables
         for worker in range(WORKERS)
     ]
     return [sorted(str(row) for table in tables for row in table.to_pylist()) for tables in zip(*parts, strict=True)]

@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 LOG, VALUE, RULES = (f"io_kafka/step_log/{name}.py" for name in ("state", "value", "rules"))
 SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/records.py"
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
-TEST = "tests/io_kafka/test_revision_rules.py"
+TEST, TEST_NEXT = "tests/io_kafka/test_revision_rules.py", "tests/end_to_end/test_next_views.py"
 
 TRANSITIONS = (
     Breakage(
@@ -431,6 +431,117 @@ TRANSITIONS = (
             ),
         ),
         ("tests/coordinator/test_inputs.py::test_an_input_topic_has_as_many_partitions_as_a_division_has_named",),
+    ),
+    Breakage(
+        "abort-waits-for-the-end-of-a-pause",
+        "A transition is not taken back while the run is paused.",
+        "1 division first",
+        (Edit("coordinator/core.py", "            return aborting or Wait()", "            return Wait()"),),
+        (
+            "tests/coordinator/test_transition_machine.py::"
+            "test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused",
+        ),
+    ),
+    Breakage(
+        "stop-loses-an-abort",
+        "A run that is asked to stop forgets that it has accepted to take the transition back, and the next run switches.",
+        "1 division first",
+        (
+            Edit(
+                "coordinator/core.py",
+                "return self._accepted_abort(log) or self._stop_action(log)",
+                "return self._stop_action(log)",
+            ),
+        ),
+        ("tests/coordinator/test_transition_machine.py::test_a_stop_loses_no_abort_and_begins_nothing",),
+    ),
+    Breakage(
+        "transition-accepted-by-a-run-that-stops",
+        "A run that is asked to stop accepts a transition, which it then forgets.",
+        "1 division first",
+        (Edit("coordinator/loop.py", "                if core.stopping:\n                    raise stopping()\n", ""),),
+        ("tests/end_to_end/test_transitions.py::test_what_is_asked_of_a_service_that_stops_is_refused",),
+    ),
+    Breakage(
+        "differences-of-the-transition-before",
+        "A transition is shown with the differences of the one before, and the run ends if it has another number of changed views.",
+        "1 division first",
+        (
+            Edit(
+                "coordinator/transition/transitions.py",
+                "self._sizes, self._began_at = None, self._now()",
+                "self._began_at = self._now()",
+            ),
+        ),
+        ("tests/end_to_end/test_transitions.py::test_two_sources_read_one_topic",),
+    ),
+    Breakage(
+        "transition-without-room",
+        "A transition begins on a disk that has no room for its new nodes.",
+        "9 bounded",
+        (
+            Edit(
+                "coordinator/transition/disk_room.py",
+                "if (here := int(needed * share)) > free:",
+                "if (here := 0) > free:",
+            ),
+        ),
+        (
+            "tests/coordinator/test_disk_room.py::test_what_fills_has_to_fit_on_each_host",
+            "tests/end_to_end/test_full_disk.py::test_a_transition_needs_room_and_goes_on_when_there_is_some",
+        ),
+    ),
+    Breakage(
+        "next-view-read-too-early",
+        "The views of the next revision are read from a version that was taken before they were filled.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/checkpoints/upcoming.py",
+                "return is_known and self._log.filled_before(step) >= intent.whole and",
+                "return is_known and",
+            ),
+        ),
+        (f"{TEST_NEXT}::test_the_views_of_the_next_revision_are_its_batch_answer_before_the_switch",),
+    ),
+    Breakage(
+        "late-view-read-as-the-next-one",
+        "A kept view that gets a difference at the switch is read as if it had it.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/checkpoints/upcoming.py",
+                "            if view in late:",
+                "            if view in late and not late[view]:",
+            ),
+        ),
+        (f"{TEST_NEXT}::test_the_views_of_the_next_revision_are_its_batch_answer_before_the_switch",),
+    ),
+    Breakage(
+        "next-view-in-error-read",
+        "A view of the next revision that is in error is read without its rows in error.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/checkpoints/upcoming.py",
+                "            if view in in_error:",
+                "            if view in in_error and step < 0:",
+            ),
+        ),
+        (f"{TEST_NEXT}::test_a_view_of_the_next_revision_that_is_in_error_has_no_answer_and_one_that_is_repaired_has",),
+    ),
+    Breakage(
+        "next-view-hidden-by-a-former-error",
+        "The errors of the revision in force hide the views of the next one.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/checkpoints/questions.py",
+                "checks_errors=question.next_of is None)",
+                "checks_errors=True)",
+            ),
+        ),
+        (f"{TEST_NEXT}::test_a_view_of_the_next_revision_that_is_in_error_has_no_answer_and_one_that_is_repaired_has",),
     ),
     Breakage(
         "transition-begins-while-a-run-finishes",

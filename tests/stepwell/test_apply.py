@@ -346,6 +346,15 @@ def test_a_service_that_ends_during_a_transition(line: CommandLine, planned: Cal
         told = line.here("apply", "--yes")
         assert told.code == 8 and "the disk is full" in told.err and "goes on with what is recorded" in told.err
 
+    def stop_before_it_begins(loop: PlayedLoop, asked: Any) -> None:
+        loop.board.update(transition=under_way("preparing", filled=0.0))
+        loop.later(0.3, lambda: loop.fail(""))
+
+    with playing(line, stop_before_it_begins):
+        told = line.here("apply", "--yes")
+        assert told.code == 6 and "stopped before the transition began, so it is refused" in told.err
+        assert "Revision 4 stays in force" in told.err and "goes on with" not in told.err
+
     def settle_and_stop(loop: PlayedLoop, asked: Any) -> None:
         loop.board.update(transition=under_way())
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from coordinator.checkpoints.questions import NoAnswer
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
 from coordinator.revisions.view import PHASES, ChangedViews, Difference
 from coordinator.status import StatusBoard
@@ -31,6 +32,8 @@ from io_kafka.step_log.state import StepLogState
 from stepwell.commands import common, steps
 from stepwell.commands.control import status_table
 from stepwell.commands.transition_text import TransitionBar, ended_text, transition_text, ways_out, whole_text
+from stepwell.errors import StepwellError
+from stepwell.service.client import ControlClient
 from stepwell.service.metrics import metrics
 from tests.stepwell.command_line import CommandLine, Ended
 from tests.stepwell.folder import write
@@ -293,3 +296,30 @@ def test_help_names_the_commands(line: CommandLine) -> None:
     told = line.here("revision", "--help").out
     assert all(name in told for name in ("show", "pause", "resume", "switch", "abort"))
     assert all(option in line.here("apply", "--help").out for option in ("--hold", "--no-wait", "--yes", "--json"))
+
+
+def test_a_query_of_the_next_revision_needs_a_service_and_a_transition(line: CommandLine) -> None:
+    """Both are told before Spark is started."""
+    told = line.here("query", "--next", "SELECT 1")
+    assert told.code == 8 and "asks the running service" in told.err
+    with playing(line):
+        told = line.here("query", "--next", "SELECT 1", "--json")
+        assert told.code == 6 and "`stepwell apply --hold` begins one" in told.json["error"]
+
+
+def test_the_endpoint_hands_on_which_circuit_the_next_revision_must_have(
+    line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with playing(line) as loop:
+        seen = list[Any]()
+
+        def ask(views: Any, seconds: float, next_of: str | None = None) -> Any:
+            seen.append((views, next_of))
+            raise NoAnswer("view v is not yet what revision 5 says.", "Make the switch.")
+
+        monkeypatch.setattr(loop.requests.questions, "ask", ask)
+        client = ControlClient(line.folder / "state" / "stepwell")
+        for next_of in ("abc", None):
+            with pytest.raises(StepwellError, match=r"not yet what revision 5 says\. Make the switch"):
+                client.views(["v", "w"], next_of)
+        assert seen == [(["v", "w"], "abc"), (["v", "w"], None)]

@@ -42,9 +42,10 @@ class CrewCheckpoints:
         """The workers that have not answered `begin_fold`."""
         return self._workers.roster.workers_asked(Fold)
 
-    def begin_read(self, views: Sequence[str], revision: int) -> None:
-        """Has every worker read the views of a revision, beside the steps. `contents` tells when that is over."""
-        order = Read(views=tuple(views), revision=revision)
+    def begin_read(self, views: Sequence[str], revision: int, *, checks_errors: bool) -> None:
+        """Has every worker read the views of a revision, beside the steps. `contents` tells when that is over. `checks_errors`: as in
+        `read_views`."""
+        order = Read(views=tuple(views), revision=revision, checks_errors=checks_errors)
         self._workers.roster.begin(Read, dict.fromkeys(self._workers.numbers, order))
 
     def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:

@@ -48,7 +48,8 @@ class Contents(Answer):
 
 class Read(Beside[Contents]):
     """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers. `revision`: the one whose
-    views they are."""
+    views they are. `checks_errors`: as in `read_views`."""
 
     revision: int
+    checks_errors: bool
     views: tuple[str, ...]

@@ -85,7 +85,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Measured(sizes=(messages.Size(3, 4),)),
     messages.Freeze(version=VERSION, in_error=("v",)),
     messages.Fold(may_rewrite=True),
-    messages.Read(views=("v", "w"), revision=3),
+    messages.Read(views=("v", "w"), revision=3, checks_errors=True),
     messages.Pause(),
     messages.Resume(),
     messages.Hurry(),
