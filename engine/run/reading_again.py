@@ -9,7 +9,7 @@ from engine.model.rows import Source
 from io_kafka.errors import KafkaFault, NotAuthorized, OffsetGone, UnknownTopic
 
 CANNOT_READ = (OffsetGone, UnknownTopic, NotAuthorized)
-"""What another try does not mend. A broker that is away concerns the revision in force too."""
+"""Faults that another try does not remove. A broker that is away concerns the revision in force too."""
 
 
 def first_read_again(circuit: Circuit) -> int:

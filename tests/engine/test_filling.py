@@ -18,7 +18,7 @@ from engine.analysis.content import content_of
 from engine.analysis.withholding import countable, withholding_of
 from engine.model.aggregates import PartialAggregate
 from engine.model.circuit import Circuit, Node, Output, ProjectNode, View
-from engine.model.filling import HASHES, OF_NEXT, ContentFeed, handle_of_project, is_read_again
+from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, ContentFeed, handle_of_project, is_read_again
 from engine.model.joins import JoinPartials
 from engine.model.node import Expression
 from engine.model.numbers import NUMBERS_WITH_STATE, number_of
@@ -238,6 +238,22 @@ def test_streams_are_read_again_as_both_projects_read_them() -> None:
         nodes = led(before, now).filling.filling.circuit.nodes
         found |= {node.handle for node in nodes if isinstance(node, Source) and is_read_again(node.handle)}
     assert found >= {OF_NEXT + "left", OF_NEXT + "log"}
+
+
+def test_old_content_is_read_again_with_the_columns_that_it_had() -> None:
+    """A stream gets a column in front of the others, and the filter of a view that nothing holds changes."""
+
+    def project(more: int, least: int) -> Circuit:
+        types = (LONG,) * more + TYPES
+        plain = tuple(column(place + more, kind) for place, kind in enumerate(TYPES))
+        source = Source((), types, "left")
+        chosen = Map((0,), TYPES, Expression(f"c{more} > {least}", pa.bool_()), plain)
+        view = View((1,), TYPES, "v", ("id", "word"), kept=False)
+        return Circuit((source, chosen, view, Output((2,), (), "v", "changelog", ("id", "word"))))
+
+    nodes = led(project(0, 1), project(1, 2)).filling.filling.circuit.nodes
+    read = {node.handle: len(node.types) for node in nodes if isinstance(node, Source)}
+    assert read == {"left": 2, OF_NEXT + "left": 3, OF_FORMER + "left": 2}
 
 
 KINDS_FED = {operator.node for operator in OPERATORS if operator.fed is not None}

@@ -185,7 +185,7 @@ READ_AGAIN = (
                 "            source=self._read_again,\n",
             ),
         ),
-        (f"{TEST_FILLING}::test_a_changed_project_whose_messages_are_read_again_is_as_a_fresh_run_of_it",),
+        (f"{TEST_FILLING}::test_old_content_is_read_again_with_the_columns_that_it_had",),
     ),
     Breakage(
         "replays-read-as-the-next-revision",
