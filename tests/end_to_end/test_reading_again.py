@@ -288,6 +288,78 @@ CREATE MATERIALIZED VIEW times TBLPROPERTIES ('topic' = '@times', 'mode' = 'upse
     play.check(now, ["by_page", "many"])
 
 
+BY_PATTERN = """
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, functions as F
+
+@@dp.materialized_view(table_properties={{"topic": "@by_value", "mode": "upsert", "key": "value"}})
+def by_value() -> DataFrame:
+    rows = spark.read.format("kafka").option("subscribePattern", "@c.*").load().selectExpr("CAST(value AS STRING) AS value")
+    return rows.where("value <> '{without}'").groupBy("value").agg(F.count("*").alias("n"))
+"""
+
+
+def test_a_topic_that_joins_a_pattern_is_read_again_too(play: Playground) -> None:
+    """It has joined at a start, and no step has read of it."""
+    play.topic("c1")
+    play.send("c1", ["a", "b", "a", "c"])
+    before, now = (play.resolve({"project.py": BY_PATTERN.format(without=value)}, CONF) for value in ("c", "b"))
+    play.run(before)
+    play.topic("c2")
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["phase"] == "run")
+        apply(run, now, hold=True)
+        assert held(run)["phase"] == "held"
+        play.send("c2", ["a", "d", "b"])
+        run.wait_until(lambda shown: shown["lag"].get(f"{play.prefix}c2/0") == 0 and shown["rows"] == 3)
+        ask(run, "switch")
+        settled(run)
+    play.run(now)
+    values = {json.loads(m.key or b"")["value"]: json.loads(m.value or b"null") for m in play.read("by_value")}
+    assert {value: row and row["n"] for value, row in values.items()} == {"a": 3, "b": None, "c": 1, "d": 1}
+
+
+def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_one(play: Playground) -> None:
+    """The run goes on, also after a restart."""
+    play.topic("clicks")
+    play.topic("people")
+    play.topic("sales")
+    play.send("clicks", clicks(0, 60))
+    play.send("sales", [{"customer": f"c{i % 13}", "amount": i} for i in range(50)])
+    before, now = play.resolve(project(), CONF), play.resolve(project(more=SALES), CONF)
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["steps_run"] > 0)
+        apply(run, now, hold=True)
+        assert held(run)["phase"] == "held"
+        play.delete_topic("sales")
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "detached")
+        play.send("clicks", clicks(60, 20))
+        run.wait_until(lambda shown: shown["rows"] == 80)
+    with play.running(before) as run:
+        assert held(run)["phase"] == "detached"
+        ask(run, "abort")
+        settled(run)
+    play.check(before)
+
+
+def test_old_content_that_cannot_be_made_again_is_refused(play: Playground) -> None:
+    """The view is kept and holds no rows. A column of its output gets another name, and its messages have expired."""
+    play.topic("clicks")
+    play.topic("people")
+    play.send("clicks", clicks(0, 60))
+    before = play.resolve(project(), CONF)
+    play.run(before)
+    play.topics.delete_below({TopicPartition(play.prefix + "clicks", 0): 30})
+    text = project()["project.sql"].replace("SELECT customer, n FROM STREAM", "SELECT customer AS who, n FROM STREAM")
+    now = play.resolve({"project.sql": text}, CONF)
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["phase"] == "run")
+        with pytest.raises(TransitionRefused, match="30 offsets are missing"):
+            apply(run, now)
+        play.send("clicks", clicks(60, 10))
+        run.wait_until(lambda shown: shown["rows"] == 10)
+
+
 def run_ended(run: Running) -> None:
     run.thread.join(ORDER_SECONDS)
     assert not run.thread.is_alive()
