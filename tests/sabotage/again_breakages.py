@@ -199,4 +199,53 @@ READ_AGAIN = (
         (f"{TEST_RUNS}::test_a_source_that_wants_the_timestamps_of_messages_comes",),
         tells="its range now holds",
     ),
+    Breakage(
+        "topics-of-a-pattern-as-they-were-divided",
+        "A topic that matches a pattern and that no step has read is not read for new nodes.",
+        BATCH,
+        (
+            Edit(
+                "coordinator/transition/course.py",
+                "topics = {*spec.input_topics, *(",
+                "topics = {*(where.topic for where in self._writer.state.positions), *(",
+            ),
+        ),
+        (f"{TEST_RUNS}::test_a_topic_that_joins_a_pattern_is_read_again_too",),
+    ),
+    Breakage(
+        "a-topic-of-the-next-project-ends-the-run",
+        "A topic that only the next project reads is deleted, and that ends the run.",
+        A_RUNS_ON,
+        (
+            Edit(
+                "engine/run/reading_again.py",
+                "CANNOT_READ = (OffsetGone, UnknownTopic, NotAuthorized)",
+                "CANNOT_READ = (OffsetGone, NotAuthorized)",
+            ),
+        ),
+        (f"{TEST_RUNS}::test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_one",),
+        tells="UnknownTopic",
+    ),
+    Breakage(
+        "no-checkpoint-before-the-switch",
+        "The switch comes while a replay across it would need messages that were read again.",
+        "a run goes on after a crash",
+        (
+            Edit(
+                "coordinator/transition/machine.py",
+                "tuple(holds), reads_again and not holds",
+                "tuple(holds), False",
+            ),
+        ),
+        (
+            "tests/coordinator/test_transition_machine.py::test_what_was_read_again_is_in_a_checkpoint_before_the_switch",
+        ),
+    ),
+    Breakage(
+        "no-password-for-adopted-programs",
+        "Workers that have adopted a program have no password for the registries of its sources.",
+        "no silence",
+        (Edit("engine/run/program_document.py", ".with_auth(like.registry_auth)", ""),),
+        ("tests/engine/test_program_document.py::test_workers_know_the_password_of_a_registry_that_no_document_has",),
+    ),
 )
