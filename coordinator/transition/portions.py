@@ -31,8 +31,9 @@ GROWTH_MAX = 4
 MESSAGES_FIRST = 5_000
 """The first portion of messages, whose cost is not known. It takes some ten milliseconds."""
 
-MESSAGES_MIN = 100
-"""No portion has fewer messages, for the same reason as PARTS_MAX."""
+MESSAGES_MIN, MESSAGES_BESIDE_INPUT_MIN = 5_000, 1_000
+"""No portion has fewer messages, for the same reason as PARTS_MAX: where each step costs more than a portion may take, as on a busy machine,
+portions would shrink until a step reads nearly nothing. 1,000 messages take some milliseconds, which small steps do not mind."""
 
 CATCH_UP = 1.25
 """A step with input gives new nodes at least so many times the messages that it reads itself. So they catch up, whatever the load is."""
@@ -69,7 +70,8 @@ class Portions:
             self.messages = MESSAGES_FIRST
         else:
             wanted = int(budget_ms / max(self.ms_per_message, IDLE_MS / most))
-            self.messages = max(MESSAGES_MIN, min(wanted, GROWTH_MAX * self.messages))
+            least = MESSAGES_BESIDE_INPUT_MIN if rows else MESSAGES_MIN
+            self.messages = max(least, min(wanted, GROWTH_MAX * self.messages))
         self.messages = max(1, min(most, max(self.messages, int(CATCH_UP * rows))))
         return self.messages
 

@@ -75,3 +75,14 @@ def test_another_transition_begins_with_small_portions() -> None:
     portions.begin()
     assert portions.next(0, 0, HASHES) == HASHES // FIRST_PARTS
     assert portions.next_messages(0, 10**6) == MESSAGES_FIRST
+
+
+@pytest.mark.parametrize("rows", [0, 20])
+def test_portions_of_messages_do_not_shrink_where_a_step_costs_more_than_a_portion_may(rows: int) -> None:
+    """A machine that is busy: each step takes a second, however much it reads."""
+    portions, left, steps = Portions(HASHES), 300_000, 0
+    while left > 0:
+        count = portions.next_messages(rows, 320_000)
+        portions.note(0, count, 1_000.0 + 0.01 * count, rows)
+        left, steps = left - count, steps + 1
+    assert steps <= (60 if not rows else 300)
