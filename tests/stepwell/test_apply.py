@@ -217,7 +217,7 @@ def test_without_a_service_apply_says_what_to_do(line: CommandLine, planned: Cal
     told = line.here("apply", "--yes")
     assert told.code == 8 and "needs a running service" in told.err and "stepwell run" in told.err
     told = line.here("apply", "--yes", "--json")
-    assert told.code == 8 and told.json["exit_code"] == 8 and "rebuilds everything" in told.json["error"]
+    assert told.code == 8 and told.json["exit_code"] == 8 and "stepwell run --apply" in told.json["error"]
 
 
 def test_a_second_transition_is_refused_before_anything_is_planned(
