@@ -21,7 +21,7 @@ from coordinator.starting.start import settled_outputs
 from coordinator.transition.plan import TransitionFacts, facts_of
 from coordinator.transition.reading import source_read_again
 from engine.analysis.filling import Program
-from engine.model.filling import OF_FORMER, OF_NEXT, is_read_again
+from engine.model.filling import OF_FORMER, OF_NEXT, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import Adopt
 from engine.run.plan_document import BadDocument
@@ -126,6 +126,11 @@ class Course:
         named |= {OF_NEXT + each.table.handle: each for each in following.inputs}
         topics = {*spec.input_topics, *(each.topic for each in intent.again)}
         return tuple(source_read_again(named[handle], handle, topics) for handle in handles)
+
+    def handles_read_again(self, intent: RevisionIntent) -> set[str]:
+        """Of the sources of the next project that are read again, as it calls them."""
+        sources = self._program(intent.plans.filling).sources
+        return {handle_of_project(each.handle) for each in sources if each.handle.startswith(OF_NEXT)}
 
     def prepare_switch(self, intent: RevisionIntent) -> None:
         """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. Raises

@@ -7,18 +7,13 @@ after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
 
-from base.fault import Fault
 from coordinator.core import Core, Settle
-from coordinator.revisions.comparison import Comparison
-from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
-from coordinator.revisions.planned import planned_of
 from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
@@ -26,13 +21,12 @@ from coordinator.revisions.requests import (
     TurnTransition,
     second_transition,
 )
-from coordinator.revisions.rereading import topics_of
 from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.specification import PipelineSpec
-from coordinator.starting.schemas import register_schemas
 from coordinator.status import StatusBoard
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
+from coordinator.transition.holding import Holding
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
@@ -43,24 +37,17 @@ from coordinator.transition.machine import (
     Transition,
     TransitionAction,
 )
-from coordinator.transition.plan import TransitionFacts, TransitionPlan, plan_transition
 from coordinator.transition.portions import Portions
-from coordinator.transition.rereads import partitions_again
-from engine.analysis.taking import CannotFill
-from engine.analysis.withholding import outputs_behind
+from coordinator.transition.preparing import Prepared, prepare
 from engine.errors import TaskLost
-from engine.model.circuit import Output
 from engine.model.filling import HASHES
-from engine.model.numbers import TooManyNodes
 from engine.resident.crew import Crew
 from engine.resident.messages import Size
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.formats import SourceFormat
 from io_kafka.step_log.revision_records import (
     Choices,
-    ReadAgain,
     RevisionIntent,
     RevisionSettled,
     RevisionSwitch,
@@ -81,15 +68,6 @@ ERROR_CHARACTERS_MAX = 500
 """Of an error in a record of the step log."""
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """What was asked for, ready to be recorded."""
-
-    request: ApplyRequest
-    plan: TransitionPlan
-    again: tuple[ReadAgain, ...]
-
-
 _NOTHING = TransitionEnded(number=0, outcome="aborted", step=0, pause_ms=0.0, messages=0, seconds=0.0, filling_s=0.0)
 
 
@@ -100,7 +78,7 @@ class Transitions:
         self._files, self._writer, self._topics, self._board = files, writer, topics, board
         self.machine, self.portions = Transition(), Portions(HASHES)
         self._course: Course | None = None
-        self._prepared: _Prepared | None = None
+        self._prepared: Prepared | None = None
         self._sizes: Sequence[Size] | None = None
         self._now = files.kafka.outside.monotonic
         self._began_at = self._switch_at = 0.0  # when it was asked for, and when the switch was recorded
@@ -150,45 +128,8 @@ class Transitions:
             )
         if (phase := log.revisions.phase) is not None or self.machine.is_wanted:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
-        before = self.course.document(revision)
-        now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
-        comparison = Comparison(before, now, self._facts(before, request.spec))
-        found = planned_of(comparison)
-        if found.refusals:
-            first = found.refusals[0]
-            more = f" ({len(found.refusals) - 1} more)" if len(found.refusals) > 1 else ""
-            raise TransitionRefused(
-                f"{first.subject}: {first.reason}{more}.", f"{first.way_out}.", planned=found.to_json()
-            )
-        try:
-            plan = plan_transition(comparison)
-            again = partitions_again(comparison, plan.again, log, self._topics)
-        except (CannotFill, TooManyNodes) as fault:
-            raise TransitionRefused(
-                f"what a view was, or is to be, cannot be made again: {fault}.",
-                "Give the output another topic, or rebuild the state with `stepwell run --full-refresh`.",
-                planned=found.to_json(),
-            ) from fault
-        room.check(plan.fed)
-        register_schemas(request.spec)
-        self._prepared = _Prepared(request, plan, again)
+        self._prepared = prepare(request, self.course.document(revision), log, self._topics, room)
         self.machine.is_wanted = True
-
-    def _facts(self, before: PlanDocument, spec: PipelineSpec) -> Facts:
-        log, there = self._writer.state, self._topics.names()
-        read = {topic for each in (before.inputs, spec.inputs) for source in each for topic in topics_of(source, there)}
-        names = sorted(({*(o.topic for o in (*before.outputs, *spec.outputs))} | read) & there)
-        begins, ends = self._topics.begin_offsets(names), self._topics.end_offsets(names)
-        both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
-        return Facts(
-            first=log.firsts,
-            positions=log.positions,
-            begins={where: begins[where] for where in both},
-            ends={where: ends[where] for where in both},
-            compacted=frozenset(name for name, fact in self._topics.describe(names).items() if fact.compacted),
-            grown=log.grown,
-            own=frozenset({spec.log_topic, spec.plan_topic}),
-        )
 
     def _turn(self, what: str) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
@@ -275,70 +216,10 @@ class Transitions:
         facts = self.course.facts(self._filling().intent)
         sizes = crew.programs.measure([each.number for each in facts.differences])
         self._sizes = sizes
-        self.machine.measured(tuple(self._why_held(facts, sizes)), reads_again=bool(self._filling().intent.again))
+        holding = Holding(self.course, self._writer.state, self._topics, self._filling())
+        holds = holding.reasons(sizes, self._files.switch_rows_max, accepts_errors=self.machine.is_switch_asked)
+        self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
         reached("ready")
-
-    def _why_held(self, facts: TransitionFacts, sizes: Sequence[Size]) -> list[str]:
-        held = []
-        rows = sum(size.come + size.gone for size in sizes)
-        if rows > (most := self._files.switch_rows_max):
-            held.append(f"{rows:,} rows differ, and one step passes on {most:,} at most (stepwell.switch.rows.max)")
-        for each, size in zip(facts.differences, sizes, strict=True):
-            if each.appends and size.gone:
-                held.append(
-                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be"
-                )
-        held += self._why_not_released()
-        try:
-            self.course.prepare_switch(self._filling().intent)
-            held += self._why_input_differs()
-        except Fault as fault:
-            held.append(f"the next project cannot read or write its topics: {fault}")
-        new = set(facts.young)
-        wrong = [each for each in self._writer.state.errors if each.node in new]
-        if wrong and not self.machine.is_switch_asked:  # a user who asks for the switch accepts them
-            held.append(f"new nodes have rows in error: {wrong[0].example}")
-        return held
-
-    def _why_input_differs(self) -> Iterator[str]:
-        """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""
-        log, intent = self._writer.state, self._filling().intent
-        new = sorted(log.only_read_again)
-        begins, ends = self._topics.begin_offsets({each.topic for each in new}), self._topics.end_offsets_of(new)
-        for where in new:
-            at = log.reads_again[where]
-            first, end = begins.get(where), ends[where]
-            if first is None or not first <= at <= end:
-                yield (
-                    f"{where} has the offsets from {first} to {end}, and new nodes have read up to {at}: "
-                    "the topic was made anew, or cut"
-                )
-        planned = {each.where for each in intent.again}
-        grown = {where.topic for where in log.reads_again if where not in planned}
-        for source in self.course.document_of(intent).inputs:
-            form = source.table.format
-            if isinstance(form, SourceFormat) and form.keyed and not grown.isdisjoint(source.table.topics):
-                yield (
-                    f"the topic of {source.table.handle} has got more partitions meanwhile, so the order of the messages of a key "
-                    "is not known"
-                )
-
-    def _why_not_released(self) -> Iterator[str]:
-        """What an output has kept while its view was in error can be released by the same node alone."""
-        phase, log = self._filling(), self._writer.state
-        before, now = self.course.document(phase.before), self.course.document_of(phase.intent)
-        held = outputs_behind(before.circuit, before.numbered.indices(log.counted))
-        numbers = {
-            node.handle: now.numbers[index] for index, node in enumerate(now.circuit.nodes) if isinstance(node, Output)
-        }
-        written = {
-            node.handle: before.numbers[index]
-            for index, node in enumerate(before.circuit.nodes)
-            if isinstance(node, Output) and node.handle in held
-        }
-        for handle in sorted(written.keys() & numbers.keys()):
-            if written[handle] != numbers[handle]:
-                yield f"output {handle} is withheld because of rows in error, and is written in another way then"
 
     def _clear(self, crew: Crew) -> None:
         phase = self._writer.state.revisions.phase
@@ -461,7 +342,7 @@ class Transitions:
             error=error,
         )
 
-    def _preparing(self, prepared: _Prepared) -> TransitionShown:
+    def _preparing(self, prepared: Prepared) -> TransitionShown:
         facts, log = prepared.plan.facts, self._writer.state
         assert log.revision is not None
         return TransitionShown(

@@ -1,0 +1,89 @@
+"""Why the switch of a transition whose new nodes are filled has to wait, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from base.fault import Fault
+from coordinator.transition.course import Course
+from engine.analysis.withholding import outputs_behind
+from engine.model.circuit import Output
+from engine.resident.messages import Size
+from io_kafka.clients.topics import Topics
+from io_kafka.formats import SourceFormat
+from io_kafka.step_log.revision_state import Filling
+from io_kafka.step_log.state import StepLogState
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Of one moment: `log` is the state of the step log then, and `phase` the transition in it."""
+
+    course: Course
+    log: StepLogState
+    topics: Topics
+    phase: Filling
+
+    def reasons(self, sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool) -> list[str]:
+        """Nothing if the switch may come. `sizes`: of the differences. `rows_max`: how many rows one step passes on. `accepts_errors`: the user
+        has asked for the switch, and so accepts error rows of new nodes."""
+        facts, intent = self.course.facts(self.phase.intent), self.phase.intent
+        held = []
+        rows = sum(size.come + size.gone for size in sizes)
+        if rows > rows_max:
+            held.append(f"{rows:,} rows differ, and one step passes on {rows_max:,} at most (stepwell.switch.rows.max)")
+        for each, size in zip(facts.differences, sizes, strict=True):
+            if each.appends and size.gone:
+                held.append(
+                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be"
+                )
+        held += self._why_not_released()
+        try:
+            self.course.prepare_switch(intent)
+            held += self._why_input_differs()
+        except Fault as fault:
+            held.append(f"the next project cannot read or write its topics: {fault}")
+        new = set(facts.young)
+        wrong = [each for each in self.log.errors if each.node in new]
+        if wrong and not accepts_errors:
+            held.append(f"new nodes have rows in error: {wrong[0].example}")
+        return held
+
+    def _why_input_differs(self) -> Iterator[str]:
+        """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""
+        log, intent = self.log, self.phase.intent
+        new = sorted(log.only_read_again)
+        begins, ends = self.topics.begin_offsets({each.topic for each in new}), self.topics.end_offsets_of(new)
+        for where in new:
+            at, first, end = log.reads_again[where], begins.get(where), ends[where]
+            if first is None or not first <= at <= end:
+                yield (
+                    f"{where} has the offsets from {first} to {end}, and new nodes have read up to {at}: "
+                    "the topic was made anew, or cut"
+                )
+        handles = self.course.handles_read_again(intent)
+        for source in self.course.document_of(intent).inputs:
+            form = source.table.format
+            is_keyed = isinstance(form, SourceFormat) and form.keyed and source.table.handle in handles
+            if is_keyed and not log.grown.isdisjoint(source.table.topics):
+                yield (
+                    f"the topic of {source.table.handle} has got more partitions meanwhile, so the order of the messages of a key "
+                    "is not known"
+                )
+
+    def _why_not_released(self) -> Iterator[str]:
+        """What an output has kept while its view was in error can be released by the same node alone."""
+        before, now = self.course.document(self.phase.before), self.course.document_of(self.phase.intent)
+        held = outputs_behind(before.circuit, before.numbered.indices(self.log.counted))
+        numbers = {
+            node.handle: now.numbers[index] for index, node in enumerate(now.circuit.nodes) if isinstance(node, Output)
+        }
+        written = {
+            node.handle: before.numbers[index]
+            for index, node in enumerate(before.circuit.nodes)
+            if isinstance(node, Output) and node.handle in held
+        }
+        for handle in sorted(written.keys() & numbers.keys()):
+            if written[handle] != numbers[handle]:
+                yield f"output {handle} is withheld because of rows in error, and is written in another way then"

@@ -1,0 +1,72 @@
+"""From a request to apply a project to what is recorded when the transition begins, or to the reason why it cannot begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.revisions.comparison import Comparison
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.facts import Facts
+from coordinator.revisions.planned import planned_of
+from coordinator.revisions.requests import ApplyRequest, TransitionRefused
+from coordinator.revisions.rereading import topics_of
+from coordinator.specification import PipelineSpec
+from coordinator.starting.schemas import register_schemas
+from coordinator.transition.disk_room import Room
+from coordinator.transition.plan import TransitionPlan, plan_transition
+from coordinator.transition.rereads import partitions_again
+from engine.analysis.taking import CannotFill
+from engine.model.numbers import TooManyNodes
+from io_kafka.clients.topics import Topics
+from io_kafka.step_log.revision_records import ReadAgain
+from io_kafka.step_log.state import StepLogState
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What was asked for, ready to be recorded."""
+
+    request: ApplyRequest
+    plan: TransitionPlan
+    again: tuple[ReadAgain, ...]
+
+
+def prepare(request: ApplyRequest, before: PlanDocument, log: StepLogState, topics: Topics, room: Room) -> Prepared:
+    """`before`: of the revision in force. `room`: on the disks now. Nothing of the pipeline is changed, but schemas of new outputs may be
+    registered. Raises TransitionRefused, and faults of Kafka and of registries."""
+    now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
+    comparison = Comparison(before, now, _facts(before, request.spec, log, topics))
+    found = planned_of(comparison)
+    if found.refusals:
+        first = found.refusals[0]
+        more = f" ({len(found.refusals) - 1} more)" if len(found.refusals) > 1 else ""
+        raise TransitionRefused(f"{first.subject}: {first.reason}{more}.", f"{first.way_out}.", planned=found.to_json())
+    try:
+        plan = plan_transition(comparison)
+        again = partitions_again(comparison, plan.again, log, topics)
+    except (CannotFill, TooManyNodes) as fault:
+        raise TransitionRefused(
+            f"what a view was, or is to be, cannot be made again: {fault}.",
+            "Give the output another topic, or rebuild the state with `stepwell run --full-refresh`.",
+            planned=found.to_json(),
+        ) from fault
+    room.check(plan.fed)
+    register_schemas(request.spec)
+    return Prepared(request, plan, again)
+
+
+def _facts(before: PlanDocument, spec: PipelineSpec, log: StepLogState, topics: Topics) -> Facts:
+    there = topics.names()
+    read = {topic for each in (before.inputs, spec.inputs) for source in each for topic in topics_of(source, there)}
+    names = sorted(({*(o.topic for o in (*before.outputs, *spec.outputs))} | read) & there)
+    begins, ends = topics.begin_offsets(names), topics.end_offsets(names)
+    both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
+    return Facts(
+        first=log.firsts,
+        positions=log.positions,
+        begins={where: begins[where] for where in both},
+        ends={where: ends[where] for where in both},
+        compacted=frozenset(name for name, fact in topics.describe(names).items() if fact.compacted),
+        grown=log.grown,
+        own=frozenset({spec.log_topic, spec.plan_topic}),
+    )
