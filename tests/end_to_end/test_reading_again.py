@@ -11,7 +11,7 @@ from coordinator.revisions.requests import TransitionRefused, TurnTransition
 from faults.points import Order, Point, arm
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import DivisionRecord, decode
-from tests.end_to_end.harness import Playground, Resolved, Running
+from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
 from tests.end_to_end.test_transitions import BREAKS, NEVER, ORDER_SECONDS, apply, begun, is_in_force, settled, turned
 
 STREAM = """
@@ -334,7 +334,8 @@ def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_o
         play.delete_topic("sales")
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "detached")
         play.send("clicks", clicks(60, 20))
-        run.wait_until(lambda shown: shown["rows"] == 80)
+        where = TopicPartition(play.prefix + "clicks", 0)
+        wait_until(lambda: run.fault is not None or play.log(before).positions[where] == 80)
     with play.running(before) as run:
         assert held(run)["phase"] == "detached"
         ask(run, "abort")
