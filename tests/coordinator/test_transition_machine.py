@@ -125,6 +125,11 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     checkpoint(core, log)
     assert not core.transition.waits_for_checkpoint(log)
     assert core.next(log) == LogSwitch()
+    log.append(switches())
+    core.transition.turned()
+    assert core.next(log) == Adopt(1)
+    core.adopted(SWITCHING)
+    assert core.next(log) == Divide(1), "a run that has read all its input does not end within a switch"
 
 
 def test_no_step_is_given_ahead_of_another_program() -> None:
