@@ -326,6 +326,8 @@ class Transitions:
         shown, because, error = self._told_of(phase)
         is_filling = isinstance(phase, Filling)
         filled = log.filled / phase.intent.whole if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
+        is_of_another = self._sizes is not None and len(self._sizes) != len(facts.differences)
+        assert not is_of_another, "the sizes are those of another transition"
         sizes = None if self._sizes is None else tuple(zip(facts.differences, self._sizes, strict=True))
         return TransitionShown(
             number=phase.intent.number,

@@ -542,6 +542,7 @@ TRANSITIONS = (
             ),
         ),
         (f"{TEST_NEXT}::test_a_view_of_the_next_revision_that_is_in_error_has_no_answer_and_one_that_is_repaired_has",),
+        tells="it has no answer as of this step",
     ),
     Breakage(
         "transition-begins-while-a-run-finishes",
