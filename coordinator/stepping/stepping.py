@@ -261,7 +261,10 @@ class Stepping:
         given: StepInput, ranges: Sequence[OffsetRange], settings: KafkaSettings
     ) -> Mapping[TopicPartition, int] | None:
         """Where these ranges have to end, so that they are within their share of the step's bytes; None if they are."""
-        reader, spans = RangeReader(settings), [span for span in ranges if span.length]
+        spans = [span for span in ranges if span.length]
+        if not spans:
+            return None
+        reader = RangeReader(settings)
         try:
             reader.read(spans, bytes_max=given.bytes_max_of(spans))
         except StepTooLarge as fault:

@@ -9,7 +9,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.planned import planned_of
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.revisions.rereading import topics_of
+from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import PipelineSpec
 from coordinator.starting.schemas import register_schemas
 from coordinator.transition.disk_room import Room
@@ -57,16 +57,5 @@ def prepare(request: ApplyRequest, before: PlanDocument, log: StepLogState, topi
 
 def _facts(before: PlanDocument, spec: PipelineSpec, log: StepLogState, topics: Topics) -> Facts:
     there = topics.names()
-    read = {topic for each in (before.inputs, spec.inputs) for source in each for topic in topics_of(source, there)}
-    names = sorted(({*(o.topic for o in (*before.outputs, *spec.outputs))} | read) & there)
-    begins, ends = topics.begin_offsets(names), topics.end_offsets(names)
-    both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
-    return Facts(
-        first=log.firsts,
-        positions=log.positions,
-        begins={where: begins[where] for where in both},
-        ends={where: ends[where] for where in both},
-        compacted=frozenset(name for name, fact in topics.describe(names).items() if fact.compacted),
-        grown=log.grown,
-        own=frozenset({spec.log_topic, spec.plan_topic}),
-    )
+    known = (topics_of_project(before, there) | topics_of_project(spec, there)) & there
+    return facts_of_topics(log, topics, known, own=frozenset({spec.log_topic, spec.plan_topic}))

@@ -10,10 +10,10 @@ timestamp or none, their partitions are read in proportion to what they have lef
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from coordinator.revisions.rereading import topics_of
 from coordinator.specification import InputTopic
 from io_kafka.clients.topics import Topics
 from io_kafka.formats.batches import MESSAGE_ROWS_MAX
@@ -39,7 +39,7 @@ def source_read_again(source: InputTopic, handle: str, topics: Collection[str]) 
     """The source with the handle that it has where it is read again. `topics`: all that are read, among which are those of a pattern."""
     table = replace(source.table, handle=handle)
     if table.pattern is not None:
-        table = replace(table, topics=tuple(sorted(filter(re.compile(table.pattern).fullmatch, topics))))
+        table = replace(table, topics=topics_of(source, sorted(topics)))
     return replace(source, table=table)
 
 

@@ -205,9 +205,7 @@ class DivisionRecord(RecordBase):
         """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
         have, and more input if a view has an error over the rows up to here, which more rows may end."""
         ranges = tuple(r.with_end(ends.get(r.where, r.end)) for r in self.ranges)
-        last = {r.where: r.end for r in ranges}
-        again = tuple(r.with_end(min(r.end, last.get(r.where, r.end))) for r in self.again)
-        return self.with_epoch(epoch).model_copy(update={"ranges": ranges, "again": again})
+        return self.with_again_ends(epoch, {r.where: r.end for r in ranges}).model_copy(update={"ranges": ranges})
 
     def with_again_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
         """The same step, which reads again up to `ends` at most."""

@@ -6,15 +6,14 @@ and small enough to be read within some seconds.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection
+from dataclasses import replace
 
 import pyarrow as pa
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
 from coordinator.revisions.recorded import NothingRecorded, Recorded
+from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import log_topic_of, plan_topic_of
 from coordinator.starting.in_force import revision_in_force
 from coordinator.starting.same_project import refuse_former
@@ -41,22 +40,11 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
         raise _nothing(project, state)
     document = revision.document
     names = topics.names()
-    known = ({topic for each in (document, now) for topic in _topics_of(each, names)} | state.topics.keys()) & names
+    known = (topics_of_project(document, names) | topics_of_project(now, names) | state.topics.keys()) & names
     rows, sizes = _counted(project) or (None, None)
-    begins, ends = topics.begin_offsets(sorted(known)), topics.end_offsets(sorted(known))
-    both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
-    facts = Facts(
-        first=state.firsts,
-        positions=state.positions,
-        begins={where: begins[where] for where in both},
-        ends={where: ends[where] for where in both},
-        compacted=frozenset(name for name, fact in topics.describe(known).items() if fact.compacted),
-        grown=state.grown,
-        own=frozenset({log_topic_of(project.name), plan_topic_of(project.name)}),
-        rows=rows,
-        bytes=sizes,
-    )
-    return Recorded(revision.number, document, facts)
+    own = frozenset({log_topic_of(project.name), plan_topic_of(project.name)})
+    facts = facts_of_topics(state, topics, known, own=own)
+    return Recorded(revision.number, document, replace(facts, rows=rows, bytes=sizes))
 
 
 def _log(project: Project, settings: KafkaSettings) -> StepLogState:
@@ -78,14 +66,6 @@ def _nothing(project: Project, state: StepLogState) -> NothingRecorded:
         f"{project.name} has no state, so there is nothing with which its files could be compared.",
         "`stepwell dry-run` shows what the files define, and `stepwell run` begins with all input.",
     )
-
-
-def _topics_of(document: PlanDocument, names: Collection[str]) -> Collection[str]:
-    """`names`: of all topics, which patterns match."""
-    read = {topic for source in document.inputs for topic in source.table.topics}
-    patterns = {source.table.pattern for source in document.inputs if source.table.pattern is not None}
-    read |= {name for name in names for pattern in patterns if re.fullmatch(pattern, name)}
-    return read | {output.topic for output in document.outputs}
 
 
 def _counted(project: Project) -> tuple[dict[int, int], dict[int, int]] | None:

@@ -1,0 +1,33 @@
+"""Asks the broker for what a plan has to know of topics (facts.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from coordinator.revisions.facts import Facts
+from coordinator.revisions.leaves import Project
+from coordinator.revisions.rereading import topics_of
+from io_kafka.clients.topics import Topics
+from io_kafka.step_log.state import StepLogState
+
+
+def topics_of_project(project: Project, names: Collection[str]) -> set[str]:
+    """The topics that it reads and writes. `names`: of all topics, which patterns match."""
+    read = {topic for source in project.inputs for topic in topics_of(source, names)}
+    return read | {output.topic for output in project.outputs}
+
+
+def facts_of_topics(log: StepLogState, topics: Topics, names: Collection[str], *, own: frozenset[str]) -> Facts:
+    """`names`: of topics that exist. `own`: see Facts. Nothing is said of the state."""
+    asked = sorted(names)
+    begins, ends = topics.begin_offsets(asked), topics.end_offsets(asked)
+    both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
+    return Facts(
+        first=log.firsts,
+        positions=log.positions,
+        begins={where: begins[where] for where in both},
+        ends={where: ends[where] for where in both},
+        compacted=frozenset(name for name, fact in topics.describe(asked).items() if fact.compacted),
+        grown=log.grown,
+        own=own,
+    )
