@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from coordinator.checkpoints.questions import NoAnswer
 from coordinator.stepping.views_in_error import views_before
 from coordinator.transition.course import Course
+from coordinator.transition.progress import share_filled
 from engine.analysis.filling import Program
 from engine.model.circuit import View
 from engine.model.filling import Switched
@@ -78,7 +79,7 @@ class Upcoming:
                     "They catch up in the next steps, unless the transition is paused: `stepwell revision resume`.",
                 )
             case Filling(intent=intent):
-                share = f"{self._log.filled / intent.whole:.0%}"
+                share = f"{share_filled(self._log):.0%}"
                 raise NoAnswer(
                     f"{share} of revision {intent.number} is filled, and its views can be read when all is.",
                     "`stepwell revision show --watch` shows how far it is. The switch comes by itself then, unless `stepwell apply --hold` "

@@ -39,6 +39,7 @@ from coordinator.transition.machine import (
 )
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparing import Prepared, prepare
+from coordinator.transition.progress import Pace, share_filled
 from engine.errors import TaskLost
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
@@ -84,6 +85,7 @@ class Transitions:
         self._began_at = self._switch_at = 0.0  # when it was asked for, and when the switch was recorded
         self._ended = _NOTHING
         self._losses, self._lost_at = 0, -1
+        self._pace = Pace()
         self.may_begin = True
         """Whether the run goes on until it is stopped."""
 
@@ -207,6 +209,7 @@ class Transitions:
         self.course.files = prepared.request.spec
         self._prepared = None
         self.portions.begin()
+        self._pace = Pace()
         self.machine.began()
         self._sizes, self._began_at = None, self._now()
         reached("revision.intended")
@@ -302,6 +305,8 @@ class Transitions:
     def note_step(self, action: Settle) -> None:
         """A step is settled. The one of the switch is what the transition is told by when it has ended."""
         revisions = self._writer.state.revisions
+        if isinstance(revisions.phase, Filling) and revisions.phase.intent.again:
+            self._pace.note(self._now(), self._writer.state)
         if not action.replay and isinstance(revisions.phase, Clearing) and revisions.phase.since == action.step + 1:
             outputs = self._writer.state.step_records[action.step].outputs
             self._ended = replace(
@@ -325,7 +330,7 @@ class Transitions:
         facts = self.course.facts(phase.intent)
         shown, because, error = self._told_of(phase)
         is_filling = isinstance(phase, Filling)
-        filled = log.filled / phase.intent.whole if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
+        filled = share_filled(log) if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
         is_of_another = self._sizes is not None and len(self._sizes) != len(facts.differences)
         assert not is_of_another, "the sizes are those of another transition"
         sizes = None if self._sizes is None else tuple(zip(facts.differences, self._sizes, strict=True))
@@ -335,7 +340,7 @@ class Transitions:
             is_paused=machine.is_paused,
             held_because=because,
             filled=round(filled, 4),
-            seconds_left=self._seconds_left(phase.intent.whole - log.filled) if is_filling else None,
+            seconds_left=self._seconds_left(phase.intent, log.filled) if is_filling else None,
             since_step=phase.intent.step,
             differences=None
             if sizes is None
@@ -383,7 +388,10 @@ class Transitions:
             case _:
                 assert_never(phase)
 
-    def _seconds_left(self, positions: int) -> float | None:
-        """As if nothing else were to be done."""
-        per_position = self.portions.ms_per_position
-        return None if per_position is None else round(1e-3 * per_position * positions, 1)
+    def _seconds_left(self, intent: RevisionIntent, filled: int) -> float | None:
+        """Positions are counted as if nothing else were to be done, and messages as they have become fewer."""
+        of_positions = self.portions.ms_of_positions(intent.whole - filled)
+        of_messages = self._pace.seconds_left if intent.again else 0.0
+        if of_positions is None or of_messages is None:
+            return None
+        return round(1e-3 * of_positions + of_messages, 1)

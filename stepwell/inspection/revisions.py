@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from coordinator.specification import plan_topic_of
+from coordinator.transition.progress import share_filled
 from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
 from io_kafka.step_log.state import StepLogState
@@ -62,7 +63,7 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
     }
     match phase:
         case Filling():
-            return found | _filling(phase, log.filled)
+            return found | _filling(phase, log)
         case Detached():
             return found | {"phase": "detached", "filled": 0.0, "error": phase.turn.error or ""}
         case Switching():
@@ -73,13 +74,13 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
             assert_never(phase)
 
 
-def _filling(phase: Filling, filled: int) -> dict[str, Any]:
+def _filling(phase: Filling, log: StepLogState) -> dict[str, Any]:
     """A transition that is filled is held if the user wants that, or if its switch was taken back."""
-    whole = phase.intent.whole
+    is_filled = log.filled >= phase.intent.whole and log.is_read_again
     if phase.is_held and phase.turn is not None:
         why = f"the step of the switch has failed: {phase.turn.error}"
-    elif filled >= whole and phase.intent.choices.hold:
+    elif is_filled and phase.intent.choices.hold:
         why = "it waits for `stepwell revision switch`, as --hold asked for"
     else:
-        return {"phase": "ready" if filled >= whole else "filling", "filled": min(1.0, filled / whole)}
+        return {"phase": "ready" if is_filled else "filling", "filled": round(share_filled(log), 4)}
     return {"phase": "held", "held_because": why}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
+from coordinator.transition.costs import Cost
 from coordinator.transition.portions import FIRST_PARTS, IDLE_MS, MESSAGES_FIRST, PARTS_MAX, Portions
 from engine.model.filling import HASHES
 
@@ -86,3 +89,40 @@ def test_portions_of_messages_do_not_shrink_where_a_step_costs_more_than_a_porti
         portions.note(0, count, 1_000.0 + 0.01 * count, rows)
         left, steps = left - count, steps + 1
     assert steps <= (60 if not rows else 300)
+
+
+def test_portions_are_as_large_as_their_fixed_cost_asks_for() -> None:
+    """Beside small steps the fixed cost alone is more than a portion may take. Small portions would never get on."""
+    portions, left, steps = Portions(HASHES), 400_000, 0
+    for rows in (300, 500, 700):
+        portions.note(0, 0, 30.0 + 0.01 * rows, rows)
+    while left > 0:
+        rows = 500
+        count = portions.next_messages(rows, 160_000)
+        portions.note(0, count, 30.0 + 0.01 * rows + 25.0 + 0.004 * count, rows)
+        left, steps = left - count + rows, steps + 1
+    assert steps < 100, "most of a portion's time goes to its messages"
+    assert count < 20_000, "and a step with one does not take many times as long"
+
+
+@pytest.mark.parametrize("fixed", [0.0, 25.0, 1_000.0])
+def test_a_cost_is_told_apart(fixed: float) -> None:
+    cost = Cost()
+    for size in (750, 1_250, 800, 1_300, 600):
+        cost.note(size, fixed + 0.01 * size)
+    assert cost.fixed == pytest.approx(fixed) and cost.at(2_000) == pytest.approx(fixed + 20)
+    assert cost.size_within(fixed + 30) == pytest.approx(3_000)
+
+
+def test_a_cost_that_nothing_tells_apart_is_proportional() -> None:
+    cost = Cost()
+    for _ in range(3):
+        cost.note(1_000, 10.0)
+    assert (cost.fixed, cost.at(2_000), cost.size_within(5.0)) == (0.0, 20.0, 500.0)
+
+
+def test_a_cost_that_does_not_grow_is_fixed() -> None:
+    cost = Cost()
+    for size, took in ((1_000, 10.0), (2_000, 9.5), (4_000, 9.0)):
+        cost.note(size, took)
+    assert cost.size_within(1.0) == inf and cost.fixed == cost.at(9_000) == pytest.approx(9.5)

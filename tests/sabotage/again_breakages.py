@@ -101,6 +101,13 @@ READ_AGAIN = (
         (f"{TEST_READING}::test_a_portion_costs_few_questions",),
     ),
     Breakage(
+        "portions-that-mostly-pay-their-fixed-cost",
+        "A portion beside small steps is as large as its share of their time, of which nothing is left after its fixed cost.",
+        "a transition ends",
+        (Edit("coordinator/transition/portions.py", "max(budget_ms, USEFUL * cost.fixed)", "budget_ms"),),
+        ("tests/coordinator/test_portions.py::test_portions_are_as_large_as_their_fixed_cost_asks_for",),
+    ),
+    Breakage(
         "new-nodes-fall-behind",
         "With input new nodes get their share of the time alone, and never catch up.",
         "a transition ends",

@@ -67,8 +67,8 @@ LED_OVER = (
         (
             Edit(
                 "coordinator/transition/portions.py",
-                "max(self.level // PARTS_MAX, min(wanted, GROWTH_MAX * self.width))",
-                "max(1, min(wanted, GROWTH_MAX * self.width))",
+                "self._size(self.of_positions, rows, self.level // PARTS_MAX, most)",
+                "self._size(self.of_positions, rows, 1, most)",
             ),
         ),
         ("tests/coordinator/test_portions.py::test_portions_come_to_an_end_whatever_a_range_costs",),
