@@ -158,7 +158,7 @@ class Core:
 
     `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
     runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
-    the replay is left to the next run."""
+    the replay is left to the next run. `finishes`: it reads nothing new. `exhausted`: what it runs has nothing more to read."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
@@ -174,11 +174,13 @@ class Core:
     pending: VersionId | None = None
     paused: bool = False
     stopping: bool = False
-    exhausted: bool = False
+    finishes: bool = False
+    exhausted: bool = field(init=False)
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
 
     def __post_init__(self) -> None:
         self.step = self.version.step
+        self.exhausted = self.finishes
 
     @property
     def drained(self) -> bool:
@@ -226,7 +228,7 @@ class Core:
             if not self.rescale.is_idle:
                 self.rescale.rested()
                 return Wait()
-            if self.transition.waits_for_checkpoint(log):
+            if self.transition.goes_on_by_itself(log):
                 return Wait()
             self.request_stop()
             return self._stop_action(log)
@@ -379,6 +381,7 @@ class Core:
         assert self.drained, self._with_story(f"{program} is adopted while a step is under way")
         self._report("adopted")
         self.program = program
+        self.exhausted = self.finishes  # it may have something to do without input, or other input
 
     def collected(self, step: int) -> None:
         """All workers have run the step."""

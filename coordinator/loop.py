@@ -58,7 +58,7 @@ from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
-from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Measure
+from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
 from coordinator.transition.reading import ReadingAgain
 from coordinator.transition.transitions import Transitions
 from engine.analysis.column_names import input_names, with_names
@@ -110,7 +110,7 @@ class Pipeline:
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
-        self._transitions = Transitions(spec, self._writer, self._topics, board)
+        self._transitions = Transitions(spec, self._writer, board, requests.wake)
         self._owner_written: tuple[int, int, int | None] = (
             -1,
             -1,
@@ -180,6 +180,7 @@ class Pipeline:
             self._confirm_claim(fault)
             raise
         finally:
+            self._transitions.end()
             self._writer.close()
             self._requests.end()
             self._board.update(phase="stopped")
@@ -369,7 +370,7 @@ class Pipeline:
             ProgramKey("present", crew.setup.revision),
             available_now=inputs.ends_now,
             only_layout=self._only_layout,
-            exhausted=inputs.finishes,
+            finishes=inputs.finishes,
         )
         self._rescaling.begin(core, found.bound.births, found.rules)
         if self._request_in_force is not None:
@@ -434,12 +435,13 @@ class Pipeline:
         checkpoint_at = monotonic()
         if self._to_apply is not None:
             asked, self._to_apply = self._to_apply, None
-            self._transitions.ask(asked, self._room(crew))
+            self._transitions.ask(asked, None, self._room(crew))
         while True:
             self._take_requests(core, crew)
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
                 checkpoint_at = monotonic()
             self._rescaling.look(core, crew)
+            self._transitions.advance(crew)
             self._write_owner(course)
             inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
             inputs.is_filling_paused = core.transition.is_paused
@@ -453,7 +455,7 @@ class Pipeline:
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
                     is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
-                    is_asked = is_asked or not core.rescale.is_idle
+                    is_asked = is_asked or not core.rescale.is_idle or core.transition.waits_beside
                     self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
@@ -472,10 +474,11 @@ class Pipeline:
                 case LogRescale() | Staff() | Cut() | Bury():
                     self._rescaling.do(action, core, crew)
                     self._show_workers(crew)
-                case LogTransition() | Measure() | LogSwitch() | LogTurn() | Clear() | LogSettled():
+                case LogTransition() | Look() | Measure() | LogSwitch() | LogTurn() | Clear() | LogSettled():
                     self._transitions.do(action, core, crew)
                 case Adopt(step):
                     inputs, steps = self._adopt(step, core, crew, course)
+                    self._transitions.note_adopted()
                 case _:
                     assert_never(action)
             self._checkpoints.notice_fold(core, crew)
@@ -537,8 +540,6 @@ class Pipeline:
                     raise stopping()
                 if self._finishes:
                     raise still_finishing()
-                self._transitions.ask(wish.request, self._room(crew))
+                self._transitions.ask(wish.request, wish.answer, self._room(crew))
             except Fault as fault:
                 wish.answer(fault)
-            else:
-                wish.answer(None)

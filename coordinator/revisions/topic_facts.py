@@ -8,7 +8,7 @@ from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project
 from coordinator.revisions.rereading import topics_of
 from io_kafka.clients.topics import Topics
-from io_kafka.step_log.state import StepLogState
+from io_kafka.step_log.value import LogValue
 
 
 def topics_of_project(project: Project, names: Collection[str]) -> set[str]:
@@ -17,7 +17,7 @@ def topics_of_project(project: Project, names: Collection[str]) -> set[str]:
     return read | {output.topic for output in project.outputs}
 
 
-def facts_of_topics(log: StepLogState, topics: Topics, names: Collection[str], *, own: frozenset[str]) -> Facts:
+def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, own: frozenset[str]) -> Facts:
     """`names`: of topics that exist. `own`: see Facts. Nothing is said of the state."""
     asked = sorted(names)
     begins, ends = topics.begin_offsets(asked), topics.end_offsets(asked)

@@ -79,12 +79,14 @@ class TransitionShown:
 @dataclass(frozen=True, kw_only=True)
 class TransitionEnded:
     """The last transition that this run has seen ended. `step`: the first one of the revision that was switched to; after an abort the next
-    step of the one that stays. `pause_ms`: how long no step could begin because of the switch. `messages`: what the outputs received in the
-    switch. `filling_s`: from its acceptance to the switch, holds and pauses included. `seconds`: from its acceptance to its end."""
+    step of the one that stays. `begin_ms`, `pause_ms`: how long no step could begin because it began, and because of the switch. `messages`:
+    what the outputs received in the switch. `filling_s`: from its beginning to the switch, holds and pauses included. `seconds`: from its
+    beginning to its end."""
 
     number: int
     outcome: Literal["switched", "aborted"]
     step: int
+    begin_ms: float
     pause_ms: float
     messages: int
     seconds: float
@@ -95,6 +97,7 @@ class TransitionEnded:
             "number": self.number,
             "outcome": self.outcome,
             "step": self.step,
+            "begin_ms": self.begin_ms,
             "pause_ms": self.pause_ms,
             "messages": self.messages,
             "seconds": self.seconds,

@@ -13,30 +13,31 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import TopicIdentity
 
 
-def settled_topics(spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str) -> dict[str, TopicFacts]:
-    """The facts of all input, output and dead-letter topics. Missing output topics are created. Raises TopicChanged unless each topic is the
-    one that was recorded.
+def settled_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> dict[str, TopicFacts]:
+    """The facts of all input, output and dead-letter topics. Missing output topics are created. `known`: the topics that were recorded. Raises
+    TopicChanged unless each topic is the one that was recorded.
 
     An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
-    output of a lost step log, which would be written a second time. If a database on this host shows that the log was lost, StateLost says
-    so."""
+    output of a lost step log, which would be written a second time: see `refuse_lost_log`."""
     facts = topics.describe(spec.input_topics)
-    try:
-        refuse_foreign_messages({output.topic for output in spec.outputs} - writer.state.topics.keys(), topics)
-    except TopicChanged:
-        writer.confirm()
-        own = spec.state_location.on_host(None)
-        if own is not None:
-            rules = rules_of(spec, writer.state, log_id)
-            refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())
-        raise
+    refuse_foreign_messages({output.topic for output in spec.outputs} - known.keys(), topics)
     for output in spec.outputs:
         config = {"cleanup.policy": "compact"} if output.compacted else {}
         facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
     for name in spec.dead_letter_topics.values():
         facts[name] = topics.ensure(name, 1, replication=spec.replication)
-    check_topics(spec, facts, writer.state.topics)
+    check_topics(spec, facts, known)
     return facts
+
+
+def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
+    """Why a topic is not the one that was recorded: raises Fenced if another run has taken over, and StateLost if a database on this host shows
+    that the step log was lost."""
+    writer.confirm()
+    own = spec.state_location.on_host(None)
+    if own is not None:
+        rules = rules_of(spec, writer.state, log_id)
+        refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())
 
 
 def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:

@@ -35,10 +35,10 @@ from coordinator.starting.binding import (
 )
 from coordinator.starting.binding_rules import refuse_other_log, rules_of
 from coordinator.starting.circuit_file import StateOwner
-from coordinator.starting.errors import DatabaseMissing, StateLost
+from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
 from coordinator.starting.in_force import first_revision
 from coordinator.starting.layouts import completion_records
-from coordinator.starting.same_topics import settled_topics
+from coordinator.starting.same_topics import refuse_lost_log, settled_topics
 from coordinator.starting.schemas import register_schemas
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
@@ -67,7 +67,11 @@ def prepare(
     revision = revision or first_revision(spec, writer, topics)
     if writer.state.revisions.phase is None:  # else the last checkpoint may have the views of another one
         write_owner(spec, revision.document.numbered, writer.state)
-    identities, outputs = settled_outputs(spec, topics, writer, log_id)
+    try:
+        identities, outputs = settled_outputs(spec, topics, writer.state.topics)
+    except TopicChanged:
+        refuse_lost_log(spec, writer, log_id)
+        raise
     setup = TaskSetup(
         plan=plan_stages(spec.circuit),
         kafka=spec.kafka,
@@ -86,10 +90,10 @@ def prepare(
 
 
 def settled_outputs(
-    spec: PipelineSpec, topics: Topics, writer: PipelineWriter, log_id: str
+    spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]
 ) -> tuple[tuple[TopicIdentity, ...], Outputs]:
     """The identities of all topics of the project, and what workers have to know of the outputs. See `settled_topics`."""
-    facts = settled_topics(spec, topics, writer, log_id)
+    facts = settled_topics(spec, topics, known)
     identities = tuple(
         TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
     )

@@ -8,24 +8,24 @@ documents. The project of a revision has the settings of the files, as `former_p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-from coordinator.revisions.document import PlanDocument, document_of
+from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.former import former_project
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.errors import StateLost
+from coordinator.starting.errors import TopicChanged
 from coordinator.starting.patterns import with_matching_topics
+from coordinator.starting.same_topics import refuse_lost_log
 from coordinator.starting.start import settled_outputs
-from coordinator.transition.plan import TransitionFacts, facts_of
+from coordinator.transition.documents import Documents
+from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.reading import source_read_again
 from engine.analysis.filling import Program
 from engine.model.filling import OF_FORMER, OF_NEXT, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import Adopt
-from engine.run.plan_document import BadDocument
-from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
+from engine.run.program_document import Outputs, ProgramDocument, setup_of
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
@@ -35,7 +35,6 @@ from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramKe
 from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
 
-T = TypeVar("T")
 Settled = tuple[PipelineSpec, tuple[TopicIdentity, ...], Outputs]
 """A project with its topics: see `settled_outputs`."""
 
@@ -80,10 +79,8 @@ class Course:
     ) -> None:
         self.files, self._writer, self._topics, self._log_id = files, writer, topics, log_id
         self.start = start
-        self._reader = RangeReader(files.kafka)
-        self._texts: dict[str, str] = {}
-        self._facts: dict[str, TransitionFacts] = {}
-        self._settled: dict[int, Settled] = {}
+        self.documents = Documents(RangeReader(files.kafka), files.plan_topic)
+        self._settled: dict[int, Settled] = {start.key.number: _settled_at_start(start)}
 
     def at(self, step: int, has_adopted: bool) -> Running:
         """What this step runs. `has_adopted`: whether the workers have adopted another program than that of the start."""
@@ -93,7 +90,7 @@ class Course:
         chosen = self._chosen(step)
         document = self.document(chosen.revision)
         spec, identities, outputs = self._settle(chosen.revision)
-        program, number = self._program(chosen.program), chosen.revision.number
+        program, number = self.documents.program(chosen.program), chosen.revision.number
         again = () if chosen.intent is None else self._read_again(chosen.intent, spec, program)
         outputs = replace(
             outputs, topics={**outputs.topics, **{each.table.handle: each.table.topics for each in again}}
@@ -129,22 +126,29 @@ class Course:
 
     def handles_read_again(self, intent: RevisionIntent) -> set[str]:
         """Of the sources of the next project that are read again, as it calls them."""
-        sources = self._program(intent.plans.filling).sources
+        sources = self.documents.program(intent.plans.filling).sources
         return {handle_of_project(each.handle) for each in sources if each.handle.startswith(OF_NEXT)}
 
-    def prepare_switch(self, intent: RevisionIntent) -> None:
-        """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. Raises
-        the fault that would end the step of the switch."""
-        self._settle(
-            RevisionRecord(epoch=intent.epoch, number=intent.number, plan=intent.plan, step=intent.step), again=True
-        )
+    def settled_next(self, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]) -> Settled:
+        """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. It may
+        run beside the steps. `known`: the topics that the step log has. Raises the fault that would end the step of the switch."""
+        spec = with_matching_topics(former_project(self.document_of(intent), self.files), topics, known)
+        return spec, *settled_outputs(spec, topics, known)
 
-    def _settle(self, revision: RevisionRecord, *, again: bool = False) -> Settled:
-        """The project of a revision with its topics, which are looked at once. `again`: also if they were looked at before."""
-        if again or revision.number not in self._settled:
+    def take_settled(self, intent: RevisionIntent, settled: Settled) -> None:
+        """What `settled_next` has found."""
+        self._settled[intent.number] = settled
+
+    def _settle(self, revision: RevisionRecord) -> Settled:
+        """The project of a revision with its topics, which are looked at once."""
+        if revision.number not in self._settled:
             document, known = self.document(revision), self._writer.state.topics
             spec = with_matching_topics(former_project(document, self.files), self._topics, known)
-            self._settled[revision.number] = (spec, *settled_outputs(spec, self._topics, self._writer, self._log_id))
+            try:
+                self._settled[revision.number] = (spec, *settled_outputs(spec, self._topics, known))
+            except TopicChanged:
+                refuse_lost_log(spec, self._writer, self._log_id)
+                raise
         return self._settled[revision.number]
 
     def _chosen(self, step: int) -> _Chosen:
@@ -207,39 +211,27 @@ class Course:
         return self.start.answers
 
     def document(self, revision: RevisionRecord) -> PlanDocument:
-        return self._document(revision.plan)
+        return self.documents.plan(revision.plan)
 
     def document_of(self, intent: RevisionIntent) -> PlanDocument:
         """Of the project to which a transition leads."""
-        return self._document(intent.plan)
+        return self.documents.plan(intent.plan)
 
     def switching(self, intent: RevisionIntent) -> Program:
         """What the step of the switch runs."""
-        return self._program(intent.plans.switching).program
+        return self.documents.program(intent.plans.switching).program
 
     def facts(self, intent: RevisionIntent) -> TransitionFacts:
-        name = intent.plans.facts
-        if name not in self._facts:
-            self._facts[name] = self._parsed(name, facts_of)
-        return self._facts[name]
+        return self.documents.facts(intent.plans.facts)
 
-    def _document(self, digest: str) -> PlanDocument:
-        return self._parsed(digest, document_of)
 
-    def _program(self, digest: str) -> ProgramDocument:
-        return self._parsed(digest, program_of)
-
-    def _parsed(self, digest: str, parse: Callable[[str], T]) -> T:
-        topic = self.files.plan_topic
-        if digest not in self._texts:
-            self._texts[digest] = self._reader.document(topic, digest)
-        try:
-            return parse(self._texts[digest])
-        except BadDocument as error:
-            raise StateLost(
-                f"topic {topic!r}: the document {digest} cannot be read: {error}.",
-                "If a newer Stepwell has written it, run that one. Otherwise rebuild the state with `stepwell run --full-refresh`.",
-            ) from error
+def _settled_at_start(start: Running) -> Settled:
+    facts, topics = start.setup.facts, {each.table.handle: tuple(each.table.topics) for each in start.spec.inputs}
+    return (
+        start.spec,
+        start.identities,
+        Outputs(topics=topics, partitions=facts.partitions, schema_ids=facts.schema_ids),
+    )
 
 
 def _readable(intent: RevisionIntent) -> Mapping[int, str]:

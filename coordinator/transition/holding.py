@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from base.fault import Fault
-from coordinator.transition.course import Course
+from coordinator.transition.course import Course, Settled
 from engine.analysis.withholding import outputs_behind
 from engine.model.circuit import Output
 from engine.resident.messages import Size
@@ -17,18 +17,25 @@ from io_kafka.step_log.state import StepLogState
 
 
 @dataclass(frozen=True)
+class Looked:
+    """What the topics of the next project say. `settled`: None if there is a reason why it cannot be. `reasons`: why the switch has to wait."""
+
+    settled: Settled | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Holding:
     """Of one moment: `log` is the state of the step log then, and `phase` the transition in it."""
 
     course: Course
     log: StepLogState
-    topics: Topics
     phase: Filling
 
-    def reasons(self, sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool) -> list[str]:
+    def reasons(self, looked: Looked, sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool) -> list[str]:
         """Nothing if the switch may come. `sizes`: of the differences. `rows_max`: how many rows one step passes on. `accepts_errors`: the user
         has asked for the switch, and so accepts error rows of new nodes."""
-        facts, intent = self.course.facts(self.phase.intent), self.phase.intent
+        facts = self.course.facts(self.phase.intent)
         held = []
         rows = sum(size.come + size.gone for size in sizes)
         if rows > rows_max:
@@ -39,22 +46,26 @@ class Holding:
                     f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be"
                 )
         held += self._why_not_released()
-        try:
-            self.course.prepare_switch(intent)
-            held += self._why_input_differs()
-        except Fault as fault:
-            held.append(f"the next project cannot read or write its topics: {fault}")
+        held += looked.reasons
         new = set(facts.young)
         wrong = [each for each in self.log.errors if each.node in new]
         if wrong and not accepts_errors:
             held.append(f"new nodes have rows in error: {wrong[0].example}")
         return held
 
-    def _why_input_differs(self) -> Iterator[str]:
+    def look(self, topics: Topics) -> Looked:
+        """It may run beside the steps, and asks Kafka and registries."""
+        try:
+            settled = self.course.settled_next(self.phase.intent, topics, self.log.topics)
+            return Looked(settled, tuple(self._why_input_differs(topics)))
+        except Fault as fault:
+            return Looked(None, (f"the next project cannot read or write its topics: {fault}",))
+
+    def _why_input_differs(self, topics: Topics) -> Iterator[str]:
         """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""
         log, intent = self.log, self.phase.intent
         new = sorted(log.only_read_again)
-        begins, ends = self.topics.begin_offsets({each.topic for each in new}), self.topics.end_offsets_of(new)
+        begins, ends = topics.begin_offsets({each.topic for each in new}), topics.end_offsets_of(new)
         for where in new:
             at, first, end = log.reads_again[where], begins.get(where), ends[where]
             if first is None or not first <= at <= end:

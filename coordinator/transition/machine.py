@@ -9,7 +9,8 @@ Which phase it is follows from the step log. The machine remembers only what the
 differences are, and how far tables are cleared. Its actions are for drained boundaries, and none of them comes in a replay.
 
     action           what the shell does                                                        report
-    LogTransition    writes the intent with the documents of the transition                     began
+    LogTransition    writes the intent                                                          began
+    Look             begins to look at the topics of the next project, beside the steps         looking, and looked when that is over
     Measure          asks the workers how large the differences are                             measured
     LogSwitch        writes that the next step is the first one of the next revision            -
     LogTurn          writes the turn                                                            turned
@@ -30,6 +31,11 @@ from io_kafka.step_log.state import StepLogState
 
 @dataclass(frozen=True)
 class LogTransition:
+    pass
+
+
+@dataclass(frozen=True)
+class Look:
     pass
 
 
@@ -58,7 +64,7 @@ class LogSettled:
     pass
 
 
-TransitionAction = LogTransition | Measure | LogSwitch | LogTurn | Clear | LogSettled
+TransitionAction = LogTransition | Look | Measure | LogSwitch | LogTurn | Clear | LogSettled
 
 
 @dataclass(frozen=True)
@@ -72,13 +78,16 @@ class Boundary:
 
 @dataclass
 class Transition:
-    """`is_wanted`: a project is prepared, to which the next transition leads. `holds`: why the switch has to wait, for people; empty if nothing
-    stands in its way, and None as long as the differences are not measured."""
+    """`preparing`: a request is being prepared. `is_wanted`: a project is prepared, to which the next transition leads. `look`: whether the
+    topics of the next project are to be looked at, which comes before the differences are measured. `holds`: why the switch has to wait, for
+    people; empty if nothing stands in its way, and None as long as the differences are not measured."""
 
+    preparing: bool = False
     is_wanted: bool = False
     is_paused: bool = False
     is_switch_asked: bool = False
     turn: Literal["abort", "resume"] | None = None
+    look: Literal["due", "under way", "over"] = "due"
     holds: Sequence[str] | None = None
     is_clear: bool = False
     """Whether the workers have nothing left to clear."""
@@ -119,6 +128,8 @@ class Transition:
     def _of_filled(self, log: StepLogState, phase: Filling) -> TransitionAction | None:
         if log.filled < phase.intent.whole or not log.is_read_again:
             return None
+        if self.look != "over":
+            return Look() if self.look == "due" else None
         if self.holds is None:
             return Measure()
         is_held = phase.intent.choices.hold or phase.is_held or bool(self.holds) or self.is_paused
@@ -131,10 +142,15 @@ class Transition:
             return None
         return LogSettled() if self.is_clear else Clear()
 
-    def waits_for_checkpoint(self, log: StepLogState) -> bool:
-        """Whether the transition goes on by itself as soon as a checkpoint is complete."""
+    def goes_on_by_itself(self, log: StepLogState) -> bool:
+        """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""
         is_between = self.needs_checkpoint or self.waits_for is not None
-        return isinstance(log.revisions.phase, Clearing) or is_between
+        return isinstance(log.revisions.phase, Clearing) or is_between or self.waits_beside
+
+    @property
+    def waits_beside(self) -> bool:
+        """Whether something is done beside the steps that the transition waits for."""
+        return self.preparing or self.look == "under way"
 
     def is_aborting(self, log: StepLogState) -> bool:
         """Whether it is to be taken back, or is being taken back. No step is needed for that, so it goes on while a run is paused."""
@@ -147,7 +163,19 @@ class Transition:
 
     def began(self) -> None:
         self.is_wanted = self.is_paused = self.is_switch_asked = False
-        self.turn, self.holds = None, None
+        self.turn = None
+        self.look_again()
+
+    def look_again(self) -> None:
+        """What stands in the way of the switch may have changed."""
+        self.look, self.holds = "due", None
+
+    def looking(self) -> None:
+        self.look = "under way"
+
+    def looked(self) -> None:
+        assert self.look == "under way", "nothing looks at the topics"
+        self.look = "over"
 
     def measured(self, holds: Sequence[str], *, reads_again: bool) -> None:
         """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it
@@ -157,7 +185,8 @@ class Transition:
     def turned(self) -> None:
         self.is_clear = self.needs_checkpoint = False
         self.waits_for = None
-        self.turn, self.holds, self.is_switch_asked = None, None, False
+        self.turn, self.is_switch_asked = None, False
+        self.look_again()
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:
         """`is_last`: the transition has ended, and the next checkpoint is without these tables. Otherwise it is filled again."""

@@ -81,6 +81,11 @@ class TransitionPlan:
     def plan(self) -> str:
         return digest_of(self.document.text)
 
+    @property
+    def program_names(self) -> tuple[str, ...]:
+        """What workers run in the transition and after it."""
+        return self.plans.present, self.plans.filling, self.plans.switching, self.plans.following
+
 
 def plan_transition(comparison: Comparison) -> TransitionPlan:
     """What leads from one project to another. The numbers of the next one do not count. Raises CannotFill and TooManyNodes."""

@@ -14,12 +14,11 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.schemas import register_schemas
 from coordinator.transition.disk_room import Room
 from coordinator.transition.plan import TransitionPlan, plan_transition
-from coordinator.transition.rereads import partitions_again
+from coordinator.transition.rereads import Rereads, rereads_of
 from engine.analysis.taking import CannotFill
 from engine.model.numbers import TooManyNodes
 from io_kafka.clients.topics import Topics
-from io_kafka.step_log.revision_records import ReadAgain
-from io_kafka.step_log.state import StepLogState
+from io_kafka.step_log.value import LogValue
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,13 @@ class Prepared:
 
     request: ApplyRequest
     plan: TransitionPlan
-    again: tuple[ReadAgain, ...]
+    rereads: Rereads
 
 
-def prepare(request: ApplyRequest, before: PlanDocument, log: StepLogState, topics: Topics, room: Room) -> Prepared:
-    """`before`: of the revision in force. `room`: on the disks now. Nothing of the pipeline is changed, but schemas of new outputs may be
-    registered. Raises TransitionRefused, and faults of Kafka and of registries."""
+def prepare(request: ApplyRequest, before: PlanDocument, log: LogValue, topics: Topics, room: Room) -> Prepared:
+    """It may run beside the steps: `log` is what the step log said when it was asked for. `before`: of the revision in force. `room`: on the
+    disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered. Raises TransitionRefused, and faults of Kafka
+    and of registries."""
     now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
     comparison = Comparison(before, now, _facts(before, request.spec, log, topics))
     found = planned_of(comparison)
@@ -43,7 +43,7 @@ def prepare(request: ApplyRequest, before: PlanDocument, log: StepLogState, topi
         raise TransitionRefused(f"{first.subject}: {first.reason}{more}.", f"{first.way_out}.", planned=found.to_json())
     try:
         plan = plan_transition(comparison)
-        again = partitions_again(comparison, plan.again, log, topics)
+        rereads = rereads_of(comparison, plan.again, topics)
     except (CannotFill, TooManyNodes) as fault:
         raise TransitionRefused(
             f"what a view was, or is to be, cannot be made again: {fault}.",
@@ -52,10 +52,10 @@ def prepare(request: ApplyRequest, before: PlanDocument, log: StepLogState, topi
         ) from fault
     room.check(plan.fed)
     register_schemas(request.spec)
-    return Prepared(request, plan, again)
+    return Prepared(request, plan, rereads)
 
 
-def _facts(before: PlanDocument, spec: PipelineSpec, log: StepLogState, topics: Topics) -> Facts:
+def _facts(before: PlanDocument, spec: PipelineSpec, log: LogValue, topics: Topics) -> Facts:
     there = topics.names()
     known = (topics_of_project(before, there) | topics_of_project(spec, there)) & there
     return facts_of_topics(log, topics, known, own=frozenset({spec.log_topic, spec.plan_topic}))

@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.rereading import reads
+from coordinator.specification import InputTopic
 from coordinator.starting.positions import starting_positions
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.revision_records import ReadAgain
-from io_kafka.step_log.state import StepLogState
+from io_kafka.step_log.value import LogValue
 
 
-def partitions_again(
-    comparison: Comparison, handles: Iterable[str], log: StepLogState, topics: Topics
-) -> tuple[ReadAgain, ...]:
-    """`handles`: of the sources, as the transition calls them. What a source has not read yet is read from its startingOffsets. A partition that
-    the revision in force reads and has not begun is left out: the first division that has it says where both begin."""
+@dataclass(frozen=True)
+class Rereads:
+    """`sources`: those that are read again, and `live` those of the revision in force. `starts`: where each partition begins that was there when
+    the transition was planned."""
+
+    sources: Sequence[InputTopic]
+    live: Sequence[InputTopic]
+    starts: Mapping[TopicPartition, int]
+
+    def at(self, log: LogValue) -> tuple[ReadAgain, ...]:
+        """What the intent records at this moment. A partition that the revision in force reads and has not begun is left out: the first division
+        that has it says where both begin. One that it has begun since the plan was made is among them."""
+        since = {where: at for where, at in log.firsts.items() if where in log.positions and self._is_read(where)}
+        made = []
+        for where, start in sorted({**since, **self.starts}.items()):
+            is_live = any(reads(source, where) for source in self.live)
+            if not is_live or where in log.positions:
+                first = log.firsts.get(where, start) if is_live else start
+                made.append(ReadAgain(topic=where.topic, partition=where.partition, start=first, is_live=is_live))
+        return tuple(made)
+
+    def _is_read(self, where: TopicPartition) -> bool:
+        return any(reads(source, where) for source in self.sources) and any(reads(each, where) for each in self.live)
+
+
+def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -> Rereads:
+    """`handles`: of the sources, as the transition calls them. What a source has not read yet is read from its startingOffsets."""
     starts: dict[TopicPartition, int] = {}
+    sources = []
     for handle in handles:
         source, reading = comparison.source_read_again(handle)
+        sources.append(source)
         found = reading.starts
         if reading.is_new and not found:
             found = starting_positions(topics, [source], {})
         for where, start in found.items():
             # Sources that read one topic share what is read of it.
             starts[where] = min(start, starts.get(where, start))
-    made = []
-    for where, start in sorted(starts.items()):
-        is_live = any(reads(source, where) for source in comparison.before.inputs)
-        if not is_live or where in log.positions:
-            first = log.firsts.get(where, start) if is_live else start
-            made.append(ReadAgain(topic=where.topic, partition=where.partition, start=first, is_live=is_live))
-    return tuple(made)
+    return Rereads(tuple(sources), comparison.before.inputs, starts)

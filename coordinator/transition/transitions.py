@@ -1,13 +1,13 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
-asked -> the transition is planned, and refused before anything is written  -> LogTransition
-all is filled -> Measure: what differs, and whether something holds the switch -> LogSwitch
+asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
+all is filled -> Look, beside the steps -> Measure: what differs, and whether something holds the switch -> LogSwitch
 after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -24,20 +24,23 @@ from coordinator.revisions.requests import (
 from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
+from coordinator.transition.beside import Beside
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
-from coordinator.transition.holding import Holding
+from coordinator.transition.holding import Holding, Looked
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
+    Look,
     Measure,
     Transition,
     TransitionAction,
 )
 from coordinator.transition.portions import Portions
+from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.preparing import Prepared, prepare
 from coordinator.transition.progress import Pace, share_filled
 from engine.errors import TaskLost
@@ -69,20 +72,27 @@ ERROR_CHARACTERS_MAX = 500
 """Of an error in a record of the step log."""
 
 
-_NOTHING = TransitionEnded(number=0, outcome="aborted", step=0, pause_ms=0.0, messages=0, seconds=0.0, filling_s=0.0)
+_NOTHING = TransitionEnded(
+    number=0, outcome="aborted", step=0, begin_ms=0.0, pause_ms=0.0, messages=0, seconds=0.0, filling_s=0.0
+)
 
 
 class Transitions:
-    """Of one run. `machine` and `portions` outlive a recovery."""
+    """Of one run. `machine`, `portions` and what is being prepared outlive a recovery. `wake` ends a wait of the loop."""
 
-    def __init__(self, files: PipelineSpec, writer: PipelineWriter, topics: Topics, board: StatusBoard) -> None:
-        self._files, self._writer, self._topics, self._board = files, writer, topics, board
+    def __init__(
+        self, files: PipelineSpec, writer: PipelineWriter, board: StatusBoard, wake: Callable[[], None]
+    ) -> None:
+        self._files, self._writer, self._board, self._wake = files, writer, board, wake
         self.machine, self.portions = Transition(), Portions(HASHES)
         self._course: Course | None = None
-        self._prepared: Prepared | None = None
+        self._preparation: Preparation | None = None
+        self._prepared: Prepared | None = None  # whose transition is to be recorded
+        self._look: Beside[Looked] | None = None
+        self._looked: Looked | None = None
         self._sizes: Sequence[Size] | None = None
         self._now = files.kafka.outside.monotonic
-        self._began_at = self._switch_at = 0.0  # when it was asked for, and when the switch was recorded
+        self._began_at = self._switch_at = 0.0  # when the intent and the switch were to be recorded
         self._ended = _NOTHING
         self._losses, self._lost_at = 0, -1
         self._pace = Pace()
@@ -92,8 +102,12 @@ class Transitions:
     def recovered(self, course: Course) -> None:
         """New workers have opened a checkpoint."""
         self._course, self._sizes = course, None
+        self._look = self._looked = None
+        if self._preparation is not None:
+            self._preparation.recovered()
         asked = self.machine
         self.machine = Transition(
+            preparing=asked.preparing,
             is_wanted=asked.is_wanted,
             is_paused=asked.is_paused,
             is_switch_asked=asked.is_switch_asked,
@@ -108,19 +122,22 @@ class Transitions:
 
     # Requests
 
-    def ask(self, request: RevisionRequest, room: Room) -> None:
-        """`room`: on the disks now. Raises TransitionRefused."""
+    def ask(self, request: RevisionRequest, answer: Answer | None, room: Room) -> None:
+        """`answer` is called when it is known whether the request is accepted; without one, a refusal ends the run. `room`: on the disks now.
+        What is refused at once raises TransitionRefused."""
         match request:
             case ApplyRequest():
-                self._prepare(request, room)
+                self._prepare(request, answer, room)
             case TurnTransition(what):
                 self._turn(what)
+                if answer is not None:
+                    answer(None)
             case _:
                 assert_never(request)
         self.show()
 
-    def _prepare(self, request: ApplyRequest, room: Room) -> None:
-        log = self._writer.state
+    def _prepare(self, request: ApplyRequest, answer: Answer | None, room: Room) -> None:
+        log, outside = self._writer.state, self._files.kafka.outside
         revision = log.revision
         assert revision is not None
         if not self.may_begin:
@@ -128,10 +145,38 @@ class Transitions:
                 "the run ends as soon as it has done what it was started for.",
                 "Start the service with `stepwell run`, and ask again.",
             )
-        if (phase := log.revisions.phase) is not None or self.machine.is_wanted:
+        if (phase := log.revisions.phase) is not None or self.machine.is_wanted or self.machine.preparing:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
-        self._prepared = prepare(request, self.course.document(revision), log, self._topics, room)
-        self.machine.is_wanted = True
+        course, topics = self.course, Topics(self._files.kafka)
+
+        def work() -> Prepared:
+            return prepare(request, course.document(revision), log, topics, room)
+
+        self.machine.preparing = True
+        self._preparation = Preparation(request, answer, work, outside, self._wake)
+
+    def advance(self, crew: Crew) -> None:
+        """Takes what was done beside the steps, at any boundary."""
+        preparation, look = self._preparation, self._look
+        if preparation is not None:
+            is_over = preparation.advance(
+                self._writer, self._files.plan_topic, self.course.documents, crew, self.machine
+            )
+            if is_over:
+                self._preparation, self._prepared = None, preparation.prepared
+            self.show()
+            if preparation.prepared is not None:
+                preparation.accept()
+        if look is not None and look.is_over:
+            self._look, self._looked = None, look.result()
+            if self._looked.settled is not None:
+                self.course.take_settled(self._filling().intent, self._looked.settled)
+            self.machine.looked()
+
+    def end(self) -> None:
+        """The run ends."""
+        if self._preparation is not None:
+            self._preparation.end()
 
     def _turn(self, what: str) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
@@ -143,15 +188,21 @@ class Transitions:
                 machine.is_paused = True
             case "resume":
                 self._only(what, isinstance(phase, Filling | Detached), phase.kind)
-                machine.is_paused, machine.holds = False, None
+                machine.is_paused = False
+                self._look_again()
                 machine.turn = "resume" if isinstance(phase, Detached) else machine.turn
             case "switch":
                 self._only(what, isinstance(phase, Filling), phase.kind)
                 # What has come since may have removed the reason of a hold, or be another one.
-                machine.is_switch_asked, machine.is_paused, machine.holds = True, False, None
+                machine.is_switch_asked, machine.is_paused = True, False
+                self._look_again()
             case _:
                 self._only(what, not isinstance(phase, Clearing), phase.kind)
                 machine.turn = "abort"
+
+    def _look_again(self) -> None:
+        self._look = self._looked = None
+        self.machine.look_again()
 
     @staticmethod
     def _only(what: str, is_possible: bool, kind: str) -> None:
@@ -166,6 +217,13 @@ class Transitions:
         match action:
             case LogTransition():
                 self._begin(core)
+            case Look():
+                phase, topics = self._filling(), Topics(self._files.kafka)
+                holding = Holding(self.course, self._writer.state, phase)
+                self.machine.looking()
+                self._look = Beside(
+                    self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
+                )
             case Measure():
                 self._measure(crew)
             case LogSwitch():
@@ -193,7 +251,7 @@ class Transitions:
     def _begin(self, core: Core) -> None:
         prepared, writer = self._prepared, self._writer
         assert prepared is not None and writer.state.revision is not None
-        plan = prepared.plan
+        plan, self._began_at = prepared.plan, self._now()
         intent = RevisionIntent(
             epoch=writer.epoch,
             number=writer.state.revision.number + 1,
@@ -201,17 +259,16 @@ class Transitions:
             plans=plan.plans,
             whole=plan.facts.whole,
             choices=Choices(hold=prepared.request.hold),
-            again=prepared.again,
+            again=prepared.rereads.at(writer.state),
             step=core.step,
         )
-        reached("plan.written")
-        writer.append_with_plans([intent], self._files.plan_topic, plan.texts)
+        writer.append([intent])
         self.course.files = prepared.request.spec
         self._prepared = None
         self.portions.begin()
         self._pace = Pace()
         self.machine.began()
-        self._sizes, self._began_at = None, self._now()
+        self._sizes, self._look, self._looked = None, None, None
         reached("revision.intended")
         _log.info("a transition to another revision begins", revision=intent.number, step=core.step)
 
@@ -219,8 +276,11 @@ class Transitions:
         facts = self.course.facts(self._filling().intent)
         sizes = crew.programs.measure([each.number for each in facts.differences])
         self._sizes = sizes
-        holding = Holding(self.course, self._writer.state, self._topics, self._filling())
-        holds = holding.reasons(sizes, self._files.switch_rows_max, accepts_errors=self.machine.is_switch_asked)
+        assert self._looked is not None
+        holding = Holding(self.course, self._writer.state, self._filling())
+        holds = holding.reasons(
+            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.is_switch_asked
+        )
         self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
         reached("ready")
 
@@ -296,11 +356,17 @@ class Transitions:
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
         self.machine.turned()
-        self._sizes = None
+        self._sizes = self._look = self._looked = None
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 
     # What people see
+
+    def note_adopted(self) -> None:
+        """The workers run another program from the next step on."""
+        phase = self._writer.state.revisions.phase
+        if isinstance(phase, Filling) and self._began_at and not self._ended.begin_ms:
+            self._ended = replace(self._ended, begin_ms=round(1e3 * (self._now() - self._began_at), 1))
 
     def note_step(self, action: Settle) -> None:
         """A step is settled. The one of the switch is what the transition is told by when it has ended."""
@@ -326,7 +392,8 @@ class Transitions:
         log, machine = self._writer.state, self.machine
         phase = log.revisions.phase
         if phase is None:
-            return None if self._prepared is None or not machine.is_wanted else self._preparing(self._prepared)
+            prepared = self._prepared if self._preparation is None else self._preparation.prepared
+            return None if prepared is None else self._preparing(prepared)
         facts = self.course.facts(phase.intent)
         shown, because, error = self._told_of(phase)
         is_filling = isinstance(phase, Filling)

@@ -13,9 +13,9 @@ A worker belongs to one term. After a fault that the run recovers from, the coor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 
 from base.fault import Fault
 from base.slots import NO_SLOTS
@@ -48,6 +48,8 @@ from engine.resident.messages import (
     Fenced,
     Fold,
     Folded,
+    Foresee,
+    Foreseen,
     Freeze,
     Frozen,
     Given,
@@ -156,6 +158,7 @@ class Worker:
         self._setup, self._identity, self._number = setup, appointment.identity, appointment.identity.worker
         self._program = ""  # the name of the document that was adopted
         self._documents: dict[str, ProgramDocument] = {}
+        self._foreseen: Mapping[str, ProgramDocument] = {}  # replaced as a whole, by another thread
         self._readable = {setup.revision: Program.of(setup.plan.circuit, setup.facts.numbers)}  # by revision
         self._birth, self._host_folder = appointment.birth, appointment.folder
         self._folder = self._host_folder.of_worker(self._number, self._birth)
@@ -430,9 +433,20 @@ class Worker:
 
     def _document(self, topic: str, digest: str) -> ProgramDocument:
         if digest not in self._documents:
-            found = self._documents[digest] = program_of(self._reader.document(topic, digest))
-            found.program.plan.check()  # its stages are planned now, and not when a step waits
+            self._documents[digest] = self._foreseen.get(digest) or _document_of(self._reader, topic, digest)
         return self._documents[digest]
+
+    @carries_out
+    def _foresee(self, order: Foresee) -> Job[Foreseen]:
+        # The consumer of the steps is not asked, because they go on. What is read again has another one, and nothing is read again yet.
+        settings = replace(self._setup.kafka, is_second=True)
+
+        def foresee() -> tuple[Foreseen, tuple[Buffer, ...]]:
+            with closing(self._make_reader(settings)) as reader:
+                self._foreseen = {digest: _document_of(reader, order.topic, digest) for digest in order.digests}
+            return Foreseen(digests=order.digests), ()
+
+        return foresee
 
     @carries_out
     def _clear(self, order: Clear) -> Cleared:
@@ -525,6 +539,12 @@ class Worker:
         self._slots.release(order, self._open_database)
         self._folds.restart()
         return Released()
+
+
+def _document_of(reader: Reader, topic: str, digest: str) -> ProgramDocument:
+    found = program_of(reader.document(topic, digest))
+    found.program.plan.check()  # its stages are planned now, and not when a step waits
+    return found
 
 
 carries_out.check(kinds(), others=(Welcome, Refuse, Ping))

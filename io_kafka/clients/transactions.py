@@ -269,7 +269,10 @@ class FencedLog:
         raise NotCommitted
 
     def _produce_records(self, transaction: OpenTransaction, records: Sequence[Record]) -> StepLogState:
-        """Produces the log's records. Returns the state with them, which holds once the transaction is committed."""
+        """Produces the log's records. Returns the state with them, which holds once the transaction is committed. Without records,
+        what is written may be written twice, because the log does not tell whether it was committed."""
+        if not records:
+            return self._state
         where = TopicPartition(self._log_topic, 0)
         transaction.produce(where, ((None, encode(r)) for r in records), len(records), {})
         transaction.flush()

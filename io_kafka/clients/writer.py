@@ -122,6 +122,10 @@ class PipelineWriter:
         """See FencedLog.append."""
         self._log.append(records)
 
+    def append_plans(self, topic: str, texts: Sequence[str]) -> None:
+        """Commits these plan documents. A record may name them from then on."""
+        self.append_with_plans((), topic, texts)
+
     def append_with_plans(self, records: Sequence[Record], topic: str, texts: Sequence[str]) -> None:
         """Commits these records, in order, and before them the plan documents that they name, in one transaction. `topic`: that of plan
         documents."""

@@ -1,8 +1,8 @@
 """Plan documents as messages: the text of a document is compressed and cut into parts.
 
 The topic of plan documents is compacted. The key of a message is `SHA-256/part/parts`, where SHA-256 is that of the text
-and names the document. Each document is written in the transaction of the record that first names it, so a document that
-a record of the step log names is whole. What is read is compared with its name, so no other document can take its place.
+and names the document. Each document is written before the record that first names it, or in its transaction, so a document
+that a record of the step log names is whole. What is read is compared with its name, so no other document can take its place.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from coordinator.transition.machine import (
     LogSwitch,
     LogTransition,
     LogTurn,
+    Look,
     Measure,
     Transition,
 )
@@ -74,6 +75,32 @@ def checkpoint(core: Core, log: Log, *, paused: bool = False) -> None:
     core.completed(log)
 
 
+def look(core: Core, log: Log) -> None:
+    """Steps go on meanwhile."""
+    assert core.next(log) == Look()
+    core.transition.looking()
+    assert core.next(log) in (Divide(core.step), Wait()) and not core.is_transition_due(log)
+    core.transition.looked()
+
+
+def look_at(machine: Transition, log: Log, at: Boundary) -> None:
+    assert machine.next(log, at) == Look()
+    machine.looking()
+    assert machine.next(log, at) is None and not machine.is_due(log, at)
+    machine.looked()
+
+
+def test_a_run_that_ends_with_its_input_waits_for_what_is_done_beside_the_steps() -> None:
+    """A project that is being prepared is applied before the run ends."""
+    log = log_of()
+    core = core_of(log, PRESENT)
+    core.available_now, core.transition.preparing = True, True
+    core.nothing_to_read()
+    assert core.next(log) == Wait()
+    core.transition.preparing = False
+    assert core.next(log) == Exit()
+
+
 def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     """Each program is adopted before a step runs it, and what is cleared is in a checkpoint before the end is recorded."""
     log = log_of()
@@ -88,6 +115,7 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     assert core.next(log) == Divide(0)
     log.append(fills(0, WHOLE))
     run_step(core, log, 0)
+    look(core, log)
     assert core.next(log) == Measure()
     core.transition.measured((), reads_again=False)
     assert core.next(log) == LogSwitch()
@@ -118,12 +146,13 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     core = core_of(log, FILLING)
     core.available_now = True
     run_step(core, log, 0)
+    look(core, log)
     assert core.next(log) == Measure()
     core.transition.measured((), reads_again=True)
     core.nothing_to_read()
-    assert core.transition.waits_for_checkpoint(log)
+    assert core.transition.goes_on_by_itself(log)
     checkpoint(core, log)
-    assert not core.transition.waits_for_checkpoint(log)
+    assert not core.transition.goes_on_by_itself(log)
     assert core.next(log) == LogSwitch()
     log.append(switches())
     core.transition.turned()
@@ -156,10 +185,13 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     log = log_of(held, fills(0, WHOLE))
     log.write()
     machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
+    look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
     machine.measured((), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
-    machine.is_switch_asked, machine.holds = True, None
+    machine.is_switch_asked = True
+    machine.look_again()
+    look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
     machine.measured(("too many rows",), reads_again=False)
     assert machine.next(log, at) is None, "another reason holds it"
@@ -176,6 +208,7 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     log.write()
     machine.is_paused = True
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
+    look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
     machine.measured((), reads_again=False)
     assert machine.next(log, at) is None, "a pause holds the switch"

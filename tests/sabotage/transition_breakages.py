@@ -469,11 +469,63 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/transitions.py",
-                "self._sizes, self._began_at = None, self._now()",
-                "self._began_at = self._now()",
+                "self._sizes, self._look, self._looked = None, None, None",
+                "self._look = self._looked = None",
             ),
         ),
         ("tests/end_to_end/test_transitions.py::test_two_sources_read_one_topic",),
+    ),
+    Breakage(
+        "intent-before-workers-have-the-documents",
+        "The intent is recorded before the workers have read the programs, and the steps wait for that.",
+        "no step waits",
+        (
+            Edit(
+                "coordinator/transition/preparation.py",
+                "if not crew.programs.have_foreseen():",
+                "if not crew.programs.have_foreseen() and False:",
+            ),
+        ),
+        ("tests/coordinator/test_preparation.py::test_steps_go_on_until_all_workers_have_read_the_documents",),
+    ),
+    Breakage(
+        "partition-that-began-meanwhile-forgotten",
+        "A partition that the pipeline began to read after the transition was planned is never read again.",
+        "the batch answer",
+        (
+            Edit(
+                "coordinator/transition/rereads.py",
+                "sorted({**since, **self.starts}.items())",
+                "sorted(self.starts.items())",
+            ),
+        ),
+        ("tests/coordinator/test_preparation.py::test_a_partition_that_began_after_the_plan_was_made_is_read_again",),
+    ),
+    Breakage(
+        "run-that-ends-before-what-it-was-to-apply",
+        "A run that ends with its input has nothing more to read while a project is prepared, and so does not fill it.",
+        "a transition ends",
+        (
+            Edit(
+                "coordinator/core.py",
+                "        self.exhausted = self.finishes  # it may have something to do without input, or other input\n",
+                "",
+            ),
+        ),
+        ("tests/end_to_end/test_transitions.py::test_a_start_applies_the_files_and_ends_with_what_is_there",),
+    ),
+    Breakage(
+        "new-workers-without-the-documents",
+        "After a loss, a transition waits for ever for what the lost workers were to read.",
+        "a transition ends",
+        (
+            Edit(
+                "coordinator/transition/preparation.py",
+                "        self._is_foreseeing = False\n\n    def advance",
+                "        pass\n\n    def advance",
+            ),
+        ),
+        ("tests/coordinator/test_preparation.py::test_new_workers_are_told_again",),
     ),
     Breakage(
         "transition-without-room",

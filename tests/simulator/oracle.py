@@ -98,10 +98,9 @@ class Revisions:
         self._switch: int | None = None
 
     def know(self, digest: str, text: str | None) -> None:
-        """The document of a name that a record has, as it is written with the record. It may have been there before."""
-        assert text is not None or digest in self._texts, "a record without its plan document"
-        if text is not None:
-            self._texts[digest] = text
+        """The document of a name that a record has, as it was committed with the record or before it."""
+        assert text is not None, "a record without its plan document"
+        self._texts[digest] = text
 
     def _force(self, digest: str) -> None:
         plain = json.loads(self._texts[digest])
@@ -154,6 +153,7 @@ class Oracle:
         self.epoch = -1
         self.term = (-1, 0)
         self.holder: Process | None = None
+        self.plans: list[tuple[bytes | None, bytes | None]] = []  # all that are committed
         self.divided: list[dict[Where, tuple[int, int]]] = []
         self.counted: list[bool] = []
         """Of each division: whether it counts error rows, and holds the output of the sums."""
@@ -211,7 +211,7 @@ class Oracle:
         """A transaction of the pipeline is committed."""
         output: dict[Where, list[tuple[int, Entry]]] = defaultdict(list)
         records: list[dict[str, Any]] = []
-        plans: list[tuple[bytes | None, bytes | None]] = []
+        is_of_plans = False
         for where in sorted(transaction.first):
             entries = self._broker.topics[where[0]].partitions[where[1]].entries
             for offset in range(transaction.first[where], len(entries)):
@@ -222,16 +222,16 @@ class Oracle:
                     assert entry.value is not None
                     records.append(json.loads(entry.value))
                 elif where[0] == PLANS:
-                    plans.append((entry.key, entry.value))
+                    self.plans.append((entry.key, entry.value))
+                    is_of_plans = True
                 else:
                     output[where].append((offset, entry))
-        assert records, "a transaction without a record of the log"
+        assert records or is_of_plans, "a transaction without a record of the log"
         steps = [record for record in records if record["kind"] == "step"]
         assert len(steps) <= 1, "two steps in one transaction"
         naming = [record for record in records if record["kind"] in ("revision", "revision_intent")]
-        assert naming or not plans, "plan documents without their record"
         for digest in {digest for record in naming for digest in (record["plan"], *record.get("plans", {}).values())}:
-            self.revisions.know(digest, text_in(plans, digest))
+            self.revisions.know(digest, text_in(self.plans, digest))
         assert steps or not output, "output without its step's record"
         for record in records:
             self._record(record, transaction.writer, output, disk)

@@ -10,6 +10,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
@@ -81,6 +82,31 @@ class Thread:
         self._world.wait_for(lambda: not self.is_alive(), timeout)
 
 
+QUICK = ("plan a transition", "look at topics", "foresee")
+"""What is done beside the steps of a transition. In most worlds it is over before anything else happens: a world has a few hundred points, and
+the loop would spend most of them on waiting for it."""
+
+QUICK_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Over:
+    """A thread that has ended."""
+
+    def is_alive(self) -> bool:
+        return False
+
+    def join(self, timeout: float) -> None:
+        pass
+
+
+def _started(world: Surroundings, chance: random.Random, name: str, work: Callable[[], None]) -> Thread | Over:
+    if name not in QUICK or chance.random() >= QUICK_SHARE:
+        return Thread(world, name, work)
+    work()
+    return Over()
+
+
 def outside(world: Surroundings, chance: random.Random) -> Outside:
     """What a run of this world asks of its machine and of the network. It is given with the Kafka settings."""
     return Outside(
@@ -93,7 +119,7 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
         new_id=lambda: uuid.UUID(int=chance.getrandbits(128)).hex,
         pid=lambda: world.acting().pid,
         hostname=lambda: world.acting().host,
-        start_thread=partial(Thread, world),
+        start_thread=partial(_started, world, chance),
         thread_clock=lambda: float,  # no strand uses CPU
         lower_priority=_nothing,
         freeze_memory=_nothing,

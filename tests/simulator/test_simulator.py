@@ -99,9 +99,9 @@ IS_SEEN = {
     "counted": 1 / 5,
     "released": 1 / 10,
     "revisions": 5 / 4,
-    "intents": 1 / 4,
-    "switches": 1 / 6,
-    "transitions settled": 1 / 6,
+    "intents": 1 / 12,
+    "switches": 1 / 16,
+    "transitions settled": 1 / 16,
     "abort": 1 / 50,
 }
 """What the pipelines do, and how often at least per seed. "settled" and "turns" are ends of changes of the layout, "given" and "as planned" are

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine.resident.crew.workers import Workers
-from engine.resident.messages import Adopt, Clear, Measure, Size
+from engine.resident.messages import Adopt, Clear, Foresee, Measure, Size
 
 
 class CrewPrograms:
@@ -15,6 +15,15 @@ class CrewPrograms:
         self._workers = workers
         self._order: Adopt | None = None
         self.readable = frozenset({revision})
+
+    def foresee(self, topic: str, digests: Sequence[str]) -> None:
+        """The workers begin to read these documents beside the steps. `have_foreseen` tells when that is over."""
+        order = Foresee(topic=topic, digests=tuple(digests))
+        self._workers.roster.begin(Foresee, dict.fromkeys(self._workers.numbers, order))
+
+    def have_foreseen(self) -> bool:
+        """Raises the fault of a worker that had one."""
+        return self._workers.poll_answers(Foresee) is not None
 
     def adopt(self, order: Adopt) -> None:
         """All workers run this program from the next step on. Called at a drained boundary."""

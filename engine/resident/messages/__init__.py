@@ -31,7 +31,7 @@ from engine.resident.messages.message import (
     order_answered_by,
     order_of,
 )
-from engine.resident.messages.programs import Adopt, Adopted, Clear, Cleared, Measure, Measured, Size
+from engine.resident.messages.programs import Adopt, Adopted, Clear, Cleared, Foresee, Foreseen, Measure, Measured, Size
 from engine.resident.messages.slots import (
     Copied,
     Copies,
@@ -108,6 +108,8 @@ __all__ = [
     "Fenced",
     "Fold",
     "Folded",
+    "Foresee",
+    "Foreseen",
     "Freeze",
     "Frozen",
     "GiveSlots",

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.resident.messages.message import Answer, Order
+from engine.resident.messages.message import Answer, Beside, Order
 from io_kafka.formats.encodings import AvroIds, ProtobufIds
+
+
+class Foreseen(Answer):
+    digests: tuple[str, ...]
+
+
+class Foresee(Beside[Foreseen]):
+    """Read these documents of the topic beside the steps, so that their programs can be adopted without waiting for them."""
+
+    topic: str
+    digests: tuple[str, ...]
 
 
 class Adopted(Answer):
@@ -17,8 +28,8 @@ class Adopt(Order[Adopted]):
 
     `first`: the first step of the program, which is before `step` if the worker has opened a later version. `topics`: of the sources, by handle.
     `partitions`, `avro_ids`, `protobuf_ids`: of the outputs, by handle; see RunFacts. `revision`: the one that is in force in these steps.
-    `readable`: by which document the views of a revision are read, of those that a version may have. `later`: documents that are read now, so
-    that a later program can be adopted without waiting for them."""
+    `readable`: by which document the views of a revision are read, of those that a version may have. `later`: documents of programs that follow.
+    What no Foresee has named before is read now."""
 
     topic: str
     digest: str

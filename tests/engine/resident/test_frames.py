@@ -78,6 +78,8 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         readable={2: "b0", 3: "c0"},
         later=("d0",),
     ),
+    messages.Foresee(topic="p", digests=("a0", "b0")),
+    messages.Foreseen(digests=("a0", "b0")),
     messages.Clear(numbers=(3, 4), bytes_max=5),
     messages.Measure(numbers=(3,)),
     messages.Adopted(step=7),

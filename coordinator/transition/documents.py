@@ -1,0 +1,67 @@
+"""The plan documents of a pipeline, each read and parsed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol, TypeVar
+
+from coordinator.revisions.document import PlanDocument, document_of
+from coordinator.starting.errors import StateLost
+from coordinator.transition.plan import TransitionFacts, facts_of
+from engine.run.plan_document import BadDocument
+from engine.run.program_document import ProgramDocument, program_of
+from io_kafka.step_log.plans import digest_of
+
+T = TypeVar("T")
+
+
+class Reader(Protocol):
+    def document(self, topic: str, digest: str) -> str:
+        """See RangeReader."""
+        ...
+
+
+class Documents:
+    """Those of one topic. Each name is a digest. Threads may use it beside each other, because what one of them has put here never changes."""
+
+    def __init__(self, reader: Reader, topic: str) -> None:
+        self._reader, self._topic = reader, topic
+        self._texts: dict[str, str] = {}
+        self._plans: dict[str, PlanDocument] = {}
+        self._programs: dict[str, ProgramDocument] = {}
+        self._facts: dict[str, TransitionFacts] = {}
+
+    def know(self, texts: Iterable[str]) -> None:
+        """These need not be read."""
+        self._texts |= {digest_of(text): text for text in texts}
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forgets the others, which are read again if they are needed."""
+        for known in (self._texts, self._plans, self._programs, self._facts):
+            for name in known.keys() - set(names):
+                known.pop(name, None)
+
+    def plan(self, name: str) -> PlanDocument:
+        return self._found(self._plans, name, document_of)
+
+    def program(self, name: str) -> ProgramDocument:
+        return self._found(self._programs, name, program_of)
+
+    def facts(self, name: str) -> TransitionFacts:
+        return self._found(self._facts, name, facts_of)
+
+    def _found(self, known: dict[str, T], name: str, parse: Callable[[str], T]) -> T:
+        """Raises StateLost if this release cannot read it, and what the reader raises."""
+        found = known.get(name)
+        if found is not None:
+            return found
+        text = self._texts.get(name) or self._reader.document(self._topic, name)
+        try:
+            found = parse(text)
+        except BadDocument as error:
+            raise StateLost(
+                f"topic {self._topic!r}: the document {name} cannot be read: {error}.",
+                "If a newer Stepwell has written it, run that one. Otherwise rebuild the state with `stepwell run --full-refresh`.",
+            ) from error
+        known[name] = found
+        return found

@@ -1,0 +1,88 @@
+"""From a request to apply a project to a transition that can be recorded, without holding the steps.
+
+    asked -> planned, in a thread (preparing.py) -> documents written -> workers have read them, beside the steps -> wanted (machine.py)
+
+Each part is carried out between two steps or beside them, so that the boundary at which the transition is recorded waits for nothing but its
+record. The documents are in a transaction of their own before that record. If none follows, nobody ever reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from base.fault import Fault
+from coordinator.revisions.requests import ApplyRequest, stopping
+from coordinator.transition.beside import Beside
+from coordinator.transition.documents import Documents
+from coordinator.transition.machine import Transition
+from coordinator.transition.preparing import Prepared
+from engine.resident.crew import Crew
+from faults.points import reached
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.outside import Outside
+
+Answer = Callable[[Exception | None], None]
+"""Tells whoever has asked whether the request is accepted: None, or why not."""
+
+
+class Preparation:
+    """Of one request. It outlives a recovery. `answer` is called once. Without one, a refusal is raised where it is noticed."""
+
+    def __init__(
+        self,
+        request: ApplyRequest,
+        answer: Answer | None,
+        work: Callable[[], Prepared],
+        outside: Outside,
+        wake: Callable[[], None],
+    ) -> None:
+        self.request = request
+        self._answer, self._is_asked = answer, answer is not None
+        self._planning = Beside(outside, "plan a transition", work, wake)
+        self.prepared: Prepared | None = None
+        self._is_foreseeing = False
+
+    def recovered(self) -> None:
+        """New workers have read nothing."""
+        self._is_foreseeing = False
+
+    def advance(
+        self, writer: PipelineWriter, topic: str, documents: Documents, crew: Crew, machine: Transition
+    ) -> bool:
+        """Goes on as far as nothing has to be waited for. `topic`: of plan documents. Returns whether it is over: the transition is wanted,
+        or refused. Raises what is no reason to refuse it."""
+        if self.prepared is None:
+            if not self._planning.is_over:
+                return False
+            try:
+                self.prepared = self._planning.result()
+            except Fault as fault:
+                self._tell(fault)
+                machine.preparing = False
+                return True
+            documents.know(self.prepared.plan.texts)
+            writer.append_plans(topic, self.prepared.plan.texts)
+            reached("plan.written")
+        if not self._is_foreseeing:
+            crew.programs.foresee(topic, self.prepared.plan.program_names)
+            self._is_foreseeing = True
+        if not crew.programs.have_foreseen():
+            return False
+        machine.preparing, machine.is_wanted = False, True
+        return True
+
+    def accept(self) -> None:
+        """Tells whoever has asked, once everybody can see that it is being prepared."""
+        self._tell(None)
+
+    def end(self) -> None:
+        """The run ends."""
+        if self._answer is not None:
+            self._tell(stopping())
+
+    def _tell(self, fault: Exception | None) -> None:
+        if self._answer is not None:
+            self._answer(fault)
+            self._answer = None
+        elif not self._is_asked and fault is not None:
+            raise fault
