@@ -20,7 +20,7 @@ FLAT = 1e-3
 """A slope below such a part of the mean cost per unit is noise."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Cost:
     """The means of size, cost, size squared and size times cost, and the number of observations."""
 

@@ -38,11 +38,15 @@ MESSAGES_FIRST = 5_000
 MESSAGES_MIN, MESSAGES_BESIDE_INPUT_MIN = 5_000, 1_000
 """No portion has fewer messages, whatever the estimates say. 1,000 messages take some milliseconds, which small steps do not mind."""
 
-CATCH_UP = 1.25
-"""A step with input gives new nodes at least so many times the messages that it reads itself. So they catch up, whatever the load is."""
+CATCH_UP = 2.0
+"""A step with input gives new nodes about so many times the messages that it reads itself. So they catch up, whatever the load is, at least as fast
+as new messages come."""
 
 SWINGS = (0.75, 1.25)
 """Portions are in turn so many times what they should be. If all had one size, nothing would tell the fixed part of their cost."""
+
+LEAST_SHARE = 0.05
+"""Of the time of a step, for what was not known before: what is known of the others may be of a machine that was busy."""
 
 
 @dataclass
@@ -71,12 +75,13 @@ class Portions:
 
     def next_messages(self, rows: int, most: int) -> int:
         """How many messages a step reads again that reads so many rows. `most`: as many as a step may read."""
+        swing = next(self._swings)
         if not self.messages:
             self.messages = MESSAGES_FIRST
         else:
             least = MESSAGES_BESIDE_INPUT_MIN if rows else MESSAGES_MIN
-            self.messages = self._size(self.of_messages, rows, least, GROWTH_MAX * self.messages)
-        self.messages = max(1, min(most, max(self.messages, int(CATCH_UP * rows))))
+            self.messages = self._size(self.of_messages, swing, rows, least, GROWTH_MAX * self.messages)
+        self.messages = max(1, min(most, max(self.messages, int(swing * CATCH_UP * rows))))
         return self.messages
 
     def next(self, position: int, rows: int, whole: int) -> int:
@@ -86,28 +91,29 @@ class Portions:
             self.width = self.level // FIRST_PARTS
         else:
             most = min(self.level, GROWTH_MAX * self.width)
-            self.width = self._size(self.of_positions, rows, self.level // PARTS_MAX, most)
+            self.width = self._size(self.of_positions, next(self._swings), rows, self.level // PARTS_MAX, most)
         end_of_level = (position // self.level + 1) * self.level
         return min(position + self.width, end_of_level, whole)
 
-    def _size(self, cost: Cost, rows: int, least: int, most: int) -> int:
+    def _size(self, cost: Cost, swing: float, rows: int, least: int, most: int) -> int:
         budget_ms = IDLE_MS if not rows else SHARE / (1 - SHARE) * self.of_rows.at(rows)
-        wanted = next(self._swings) * cost.size_within(max(budget_ms, USEFUL * cost.fixed))
+        wanted = swing * cost.size_within(max(budget_ms, USEFUL * cost.fixed))
         return max(least, int(min(wanted, most)))
 
     def note(self, given: int, again: int, took_ms: float, rows: int) -> None:
         """A step has given so many positions and messages and read so many rows, and the workers took so long."""
-        if not given and not again:
-            if rows:
-                self.of_rows.note(rows, took_ms)
-            return
-        # What is known of steps without a portion may be of other rows, so a part is left for the portion in any case.
-        cost = max(took_ms - (self.of_rows.at(rows) if rows else 0.0), 0.05 * took_ms)
-        if not given:
-            self.of_messages.note(again, cost)
-        else:
-            of_messages = self.of_messages.at(again) if again else 0.0
-            self.of_positions.note(given, max(cost - of_messages, 0.05 * took_ms))
+        parts = [(cost, size) for cost, size in self._parts(given, again, rows) if size]
+        known = {cost: cost.at(size) for cost, size in parts if cost.count}
+        expected = sum(known.values())
+        for cost, size in parts:
+            if len(known) == len(parts):
+                # Nobody knows what has taken longer than expected. If the machine is busy, it is all of them.
+                cost.note(size, took_ms * known[cost] / expected)
+            elif cost not in known:
+                cost.note(size, max(took_ms - expected, LEAST_SHARE * took_ms) / (len(parts) - len(known)))
+
+    def _parts(self, given: int, again: int, rows: int) -> tuple[tuple[Cost, int], ...]:
+        return (self.of_positions, given), (self.of_messages, again), (self.of_rows, rows)
 
     def ms_of_positions(self, positions: int) -> float | None:
         """About how long so many positions take if nothing else is to be done; None if nothing is known."""

@@ -101,7 +101,7 @@ def test_portions_are_as_large_as_their_fixed_cost_asks_for() -> None:
         count = portions.next_messages(rows, 160_000)
         portions.note(0, count, 30.0 + 0.01 * rows + 25.0 + 0.004 * count, rows)
         left, steps = left - count + rows, steps + 1
-    assert steps < 100, "most of a portion's time goes to its messages"
+    assert steps < 140, "most of a portion's time goes to its messages"
     assert count < 20_000, "and a step with one does not take many times as long"
 
 

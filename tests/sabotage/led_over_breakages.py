@@ -67,8 +67,8 @@ LED_OVER = (
         (
             Edit(
                 "coordinator/transition/portions.py",
-                "self._size(self.of_positions, rows, self.level // PARTS_MAX, most)",
-                "self._size(self.of_positions, rows, 1, most)",
+                "self._size(self.of_positions, next(self._swings), rows, self.level // PARTS_MAX, most)",
+                "self._size(self.of_positions, next(self._swings), rows, 1, most)",
             ),
         ),
         ("tests/coordinator/test_portions.py::test_portions_come_to_an_end_whatever_a_range_costs",),
