@@ -39,8 +39,8 @@ MESSAGES_MIN, MESSAGES_BESIDE_INPUT_MIN = 5_000, 1_000
 """No portion has fewer messages, whatever the estimates say. 1,000 messages take some milliseconds, which small steps do not mind."""
 
 CATCH_UP = 2.0
-"""A step with input gives new nodes about so many times the messages that it reads itself. So they catch up, whatever the load is, at least as fast
-as new messages come."""
+"""A step with input gives new nodes about so many times the messages that it reads itself. So they catch up, whatever the load is, about as
+fast as new messages come."""
 
 SWINGS = (0.75, 1.25)
 """Portions are in turn so many times what they should be. If all had one size, nothing would tell the fixed part of their cost."""
