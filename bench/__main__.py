@@ -3,7 +3,8 @@
     QUICK=1    only W1 to W3 at 1k and 100k rows per step, with Structured Streaming: under 8 minutes on two quiet cores
     GROWTH=1   also measures how a step's time grows with keys, workers, views and history (20 minutes, 12 GB of disk)
     LAYOUTS=1  also measures changes of the number of workers with 2 GB of state (26 minutes, 35 GB of disk)
-    GROWTH=only, LAYOUTS=only   measure that alone, and keep the other results of the last benchmark
+    TRANSITIONS=1   also measures changes of the project while it runs (10 minutes)
+    GROWTH=only, LAYOUTS=only, TRANSITIONS=only   measure that alone, and keep the other results of the last benchmark
     RUNS=3     runs everything that many times, in rounds; the tables show medians
     ENGINES=stepwell,pyflink   WORKLOADS=W1,W2   only these
 
@@ -24,7 +25,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import check, floor, growth, layouts, live, ours, pyflink, report, structured_streaming
+from bench import check, floor, growth, layouts, live, ours, pyflink, report, structured_streaming, transitions
 from bench.generate import Shape
 from bench.result import Result
 from bench.topics import Bench, read_all
@@ -224,7 +225,7 @@ def main() -> int:
             "make bench",
             *(
                 f"{v}={os.environ[v]}"
-                for v in ("QUICK", "GROWTH", "LAYOUTS", "RUNS", "ENGINES", "WORKLOADS")
+                for v in ("QUICK", "GROWTH", "LAYOUTS", "TRANSITIONS", "RUNS", "ENGINES", "WORKLOADS")
                 if os.environ.get(v)
             ),
         ]
@@ -261,6 +262,10 @@ def main() -> int:
                 measure_section(run, "growth", growth.runs(run.bench, run.plan.rows, run.broker_pid), progress)
             if asked["layouts"] != "0":
                 measure_section(run, "layouts", layouts.runs(run.bench, quick=run.plan.quick), progress)
+            if asked["transitions"] != "0":
+                measure_section(
+                    run, "transitions", transitions.runs(run.bench, run.broker_pid, quick=run.plan.quick), progress
+                )
     finally:
         broker.stop()
         shutil.rmtree(BUILD / "broker", ignore_errors=True)

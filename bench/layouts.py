@@ -11,7 +11,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,11 +21,10 @@ import numpy as np
 from base.slots import SLOTS
 from bench import generate, measure, ours
 from bench.generate import Shape
-from bench.ours import RunFailed
 from bench.result import Step
+from bench.service import Service
 from bench.topics import Bench
 from bench.workloads import BUILD, PROJECTS, WORKLOADS, Case
-from stepwell.errors import StepwellError
 from stepwell.project.loading import STATE_FOLDER
 from stepwell.service.client import ControlClient
 
@@ -57,8 +55,6 @@ CHANGES = (
 PAUSED_CHANGES = (("live", 3), ("live", 2))
 """By the last service, while the steps are paused, so that the state stays as it is and the bytes that have to be moved are known."""
 
-WAIT_SECONDS_MAX = 900.0
-LOOK_SECONDS = 0.1
 WIDE = (
     "max(price) AS top",
     "max(price) AS top, min(price) AS least, sum(bidder) AS bidders, min(bidder) AS first, max(bidder) AS last, max(date_time) AS at",
@@ -151,50 +147,8 @@ def _of_one_service(
     return [_row(change, steps, base) for change, base in zip(changes, bases, strict=True)], others
 
 
-class _Service:
-    """A service whose status is looked at."""
-
-    def __init__(self, client: ControlClient, is_running: Callable[[], bool]) -> None:
-        self._client, self._is_running = client, is_running
-
-    def wait(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first status that `until` accepts. Raises RunFailed."""
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while time.monotonic() < deadline:
-            if not self._is_running():
-                raise RunFailed("the service has ended")
-            with suppress(StepwellError):  # it has just been started
-                if until(status := self._client.status()):
-                    return status
-                if status["lag"] and not any(status["lag"].values()):
-                    raise RunFailed("all input is read, and the changes have not ended: it needs more rows")
-            time.sleep(LOOK_SECONDS)
-        raise RunFailed(f"the service did not come so far within {WAIT_SECONDS_MAX:g} s")
-
-    def wait_steps(self, count: int) -> dict[str, Any]:
-        goal = self.wait(lambda status: True)["steps_run"] + count
-        return self.wait(lambda status: status["steps_run"] >= goal)
-
-    def wait_checkpoints(self, count: int, since: int) -> dict[str, Any]:
-        """The status when there are so many more than those up to version `since`."""
-        return self.wait(lambda status: status["checkpoint_version"] >= since + count)
-
-    def stop(self) -> None:
-        """Lets the service make its last checkpoint and end."""
-        self._client.ask("stop")
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while self._is_running() and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
-
-    def pause(self) -> None:
-        """Pauses the steps and waits for a checkpoint of all of them."""
-        self._client.ask("pause")
-        self.wait(lambda status: status["phase"] == "paused")
-        self._client.ask("checkpoint")
-        self.wait(lambda status: status["checkpoint_step"] == status["step"] + 1)
-
-    def resume(self) -> None:
-        self._client.ask("resume")
+class _Service(Service):
+    """One whose layout is changed."""
 
     def change_between_steps(self, mode: str, workers: int) -> Rescale:
         """Makes a change after some steps without one."""
@@ -205,7 +159,7 @@ class _Service:
         before = self.wait(lambda status: True)
         began = time.time()
         kind = {"mode": "live", "protocol": mode} if mode in ("damion", "icadd") else {"mode": mode}
-        number = self._client.ask_layout("change", {"workers": workers, **kind})["change"]["number"]
+        number = self.client.ask_layout("change", {"workers": workers, **kind})["change"]["number"]
         after = self.wait(lambda status: status["layout"]["number"] >= number and "change" not in status["layout"])
         done = after["layout"]["last_change"]
         print(f"layouts: {mode}, to {workers} workers: {done['elapsed_s']:.1f} s", flush=True)

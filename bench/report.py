@@ -79,6 +79,7 @@ Rows = list[dict[str, Any]]
 SECTIONS = {
     "growth": "Growth (W2, 100,000 rows a step)",
     "layouts": "Changes of the number of workers (W2 with five more columns, 100,000 rows a step)",
+    "transitions": "Changes of the project while it runs (two workers)",
 }
 """The tables that only Stepwell has, by the names under which details.json keeps their rows. `what` of a row says in which table it is."""
 
@@ -282,6 +283,10 @@ _HOW = """## How to read this
   merge would have joined. While they are paused it is exact. *seconds* is the time from the request to the last checkpoint, with the
   start of new workers. The steps of a change are those between its request and its end, and *base* means the 60 steps before it. *pause_ms*
   is the longest time in which no step could begin because of the change. Each pair of changes has a service of its own.
+- **Changes of the project**: a view is added or changed with `stepwell apply`. *rate* is that at which its new nodes got rows of the state or
+  messages, from the record of the transition to that of its switch. *fresh* is the rate of a run that has this view alone and reads the same
+  rows from its topic. *begin_ms* and *pause_ms* are the times in which no step could begin because of the beginning and because of the
+  switch. Under load, the steps while new nodes are filled are compared with those of the ten seconds before.
 - **CPU s/M**: CPU seconds per million rows, of the whole process tree. **broker**: the same for the broker alone.
 - **memory**: the peak of the process tree. A shared page is counted once (PSS).
 - **state**: the size on disk at the end. **live**: the size of the keys and values of the last version. **log**: the bytes of the step log.
