@@ -30,8 +30,10 @@ from coordinator.rescale.machine import Rescale
 from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
+from coordinator.revisions.marks import with_marks_of
 from coordinator.revisions.recorded import nothing_to_keep
 from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
 from coordinator.specification import PipelineSpec
@@ -130,6 +132,7 @@ class Pipeline:
         full_refresh: bool = False,
         only_layout: bool = False,
         on_change: OnChange = "refuse",
+        chosen: Chosen = NOTHING_CHOSEN,
         endpoint: str | None = None,
         expect_epoch: int | None = None,
         claimed: Callable[[int], None] = lambda epoch: None,
@@ -138,7 +141,8 @@ class Pipeline:
 
         `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
         a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
-        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `expect_epoch`: see
+        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `chosen`: for the change that
+        is applied. `expect_epoch`: see
         PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
         self._only_layout = only_layout
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
@@ -156,7 +160,7 @@ class Pipeline:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
             revision = revision_in_force(spec.kafka, spec.plan_topic, self._writer.state)
-            spec = self._spec = self._project_to_begin_with(revision, on_change)
+            spec = self._spec = self._project_to_begin_with(revision, on_change, chosen)
             numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, log_facts.topic_id)
@@ -185,29 +189,34 @@ class Pipeline:
             self._requests.end()
             self._board.update(phase="stopped")
 
-    def _project_to_begin_with(self, revision: Revision | None, on_change: OnChange) -> PipelineSpec:
+    def _project_to_begin_with(self, revision: Revision | None, on_change: OnChange, chosen: Chosen) -> PipelineSpec:
         """That of the files, or the one in force. While a transition is under way, the files are not needed to go on with it."""
         files, state = self._spec, self._writer.state
         if revision is None:
             if on_change == "keep":
                 raise nothing_to_keep(files.name)
             return files
+        marked = with_marks_of(revision.document, files).spec(files)
         if state.revisions.phase is not None:
             why = "a transition is under way, so the run goes on with the recorded projects"
         elif on_change == "keep":
             why = "the run goes on with the recorded project, whatever is in the files"
-        elif on_change == "apply" and self._is_another(revision):
+        elif on_change == "apply" and self._is_another(marked, revision):
             why = "the files have another project, which is applied as soon as the recorded one runs"
-            self._to_apply = ApplyRequest(files, hold=False)
+            self._to_apply = ApplyRequest(files, hold=False, chosen=chosen)
         else:
-            return files
+            if not chosen.is_nothing:
+                _log.warning("the files have no change to which --from-now, --append or --retract could apply")
+            return marked
+        if not chosen.is_nothing and self._to_apply is None:
+            _log.warning("--from-now, --append and --retract have no effect", because=why)
         _log.info(why, revision=revision.number)
         return former_project(revision.document, files)
 
-    def _is_another(self, revision: Revision) -> bool:
+    def _is_another(self, spec: PipelineSpec, revision: Revision) -> bool:
         """Whether the project of the files cannot continue the state as it is."""
         try:
-            numbers_if_continued(self._spec, self._writer.state, revision, may_continue=True)
+            numbers_if_continued(spec, self._writer.state, revision, may_continue=True)
         except CircuitChanged:
             return True
         return False
@@ -496,7 +505,7 @@ class Pipeline:
         is_of_another = in_force is not None and in_force.number != revision
         until = in_force.step if in_force is not None and is_of_another else None
         if log.layout is not None and (log.layout.number, revision, until) != self._owner_written:
-            write_owner(self._spec, course.answers_of(revision), log, until)
+            write_owner(self._spec, course.answers_of(revision), log, until, marks=course.marks_of(revision))
             self._owner_written = (log.layout.number, revision, until)
 
     def _phase(self, core: Core) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from base.options import SWITCH_ROWS_MAX, OnError, Truncate
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted
+from engine.analysis.marking import Marks
 from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable
@@ -106,7 +107,7 @@ class PipelineSpec:
     the replication factor of topics that are created; -1 is the broker's default.
     `switch_rows_max`: see SWITCH_ROWS_MAX. `register_s`: how long all workers may take to register.
     `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
-    PlanDocument; they are for people. Users cannot set `pace`; tests make it faster."""
+    PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. Users cannot set `pace`; tests make it faster."""
 
     name: str
     storage: Path
@@ -135,6 +136,8 @@ class PipelineSpec:
     registry_auth: str | None = field(default=None, repr=False)
     places: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    marks: Marks = field(default_factory=dict)
+    fingerprint_of_files: str = ""
 
     @property
     def log_topic(self) -> str:

@@ -31,7 +31,7 @@ class Upcoming:
         """Of the next revision. `fingerprint`: of the circuit whose views these are. Raises NoAnswer if they cannot be read."""
         intent = self._filled()
         document = self._course.document_of(intent)
-        if document.circuit.fingerprint != fingerprint:
+        if (document.fingerprint_of_files or document.circuit.fingerprint) != fingerprint:
             raise NoAnswer(
                 f"the files define another project than revision {intent.number}, to which the transition leads.",
                 "Ask with the files that were applied, or take the transition back with `stepwell revision abort` and apply these.",
@@ -108,9 +108,8 @@ def late_views(switching: Program) -> dict[str, tuple[str, ...]]:
     through: list[frozenset[str]] = []
     for node in nodes:
         of_inputs = frozenset[str]().union(*(through[index] for index in node.inputs))
-        if isinstance(node, Switched):
-            changed = nodes[node.inputs[0]]
-            assert isinstance(changed, View)
+        changed = nodes[node.inputs[0]] if isinstance(node, Switched) else None
+        if isinstance(changed, View):  # otherwise the content is taken back of a view that is gone
             of_inputs |= {changed.name}
         through.append(of_inputs)
     return {

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.first_difference import Differences
 from coordinator.revisions.leaves import between, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
 from coordinator.revisions.plan_parts import Refusal, RefusalCode
-from coordinator.revisions.rereading import Obstacle, Rereading, Unreadable, messages_of, rereadings
+from coordinator.revisions.rereading import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic
+from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.definitions import definition_of
 from engine.analysis.history import (
     Feed,
@@ -34,8 +36,10 @@ from engine.analysis.taking import CannotFill
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output, View
 from engine.model.filling import OF_FORMER, handle_of_project
+from engine.model.from_now import handle_of_files
 from engine.model.rows import Union
 from engine.operators.table import operator_of
+from io_kafka.step_log.leaves import SourceLeaf
 
 _CODES: Mapping[Obstacle, RefusalCode] = {
     "expired": "expired_input",
@@ -56,6 +60,11 @@ class Needed:
     holders: frozenset[int]
     obstacles: tuple[tuple[str, Unreadable], ...]
 
+    @property
+    def handles(self) -> frozenset[str]:
+        """Of the sources whose messages are needed."""
+        return frozenset(each.handle for each in self.readings) | {handle for handle, _ in self.obstacles}
+
     def with_more(self, other: Needed) -> Needed:
         return Needed(
             self.texts + other.texts,
@@ -66,25 +75,35 @@ class Needed:
 
 
 class Comparison:
-    """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle."""
+    """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle. `chosen`: by
+    the user (choosing.py)."""
 
-    def __init__(self, before: PlanDocument, now: PlanDocument, facts: Facts) -> None:
-        self.before, self.now, self.facts = before, now, facts
+    def __init__(self, before: PlanDocument, now: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN) -> None:
+        self.before, self.now, self.facts, self.chosen = before, now, facts, chosen
         self.found: Transition = transition(named_project(before), named_project(now))
         was, is_now = leaves_of(before), leaves_of(now)
         self.sources_before = {leaf.handle: leaf for leaf in was.sources}
         self.sources_now = {leaf.handle: leaf for leaf in is_now.sources}
+        former = {handle: self.sources_before.get(handle, self._of_files(handle)) for handle in self.sources_now}
         self.differences: dict[str, tuple[str, ...]] = {
-            handle: tuple(between(self.sources_before[handle], leaf))
-            for handle, leaf in self.sources_now.items()
-            if handle in self.sources_before
+            handle: tuple(between(was, self.sources_now[handle])) for handle, was in former.items() if was is not None
         }
         self.topics_before = {leaf.topic: leaf.handle for leaf in was.outputs}
         self.topics_now = {leaf.handle: leaf.topic for leaf in is_now.outputs}
         self.words, self.words_before = NodeWords(now), NodeWords(before)
         self.reasons = Differences(self.found, self.words_before, self.words, self.differences)
         self.readings, self.unreadable = rereadings(before, now, facts)
-        self.histories: Histories = histories(self.found, self._why_not(self.unreadable), self.new_outputs())
+        self.chosen_outputs = ChosenOutputs(
+            from_switch=frozenset(map(self.output_of, chosen.append_from_now)),
+            taken_back=frozenset(map(self.dropped_output_of, chosen.retract)),
+        )
+        self.histories: Histories = histories(
+            self.found, self._why_not(self.unreadable), self.new_outputs(), frozenset(self._passing())
+        )
+
+    def _of_files(self, handle: str) -> SourceLeaf | None:
+        """The source that views counted whole and count from now on."""
+        return self.sources_before.get(handle_of_files(handle))
 
     @staticmethod
     def _why_not(unreadable: Mapping[str, Unreadable]) -> dict[str, str]:
@@ -160,8 +179,42 @@ class Comparison:
         return {node.handle: i for i, node in enumerate(self.before.circuit.nodes) if isinstance(node, Output)}
 
     def new_outputs(self) -> frozenset[int]:
-        """The Outputs whose topic the previous project does not write."""
-        return frozenset(i for handle, i in self.outputs.items() if self.topics_now[handle] not in self.topics_before)
+        """The Outputs that get all content of their view, because the previous project does not write their topic."""
+        new = (i for handle, i in self.outputs.items() if self.topics_now[handle] not in self.topics_before)
+        return frozenset(new) - self.chosen_outputs.from_switch
+
+    def output_of(self, name: str) -> int:
+        """`name`: of the output or of its topic."""
+        return next(i for handle, i in self.outputs.items() if name in (handle, self.topics_now[handle]))
+
+    @cached_property
+    def outputs_dropped(self) -> dict[str, str]:
+        """The outputs of the previous project whose topics nothing writes now: the topic of each, by handle."""
+        written = set(self.topics_now.values())
+        return {handle: topic for topic, handle in self.topics_before.items() if topic not in written}
+
+    def dropped_output_of(self, name: str) -> int:
+        """Its previous index. `name`: of the output or of its topic."""
+        handle = next(handle for handle, topic in self.outputs_dropped.items() if name in (handle, topic))
+        return self.outputs_before[handle]
+
+    def needed_to_take_back(self, output: int) -> Needed:
+        """What tells the content that an output of the previous project has. `output`: its previous index."""
+        (view,) = self.before.circuit.nodes[output].inputs
+        return self.needed_by((), view)
+
+    def _passing(self) -> Iterator[int]:
+        """The young views that hold no content and whose readers want only what comes from the switch on."""
+        nodes = self.now.circuit.nodes
+        for index in self.views.values():
+            node = nodes[index]
+            if isinstance(node, View) and not node.kept and self.found.is_young(index):
+                readers = frozenset(self._readers_of(index))
+                if readers and readers <= self.chosen_outputs.from_switch:
+                    yield index
+
+    def _readers_of(self, index: int) -> Iterator[int]:
+        return (i for i, node in enumerate(self.now.circuit.nodes) if index in node.inputs)
 
     def needs_old_content(self, name: str) -> bool:
         """Whether a changed view has to be compared with what it was, and nothing has kept that."""
@@ -171,9 +224,11 @@ class Comparison:
         assert isinstance(old, View)
         if old.kept or self.gains_flows_only(name):
             return False
-        readers = (i for i, node in enumerate(self.now.circuit.nodes) if self.views[name] in node.inputs)
+        readers = self._readers_of(self.views[name])
         return any(
-            i in self.found.kept or (i in self.outputs.values() and i not in self.new_outputs()) for i in readers
+            i in self.found.kept or (i in self.outputs.values() and i not in self.new_outputs())
+            for i in readers
+            if i not in self.chosen_outputs.from_switch
         )
 
     # histories
@@ -192,8 +247,26 @@ class Comparison:
             texts += [text for text in more[0] if text not in texts]
             readings += [reading for reading in more[1] if reading not in readings]
             holders |= more[2]
-            obstacles += [each for each in more[3] if each not in obstacles]
+            way_out = self._way_out_of_old_content(old_view)
+            lacking = {handle: replace(each, way_out=way_out) for handle, each in more[3]}
+            # What helps against both helps against this one first.
+            obstacles = [each for each in obstacles if each[0] not in lacking] + list(lacking.items())
         return Needed(tuple(texts), tuple(readings), frozenset(holders), tuple(obstacles))
+
+    def _way_out_of_old_content(self, old_view: int) -> str:
+        """What helps if it cannot be told what a view was."""
+        name = next((name for name in self.views if self.previous(name) == old_view), None)
+        if name is None:
+            return "Leave --retract out: the topic and its rows then stay"
+        outputs = [
+            node for i in self._readers_of(self.views[name]) if isinstance(node := self.now.circuit.nodes[i], Output)
+        ]
+        appends = [f"`--append {node.handle}=from-now`" for node in outputs if node.mode == "append"]
+        if outputs and len(appends) == len(outputs):
+            return (
+                f"{' '.join(appends)}: what it was is then not needed; or give the output another topic; or {REFRESH}"
+            )
+        return f"What it was is needed to tell what differs. Restore the messages; or {REFRESH}"
 
     @cached_property
     def _readings_before(self) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import revisions_of
+from engine.analysis.marking import Marks
 from engine.model.circuit import Circuit
+from engine.model.from_now import revision_of
 from engine.model.numbers import NumberedCircuit
 from engine.run import plan_document
 
@@ -43,11 +45,34 @@ class PlannedParts(Protocol):
     def versions(self) -> Mapping[str, str]: ...
 
 
+@dataclass(frozen=True)
+class CountsFrom:
+    """`views`: those that count the source from these `offsets` on, by partition. `revision`: the one that has begun with that."""
+
+    source: str
+    views: tuple[str, ...]
+    offsets: Mapping[str, int]
+    revision: int
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{partition} from offset {offset:,}" for partition, offset in self.offsets.items())
+        return f"{', '.join(self.views)}: {where or 'all partitions whole, because none was there yet'}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "views": list(self.views),
+            "offsets": dict(self.offsets),
+            "revision": self.revision,
+        }
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanDocument:
     """`numbers`: of each node of the circuit (engine/model/numbers.py). `places`: the file and the line of each view's
     definition, by its name. `versions`: of Stepwell, Spark and Python, by name. `revisions`: of operators and functions
-    that have changed (engine/analysis/identity.py)."""
+    that have changed (engine/analysis/identity.py). `marks`: which views count which sources from some offsets on (marks.py).
+    `fingerprint_of_files`: that of the circuit as the files define it, if there are marks; otherwise empty."""
 
     circuit: Circuit
     numbers: tuple[int, ...]
@@ -56,6 +81,8 @@ class PlanDocument:
     places: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     revisions: Mapping[str, int] = field(default_factory=dict)
+    marks: Marks = field(default_factory=dict)
+    fingerprint_of_files: str = ""
     format: Literal[1] = DOCUMENT_FORMAT
 
     @classmethod
@@ -79,6 +106,21 @@ class PlanDocument:
     @property
     def numbered(self) -> NumberedCircuit:
         return NumberedCircuit(self.circuit, self.numbers)
+
+    @property
+    def counts_from(self) -> tuple[CountsFrom, ...]:
+        """The sources that views count from some offsets on."""
+        offsets = {source.table.handle: dict(source.table.counts_from or ()) for source in self.inputs}
+        marked = sorted({(source, handle) for marks in self.marks.values() for source, handle in marks.items()})
+        return tuple(
+            CountsFrom(
+                source,
+                tuple(view for view, marks in sorted(self.marks.items()) if handle in marks.values()),
+                {str(where): at for where, at in sorted(offsets[handle].items())},
+                revision_of(handle) or 0,
+            )
+            for source, handle in marked
+        )
 
     def check(self) -> None:
         """Asserts that the parts fit each other."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import leaf_key
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from engine.model.from_now import handle_of_files
 from engine.run.sources import extras_of_all
 
 
@@ -30,12 +31,17 @@ def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
         outputs=tuple(_output(output, outputs.get(output.topic), files.registry_auth) for output in document.outputs),
         places=document.places,
         versions=document.versions,
+        marks=document.marks,
+        fingerprint_of_files=document.fingerprint_of_files,
     )
 
 
 def _source(recorded: InputTopic, files: Mapping[str, InputTopic], auth: str | None) -> InputTopic:
     """`files`: by handle, and by what else a source is known by."""
-    now = files.get(recorded.table.handle) or files.get(leaf_key(recorded))
+    whole = replace(
+        recorded, table=replace(recorded.table, handle=handle_of_files(recorded.table.handle), counts_from=None)
+    )
+    now = files.get(whole.table.handle) or files.get(leaf_key(whole))
     if now is None:
         return recorded.with_auth(auth)
     policies = replace(

@@ -81,6 +81,7 @@ def _source(source: InputTopic) -> SourceLeaf:
         format=_format(form),
         encoding=_encoding(form) if isinstance(form, SourceFormat) else {},
         columns=dict(_columns(form)),
+        counts_from=None if table.counts_from is None else {str(where): at for where, at in table.counts_from},
     )
 
 
@@ -159,6 +160,8 @@ def between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
         for name in names
         if before.encoding.get(name) != now.encoding.get(name)
     )
+    if before.counts_from != now.counts_from:
+        yield "earlier messages do not count now" if now.counts_from is not None else "all messages count now"
     yield from _between_columns(before.columns, now.columns)
 
 

@@ -7,7 +7,7 @@ change below them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
@@ -16,6 +16,8 @@ from engine.model.circuit import Output, View
 from engine.model.rows import Map
 
 RETRACTS = "rows would have to be taken back"
+FROM_SWITCH = "only what the view puts out from the switch on"
+TAKES_BACK = {"upsert": "null values", "changelog": "d"}
 TELLS_ROWS = {"upsert": "changed keys, and null values for keys that are gone", "changelog": "c, u and d"}
 
 
@@ -23,21 +25,34 @@ def output_plans(comparison: Comparison) -> Iterator[OutputPlan]:
     """Of all outputs of the project, in its order, and then of the topics that it does not write any more."""
     for handle in comparison.outputs:
         yield _Output(comparison, handle).plan()
-    written = set(comparison.topics_now.values())
-    for topic, handle in comparison.topics_before.items():
-        if topic not in written:
-            output = comparison.before.circuit.nodes[comparison.outputs_before[handle]]
-            assert isinstance(output, Output)
-            view = comparison.before.circuit.nodes[output.inputs[0]]
-            assert isinstance(view, View)
-            yield OutputPlan(
-                handle=handle,
-                topic=topic,
-                mode=output.mode,
-                view=view.name,
-                kind="dropped",
-                receives="nothing more; the topic and its rows stay",
-            )
+    for handle, topic in comparison.outputs_dropped.items():
+        yield _dropped(comparison, handle, topic)
+
+
+def _dropped(comparison: Comparison, handle: str, topic: str) -> OutputPlan:
+    index = comparison.outputs_before[handle]
+    output = comparison.before.circuit.nodes[index]
+    assert isinstance(output, Output)
+    view = comparison.before.circuit.nodes[output.inputs[0]]
+    assert isinstance(view, View)
+    stays = OutputPlan(
+        handle=handle,
+        topic=topic,
+        mode=output.mode,
+        view=view.name,
+        kind="dropped",
+        receives="nothing more; the topic and its rows stay",
+    )
+    if index not in comparison.chosen_outputs.taken_back:
+        return stays
+    needed = comparison.needed_to_take_back(index)
+    refusals = comparison.refusals_of(needed, f"output {handle}", comparison.before.places.get(view.name, ""))
+    if refusals:
+        return replace(stays, kind="refused", receives="REFUSED", refusals=refusals)
+    rows = comparison.rows_of(needed)
+    most = "" if rows is None else f", at most {rows:,} rows"
+    receives = f"all its rows are taken back{most}, as {TAKES_BACK[output.mode]}, in one step"
+    return replace(stays, kind="taken_back", receives=receives, rows_max=rows)
 
 
 @dataclass
@@ -74,6 +89,8 @@ class _Output:
             reason = f"topic {self.topic} has messages already, the first in {held[0]} at offset {begins[held[0]]:,}"
             refusal = self._refusal("topic_not_empty", reason, "Name another topic, or delete this one")
             return self._made("refused", "REFUSED", refusals=(refusal,))
+        if self._is_from_switch():
+            return self._made("from_switch", f"new topic: {FROM_SWITCH}")
         needed = self.comparison.needed_by((self.index,))
         refusals = self.comparison.refusals_of(needed, f"output {self.handle}", self.place)
         if refusals:
@@ -81,6 +98,9 @@ class _Output:
         history = f" ({'; '.join(needed.texts)})" if needed.texts and not self._is_filled() else ""
         rows = None if self._is_filled() else self.comparison.rows_of(needed)
         return self._made("new_topic", f"new topic: all rows, after the switch{history}", rows_max=rows)
+
+    def _is_from_switch(self) -> bool:
+        return self.index in self.comparison.chosen_outputs.from_switch
 
     def _is_filled(self) -> bool:
         """Whether the view is filled anyway, so that the new topic needs nothing beside it."""
@@ -93,6 +113,8 @@ class _Output:
         if not is_changed and not is_disturbed:
             return self._with_other_names(old) if other_columns else self._made("nothing", "nothing")
         columns = " with its other columns" if other_columns else ""
+        if self._is_from_switch():
+            return self._made("from_switch", f"{FROM_SWITCH}{columns}")
         if self.node.mode != "append":
             rows = TELLS_ROWS[self.node.mode]
             receives = f"what differs{columns}, as {rows}, in one step"
@@ -106,15 +128,18 @@ class _Output:
             refusal = self._refusal(
                 "append_over_event_time",
                 "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
-                "Give it another topic",
+                f"{self._append_from_now()}; or give it another topic",
             )
             return self._made("refused", "REFUSED", refusals=(refusal,))
         return self._made(
             "append_difference",
             f"rows that were not there{columns}, in one step; held if {RETRACTS}, which is known when it is filled: "
-            "then another topic is the way out",
+            f"then --append {self.handle}=from-now or another topic is the way out",
             held_if=RETRACTS,
         )
+
+    def _append_from_now(self) -> str:
+        return f"`--append {self.handle}=from-now`: it then gets {FROM_SWITCH}"
 
     def _with_other_names(self, old: Output) -> OutputPlan:
         pairs = zip(old.names, self.node.names, strict=True)

@@ -8,13 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from coordinator.revisions.document import CountsFrom
 from io_kafka.offsets import TopicPartition
 
 ViewKind = Literal["kept", "kept_gets_changes", "rebuilt", "new", "renamed", "dropped", "refused"]
 OutputKind = Literal[
-    "nothing", "difference", "append_difference", "new_flows", "other_columns", "new_topic", "dropped", "refused"
+    "nothing",
+    "difference",
+    "append_difference",
+    "new_flows",
+    "other_columns",
+    "new_topic",
+    "from_switch",
+    "taken_back",
+    "dropped",
+    "refused",
 ]
-SourceKind = Literal["kept", "changed", "new", "renamed", "dropped"]
+SourceKind = Literal["kept", "changed", "new", "renamed", "dropped", "counts_from_now"]
 RefusalCode = Literal[
     "expired_input", "compacted_input", "grown_input", "unknown_start", "new_table", "missing_topic",
     "topic_of_another_view", "other_mode", "other_key", "other_format",
@@ -139,13 +149,14 @@ class OutputPlan:
 @dataclass(frozen=True, kw_only=True)
 class SourcePlan:
     """`differences`: a text for each property and column. `table`: where the rows of its table come from, if the table is filled; otherwise
-    empty."""
+    empty. `counts_from`: None if all messages count."""
 
     handle: str
     kind: SourceKind
     renamed_from: str | None = None
     differences: tuple[str, ...] = ()
     table: str = ""
+    counts_from: CountsFrom | None = None
     rows: int | None = 0
     refusals: tuple[Refusal, ...] = ()
 
@@ -156,6 +167,7 @@ class SourcePlan:
             "renamed_from": self.renamed_from,
             "differences": list(self.differences),
             "table": self.table,
+            "counts_from": None if self.counts_from is None else self.counts_from.to_json(),
             "rows": self.rows,
             "refused": [refusal.to_json() for refusal in self.refusals],
         }

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
+from coordinator.revisions.choosing import compared
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
@@ -72,10 +74,12 @@ class Planned:
         }
 
 
-def planned(before: PlanDocument, now: PlanDocument, facts: Facts) -> Planned:
-    """What the project `now` would do where `before` is in force."""
+def planned(
+    before: PlanDocument, files: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN, *, number: int = 1
+) -> Planned:
+    """What the project of the files would do where `before` is in force, which is revision `number`. Raises ChoiceRefused."""
     facts.check()
-    return planned_of(Comparison(before, now, facts))
+    return planned_of(compared(before, files, facts, chosen, number=number))
 
 
 def planned_of(comparison: Comparison) -> Planned:
@@ -127,6 +131,8 @@ def _rows(comparison: Comparison) -> int | None:
     for name in comparison.views:
         if comparison.is_changed(name) and comparison.needs_old_content(name):
             needed = needed.with_more(comparison.needed_by((), comparison.previous(name)))
+    for output in sorted(comparison.chosen_outputs.taken_back):
+        needed = needed.with_more(comparison.needed_to_take_back(output))
     return comparison.rows_of(needed)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from base.fault import ExitCode, Fault
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.specification import PipelineSpec
 
 
@@ -23,10 +24,11 @@ class TransitionRefused(Fault):
 @dataclass(frozen=True)
 class ApplyRequest:
     """Begin a transition to `spec`, which is the project of the files as it was planned. `hold`: the switch waits until the user asks for
-    it."""
+    it. `chosen`: what else the user wants."""
 
     spec: PipelineSpec
     hold: bool
+    chosen: Chosen = NOTHING_CHOSEN
 
 
 @dataclass(frozen=True)

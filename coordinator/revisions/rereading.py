@@ -9,13 +9,15 @@ the last. A source that the pipeline has not read yet is read like any new one, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
+from coordinator.revisions.leaves import Project
 from coordinator.specification import InputTopic
+from engine.model.from_now import handle_of_files
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.unavailable import placeholder_of
 from io_kafka.offsets import TopicPartition
@@ -41,16 +43,21 @@ class Unreadable:
 @dataclass(frozen=True)
 class Rereading:
     """One source of the project. `starts`: from which offset each partition is read; empty for a new source whose start is not yet known.
-    `messages`: an upper bound of how many are read; None if it is not known."""
+    `messages`: an upper bound of how many are read; None if it is not known. `is_marked`: messages below the starts do not count, because the
+    user has asked for that (marks.py)."""
 
     handle: str
     is_new: bool
     starts: Mapping[TopicPartition, int]
     messages: int | None
     starting_offsets: str
+    is_marked: bool = False
 
     @property
     def text(self) -> str:
+        if self.is_marked:
+            name = handle_of_files(self.handle)
+            return f"{name}: read again from its mark on" if self.messages else f"{name}: counts from now on"
         if self.is_new:
             return f"{self.handle}: read from its startingOffsets ({self.starting_offsets})"
         firsts = sorted(set(self.starts.values()))
@@ -62,9 +69,7 @@ def rereadings(
     before: PlanDocument, now: PlanDocument, facts: Facts
 ) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
     """For each source of `now`, by handle: how it is read again, or why it cannot be."""
-    written = {output.topic for output in (*before.outputs, *now.outputs)} | facts.own
-    begins = {where: begin for where, begin in facts.begins.items() if where.topic not in written}
-    facts = replace(facts, begins=begins)  # a pattern may fit a topic that the pipeline writes, which no source reads
+    facts = facts_of_inputs(before, now, facts)
     able: dict[str, Rereading] = {}
     unable: dict[str, Unreadable] = {}
     for source in now.inputs:
@@ -74,6 +79,13 @@ def rereadings(
         else:
             able[source.table.handle] = found
     return able, unable
+
+
+def facts_of_inputs(before: Project, now: Project, facts: Facts) -> Facts:
+    """Without the topics that the pipeline writes: a pattern may fit one, and no source reads it."""
+    written = {output.topic for output in (*before.outputs, *now.outputs)} | facts.own
+    begins = {where: begin for where, begin in facts.begins.items() if where.topic not in written}
+    return replace(facts, begins=begins)
 
 
 def messages_of(readings: Iterable[Rereading], facts: Facts) -> int | None:
@@ -95,65 +107,101 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
                 "it is a batch table that the pipeline has not loaded, and it loads tables only when its state begins"
             )
             return Unreadable("new table", reason, f"Write its rows to a topic; or {REFRESH}")
-        starts = {where: facts.first.get(where, facts.begins[where]) for where in _partitions(source, facts)}
+        starts = {where: facts.first.get(where, facts.begins[where]) for where in partitions_of(source, facts)}
         if not starts:
             reason = f"topic {', '.join(source.table.topics)}, which has its rows, was deleted"
             return Unreadable("missing topic", reason, "Read the table again: `stepwell run --full-refresh`")
         return Rereading(handle, False, starts, _count(starts, facts), "earliest")
     if missing := [t for t in source.table.topics if not any(where.topic == t for where in facts.begins)]:
         return Unreadable("missing topic", f"there is no topic {', '.join(missing)}", "Create it")
-    mine, begun_with = _partitions(source, facts), facts.positions.keys() | facts.first.keys()
+    begun = _begun(source, before, facts)
+    if begun is None:
+        return _new(source, facts)
+    known = {where: start for where, start in begun.items() if start is not None}
+    is_marked = source.table.counts_from is not None
+    if is_marked and not _count(known, facts):  # whatever has happened to earlier messages
+        return Rereading(handle, False, known, 0, source.starting_offsets, is_marked=True)
+    why_not = _why_not(source, begun, before, facts)
+    if why_not is not None:
+        return why_not
+    messages = _count(known, facts)
+    return Rereading(handle, False, known, messages, source.starting_offsets, is_marked=is_marked)
+
+
+def _begun(source: InputTopic, before: PlanDocument, facts: Facts) -> Mapping[TopicPartition, int | None] | None:
+    """Where each partition is read from, None if that is not known; and None if the pipeline has not begun with the source. That is so too if
+    an earlier revision has read it, whose state is gone."""
+    mine, marked = partitions_of(source, facts), source.table.counts_from
+    if marked is not None:
+        known = dict(marked)
+        return {where: known.get(where, facts.first.get(where, facts.begins[where])) for where in mine}
+    begun_with = facts.positions.keys() | facts.first.keys()
     of_before = [each for each in before.inputs if not each.is_table]
     if not any(where in begun_with and any(reads(each, where) for each in of_before) for where in mine):
-        return _new(source, facts)  # also one that an earlier revision has read, whose state is gone
-    begun = {where: _start(where, source, facts) for where in mine}
+        return None
+    return {where: _start(where, source, facts) for where in mine}
+
+
+def _why_not(
+    source: InputTopic, begun: Mapping[TopicPartition, int | None], before: PlanDocument, facts: Facts
+) -> Unreadable | None:
+    way_out = _way_out(source, before)
     keyed = _is_keyed(source)
     compacted = sorted({where.topic for where in begun} & facts.compacted)
     if compacted and not (keyed and _same_key(source, before) and not _may_lack_values(source)):
         return Unreadable(
             "compacted",
             f"topic {', '.join(compacted)} is compacted, so earlier messages of a key are gone",
-            REFRESH,
+            way_out,
         )
-    if keyed and (grown := sorted({where.topic for where in begun} & facts.grown)):
+    if keyed and (grown := grown_topics(source, begun, facts.grown)):
         return Unreadable(
             "grown",
             f"topic {', '.join(grown)} has got more partitions since the pipeline began, so the order of the messages of a key is not known",
-            REFRESH,
+            way_out,
         )
     unknown = [where for where, start in begun.items() if start is None]
     if unknown:
         return Unreadable(
             "unknown start",
             f"it is not recorded where the pipeline began with {_listed(map(str, unknown))}, because a former release began it",
-            REFRESH,
+            way_out,
         )
-    known = {where: start for where, start in begun.items() if start is not None}
-    expired = [(where, facts.begins[where] - start) for where, start in known.items() if facts.begins[where] > start]
-    if expired:
-        return _expired(expired, known, facts)
-    return Rereading(
-        handle,
-        is_new=False,
-        starts=known,
-        messages=_count(known, facts),
-        starting_offsets=source.starting_offsets,
-    )
+    starts = {where: start for where, start in begun.items() if start is not None}
+    expired = [(where, facts.begins[where] - start) for where, start in starts.items() if facts.begins[where] > start]
+    return _expired(expired, source, facts, starts, way_out) if expired else None
+
+
+def grown_topics(source: InputTopic, partitions: Iterable[TopicPartition], grown: Collection[str]) -> list[str]:
+    """Those of its topics that have got partitions since it counts. `grown`: the topics that have got some since the pipeline began."""
+    every, marked = list(partitions), source.table.counts_from
+    if marked is None:
+        return sorted({where.topic for where in every} & set(grown))
+    known = dict(marked)
+    return sorted({where.topic for where in every if where not in known})
 
 
 def _expired(
-    expired: list[tuple[TopicPartition, int]], starts: Mapping[TopicPartition, int], facts: Facts
+    expired: list[tuple[TopicPartition, int]],
+    source: InputTopic,
+    facts: Facts,
+    starts: Mapping[TopicPartition, int],
+    way_out: str,
 ) -> Unreadable:
+    who = "the pipeline began" if source.table.counts_from is None else "the mark is"
     each = (
-        f"{where} begins at offset {facts.begins[where]:,}, and the pipeline began at {starts[where]:,}: {count:,} offsets are missing"
+        f"{where} begins at offset {facts.begins[where]:,}, and {who} at {starts[where]:,}: {count:,} offsets are missing"
         for where, count in expired
     )
-    return Unreadable(
-        "expired",
-        _listed(each),
-        f"Restore them; or {REFRESH}",
-        tuple(expired),
-    )
+    return Unreadable("expired", _listed(each), f"Restore them; or {way_out}", tuple(expired))
+
+
+def _way_out(source: InputTopic, before: PlanDocument) -> str:
+    """What helps if not all messages are there. The table of a keyed source has rows that new nodes may not lose."""
+    if has_table(source, before):
+        return REFRESH
+    handle = handle_of_files(source.table.handle)
+    return f"`--from-now {handle}`: new nodes then count {handle} from the present positions on; or {REFRESH}"
 
 
 def _start(where: TopicPartition, source: InputTopic, facts: Facts) -> int | None:
@@ -167,7 +215,7 @@ def _start(where: TopicPartition, source: InputTopic, facts: Facts) -> int | Non
     return 0 if facts.begins[where] == 0 and source.starting_offsets == "earliest" else None
 
 
-def _partitions(source: InputTopic, facts: Facts) -> list[TopicPartition]:
+def partitions_of(source: InputTopic, facts: Facts) -> list[TopicPartition]:
     """The partitions that the source reads, in order."""
     return sorted(where for where in facts.begins if reads(source, where))
 
@@ -192,7 +240,7 @@ def _new(source: InputTopic, facts: Facts) -> Rereading:
     if given not in ("earliest", "latest"):
         return Rereading(handle, True, {}, None, "as given")
     edges = facts.begins if given == "earliest" else facts.ends
-    starts = {where: edges[where] for where in _partitions(source, facts)}
+    starts = {where: edges[where] for where in partitions_of(source, facts)}
     return Rereading(handle, True, starts, _count(starts, facts), given)
 
 
@@ -213,6 +261,11 @@ def _may_lack_values(source: InputTopic) -> bool:
     """Whether a message can leave a value to the message of its key before it, which a compacted topic may not have any more."""
     form = source.table.format
     return isinstance(form, SourceFormat) and placeholder_of(form.unavailable) is not None and form.mode == "changelog"
+
+
+def has_table(source: InputTopic, before: PlanDocument) -> bool:
+    """Whether the previous project has a table of the same messages, whose rows the one of this source has to hold."""
+    return _is_keyed(source) and _same_key(source, before)
 
 
 def _same_key(source: InputTopic, before: PlanDocument) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.plan_parts import SourceKind, SourcePlan
+from engine.model.from_now import handle_of_files, revision_of
 from engine.model.rows import LastByKey, Source
 
 
@@ -20,6 +21,9 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
     for handle in comparison.sources_now:
         differences = comparison.differences.get(handle, ())
         kind: SourceKind = "changed" if differences else "kept"
+        if revision_of(handle) is not None:
+            yield _marked(comparison, handle, tables.get(handle))
+            continue
         if handle not in comparison.sources_before:
             kind = "renamed" if handle in former else "new"
         if handle not in tables:
@@ -35,9 +39,27 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
             rows=comparison.rows_of(needed),
             refusals=comparison.refusals_of(needed, f"source {handle}", ""),
         )
+    read = {handle_of_files(handle) for handle in comparison.sources_now}
     for handle in comparison.sources_before:
-        if handle not in comparison.sources_now and handle not in former.values():
+        is_read = handle in comparison.sources_now or handle in read
+        if not is_read and handle not in former.values() and revision_of(handle) is None:
             yield SourcePlan(handle=handle, kind="dropped")
+
+
+def _marked(comparison: Comparison, handle: str, table: int | None) -> SourcePlan:
+    """Of a source that views count from some offsets on. `table`: the node of its table, if that is filled."""
+    name, revision = handle_of_files(handle), revision_of(handle)
+    counts_from = next(each for each in comparison.now.counts_from if (each.source, each.revision) == (name, revision))
+    is_new = handle not in comparison.sources_before
+    needed = None if table is None else comparison.needed_by((table,))
+    return SourcePlan(
+        handle=name,
+        kind="counts_from_now" if is_new else "kept",
+        counts_from=counts_from,
+        table="" if needed is None else "; ".join(needed.texts),
+        rows=0 if needed is None else comparison.rows_of(needed),
+        refusals=() if needed is None else comparison.refusals_of(needed, f"source {name}", ""),
+    )
 
 
 def _renamed(comparison: Comparison) -> Iterator[tuple[str, str]]:

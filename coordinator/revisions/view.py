@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
+
 TransitionPhase = Literal["preparing", "filling", "ready", "held", "detached", "switching", "clearing"]
 PHASES: tuple[TransitionPhase, ...] = get_args(TransitionPhase)
 
@@ -41,7 +43,7 @@ class TransitionShown:
     """The transition under way. `number`: of the revision that it leads to. `filled`: the part that is filled, from 0 to 1. `seconds_left`:
     until it is filled; None if that is not known yet. `since_step`: the first step that fills; None before there is one. `differences`: None
     before the new nodes are filled. `held_because`: why the switch waits for the user; empty unless the phase is `held`. `error`: of the new
-    node that has failed, or of the switch that was taken back; otherwise empty."""
+    node that has failed, or of the switch that was taken back; otherwise empty. `chosen`: how the user wants it."""
 
     number: int
     phase: TransitionPhase
@@ -53,6 +55,7 @@ class TransitionShown:
     differences: tuple[Difference, ...] | None
     views: ChangedViews
     error: str
+    chosen: Chosen = NOTHING_CHOSEN
 
     def to_json(self) -> dict[str, Any]:
         differences = None if self.differences is None else [each.to_json() for each in self.differences]
@@ -67,6 +70,7 @@ class TransitionShown:
             "differences": differences,
             "views": self.views.to_json(),
             "error": self.error,
+            "choices": self.chosen.to_json(),
         }
 
     def check(self) -> None:

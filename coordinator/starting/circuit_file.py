@@ -10,10 +10,11 @@ gone. So a reader looks at all folders that are there, and counts those that own
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from base.whole_file import write_whole
+from engine.analysis.marking import Marks
 
 CIRCUIT_FILE = "circuit.json"
 
@@ -22,7 +23,8 @@ CIRCUIT_FILE = "circuit.json"
 class StateOwner:
     """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `numbers`: of its nodes
     (engine/model/numbers.py). `databases`: the names of the folders of the workers' databases. `until`: versions that were taken before a
-    later step than this one have the views of another circuit, which the file gets when one of them is complete; None: all have these."""
+    later step than this one have the views of another circuit, which the file gets when one of them is complete; None: all have these. `marks`:
+    which the circuit of the files lacks (engine/analysis/marking.py)."""
 
     pipeline: str
     fingerprint: str
@@ -30,6 +32,7 @@ class StateOwner:
     numbers: tuple[int, ...]
     databases: tuple[str, ...]
     until: int | None = None
+    marks: Marks = field(default_factory=dict)
 
     def write(self, folder: Path, pid: int) -> None:
         """Writes the file, unless it has this content already. `pid` is this process's."""
@@ -52,6 +55,7 @@ def read_owner(folder: Path) -> StateOwner | None:
             tuple(map(int, found["numbers"] if "numbers" in found else range(len(json.loads(circuit))))),
             tuple(str(name) for name in found["databases"]),
             until=found.get("until"),
+            marks={str(view): dict(marked) for view, marked in found.get("marks", {}).items()},
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

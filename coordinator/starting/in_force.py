@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from coordinator.revisions.document import PlanDocument, Revision, document_of
 from coordinator.specification import PipelineSpec
@@ -59,7 +60,7 @@ def _record(
     more: Sequence[Record] = (),
 ) -> Revision:
     """`more`: records of the same transaction."""
-    document = PlanDocument.of(spec, numbers)
+    document = replace(PlanDocument.of(spec, numbers), marks=spec.marks, fingerprint_of_files=spec.fingerprint_of_files)
     document.check()
     text, before = document.text, writer.state.revision
     number = 1 if before is None else before.number + 1

@@ -40,6 +40,7 @@ from coordinator.starting.in_force import first_revision
 from coordinator.starting.layouts import completion_records
 from coordinator.starting.same_topics import refuse_lost_log, settled_topics
 from coordinator.starting.schemas import register_schemas
+from engine.analysis.marking import Marks
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.errors import TaskLost
@@ -66,7 +67,7 @@ def prepare(
     the step log, which is part of the identity of the databases. `revision`: the one in force, which is that of the project."""
     revision = revision or first_revision(spec, writer, topics)
     if writer.state.revisions.phase is None:  # else the last checkpoint may have the views of another one
-        write_owner(spec, revision.document.numbered, writer.state)
+        write_owner(spec, revision.document.numbered, writer.state, marks=spec.marks)
     try:
         identities, outputs = settled_outputs(spec, topics, writer.state.topics)
     except TopicChanged:
@@ -102,10 +103,20 @@ def settled_outputs(
     return identities, Outputs(topics=of_sources, partitions=partitions, schema_ids=register_schemas(spec))
 
 
-def write_owner(spec: PipelineSpec, plan: NumberedCircuit, state: StepLogState, until: int | None = None) -> None:
-    """Writes `circuit.json`, when the log has the layout. `until`: see StateOwner."""
+def write_owner(
+    spec: PipelineSpec, plan: NumberedCircuit, state: StepLogState, until: int | None = None, *, marks: Marks
+) -> None:
+    """Writes `circuit.json`, when the log has the layout. `until`, `marks`: see StateOwner."""
     folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())
-    owner = StateOwner(spec.name, plan.circuit.fingerprint, plan.circuit.to_json(), plan.numbers, folders, until=until)
+    owner = StateOwner(
+        spec.name,
+        plan.circuit.fingerprint,
+        plan.circuit.to_json(),
+        plan.numbers,
+        folders,
+        until=until,
+        marks=marks,
+    )
     owner.write(spec.storage, spec.kafka.outside.pid())
 
 

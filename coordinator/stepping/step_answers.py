@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from engine.analysis.stages import StagePlan
 from engine.errors import TaskLost
 from engine.model.circuit import Output
+from engine.model.from_now import handle_of_files
 from engine.model.rows import Source
 from engine.operators.error_rows import EXAMPLE_CHARACTERS_MAX
 from engine.operators.output import OUTPUT_MESSAGES
@@ -76,7 +77,7 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for handle in done.dead:
         if handle not in expected.dead_letters:
             return f"{handle} has no dead-letter topic"
-    sources = {node.handle for node in nodes if isinstance(node, Source)}
+    sources = {handle_of_files(node.handle) for node in nodes if isinstance(node, Source)}
     for handle, skipped in done.skipped.items():
         if handle not in sources or skipped < 0:
             return f"{skipped} messages of {handle} were skipped"

@@ -8,7 +8,7 @@ documents. The project of a revision has the settings of the files, as `former_p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from coordinator.revisions.document import PlanDocument
@@ -22,7 +22,8 @@ from coordinator.transition.documents import Documents
 from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.reading import source_read_again
 from engine.analysis.filling import Program
-from engine.model.filling import OF_FORMER, OF_NEXT, handle_of_project, is_read_again
+from engine.analysis.marking import Marks
+from engine.model.filling import OF_FORMER, OF_NEXT, TAKEN_BACK, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import Adopt
 from engine.run.program_document import Outputs, ProgramDocument, setup_of
@@ -59,7 +60,8 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class _Chosen:
-    """`program`, `readable`: see Adopt. `former`: the revision before a switch. `intent`: of the transition that the steps fill."""
+    """`program`, `readable`: see Adopt. `former`: the revision before a switch, and `taken_back` its outputs that take their content back.
+    `intent`: of the transition that the steps fill."""
 
     revision: RevisionRecord
     program: str
@@ -67,6 +69,7 @@ class _Chosen:
     first: int = 0
     counted: tuple[int, ...] = ()
     former: RevisionRecord | None = None
+    taken_back: tuple[str, ...] = ()
     intent: RevisionIntent | None = None
     later: tuple[str, ...] = ()
 
@@ -91,6 +94,9 @@ class Course:
         document = self.document(chosen.revision)
         spec, identities, outputs = self._settle(chosen.revision)
         program, number = self.documents.program(chosen.program), chosen.revision.number
+        if chosen.former is not None and chosen.taken_back:
+            taken = self._settle_taken_back(chosen.former, chosen.taken_back)
+            spec, identities, outputs = _with_taken_back((spec, identities, outputs), taken)
         again = () if chosen.intent is None else self._read_again(chosen.intent, spec, program)
         outputs = replace(
             outputs, topics={**outputs.topics, **{each.table.handle: each.table.topics for each in again}}
@@ -134,6 +140,31 @@ class Course:
         run beside the steps. `known`: the topics that the step log has. Raises the fault that would end the step of the switch."""
         spec = with_matching_topics(former_project(self.document_of(intent), self.files), topics, known)
         return spec, *settled_outputs(spec, topics, known)
+
+    def look_at_taken_back(
+        self, before: RevisionRecord, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]
+    ) -> None:
+        """Likewise of the outputs of the former project whose content is to be taken back. Raises what would end the step of the switch."""
+        if taken_back := self.facts(intent).taken_back:
+            settled_outputs(self._taken_back(before, taken_back), topics, known)
+
+    def _taken_back(self, former: RevisionRecord, handles: Collection[str]) -> PipelineSpec:
+        """The former project with nothing but these outputs."""
+        project = former_project(self.document(former), self.files)
+        outputs = tuple(output for output in project.outputs if output.handle in handles)
+        return replace(project, inputs=(), outputs=outputs)
+
+    def _settle_taken_back(self, former: RevisionRecord, handles: Collection[str]) -> Settled:
+        """The outputs of the former project that take their content back, under the handles that they have in the step of the switch."""
+        spec = self._taken_back(former, handles)
+        identities, found = settled_outputs(spec, self._topics, self._writer.state.topics)
+        renamed = replace(
+            found,
+            partitions={TAKEN_BACK + handle: count for handle, count in found.partitions.items()},
+            schema_ids={TAKEN_BACK + handle: ids for handle, ids in found.schema_ids.items()},
+        )
+        named = tuple(replace(output, handle=TAKEN_BACK + output.handle) for output in spec.outputs)
+        return replace(spec, outputs=named), identities, renamed
 
     def take_settled(self, intent: RevisionIntent, settled: Settled) -> None:
         """What `settled_next` has found."""
@@ -180,6 +211,7 @@ class Course:
                     readable=_readable(intent),
                     first=step,
                     former=revision,
+                    taken_back=self.facts(intent).taken_back,
                 )
 
     def _present(self, revision: RevisionRecord) -> _Chosen:
@@ -202,13 +234,23 @@ class Course:
 
     def answers_of(self, number: int) -> NumberedCircuit:
         """The circuit of a revision that the transition under way leads from or to, or that is in force."""
+        record = self._other_revision(number)
+        return self.start.answers if record is None else self.document(record).numbered
+
+    def marks_of(self, number: int) -> Marks:
+        """The marks of its views (coordinator/revisions/marks.py)."""
+        record = self._other_revision(number)
+        return self.start.spec.marks if record is None else self.document(record).marks
+
+    def _other_revision(self, number: int) -> RevisionRecord | None:
+        """Its record; None if it is the one with which the workers were started."""
         revisions = self._writer.state.revisions
         known = [] if revisions.phase is None else [revisions.phase.before]
         for record in (revisions.in_force, *known):
             if record is not None and record.number == number and number != self.start.key.number:
-                return self.document(record).numbered
+                return record
         assert number == self.start.key.number, f"revision {number} is not known"
-        return self.start.answers
+        return None
 
     def document(self, revision: RevisionRecord) -> PlanDocument:
         return self.documents.plan(revision.plan)
@@ -231,6 +273,22 @@ def _settled_at_start(start: Running) -> Settled:
         start.spec,
         start.identities,
         Outputs(topics=topics, partitions=facts.partitions, schema_ids=facts.schema_ids),
+    )
+
+
+def _with_taken_back(settled: Settled, taken: Settled) -> Settled:
+    """A project in the step of the switch, which also writes to topics that it does not have."""
+    (spec, identities, outputs), (more, topics, found) = settled, taken
+    named = {each.topic: each for each in (*identities, *topics)}
+    written = replace(
+        outputs,
+        partitions={**outputs.partitions, **found.partitions},
+        schema_ids={**outputs.schema_ids, **found.schema_ids},
+    )
+    return (
+        replace(spec, outputs=(*spec.outputs, *more.outputs)),
+        tuple(identity for _, identity in sorted(named.items())),
+        written,
     )
 
 

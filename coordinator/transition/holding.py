@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from base.fault import Fault
+from coordinator.revisions.rereading import grown_topics, reads
 from coordinator.transition.course import Course, Settled
 from engine.analysis.withholding import outputs_behind
 from engine.model.circuit import Output
@@ -43,7 +44,8 @@ class Holding:
         for each, size in zip(facts.differences, sizes, strict=True):
             if each.appends and size.gone:
                 held.append(
-                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be"
+                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be; with "
+                    f"`--append {each.appends[0]}=from-now` it gets only what comes out from the switch on"
                 )
         held += self._why_not_released()
         held += looked.reasons
@@ -57,6 +59,7 @@ class Holding:
         """It may run beside the steps, and asks Kafka and registries."""
         try:
             settled = self.course.settled_next(self.phase.intent, topics, self.log.topics)
+            self.course.look_at_taken_back(self.phase.before, self.phase.intent, topics, self.log.topics)
             return Looked(settled, tuple(self._why_input_differs(topics)))
         except Fault as fault:
             return Looked(None, (f"the next project cannot read or write its topics: {fault}",))
@@ -77,7 +80,8 @@ class Holding:
         for source in self.course.document_of(intent).inputs:
             form = source.table.format
             is_keyed = isinstance(form, SourceFormat) and form.keyed and source.table.handle in handles
-            if is_keyed and not log.grown.isdisjoint(source.table.topics):
+            mine = [where for where in log.positions if reads(source, where)]
+            if is_keyed and grown_topics(source, mine, log.grown):
                 yield (
                     f"the topic of {source.table.handle} has got more partitions meanwhile, so the order of the messages of a key "
                     "is not known"
@@ -98,3 +102,6 @@ class Holding:
         for handle in sorted(written.keys() & numbers.keys()):
             if written[handle] != numbers[handle]:
                 yield f"output {handle} is withheld because of rows in error, and is written in another way then"
+        for handle in self.course.facts(self.phase.intent).taken_back:
+            if handle in written:
+                yield f"output {handle} is withheld because of rows in error, so it is not known what it has to take back"

@@ -9,7 +9,7 @@ from typing import Literal
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import FILL, Compared, Filling, Program
+from engine.analysis.filling import FILL, Compared, Filling, Program, TakenBack
 from engine.analysis.numbering import numbers_after
 from engine.analysis.transition import Transition
 from engine.analysis.withholding import countable
@@ -39,7 +39,8 @@ class Holds:
 class TransitionFacts:
     """What the coordinator has to know of a transition. `levels`: of its feeds. `differences`: of views. `young`: the numbers of what it adds,
     to be cleared if it is aborted. `gone`: those to be cleared after the switch. `counted`: the new nodes whose error rows are counted from
-    the first step on. `rebuilt`, `new`, `dropped`: views, by name."""
+    the first step on. `rebuilt`, `new`, `dropped`: views, by name. `taken_back`: the outputs of the previous project, by their
+    handles there, whose content is taken back in the step of the switch."""
 
     levels: int
     differences: tuple[Holds, ...]
@@ -49,6 +50,7 @@ class TransitionFacts:
     rebuilt: tuple[str, ...]
     new: tuple[str, ...]
     dropped: tuple[str, ...]
+    taken_back: tuple[str, ...] = ()
     format: Literal[1] = FACTS_FORMAT
 
     @property
@@ -92,7 +94,7 @@ def plan_transition(comparison: Comparison) -> TransitionPlan:
     found, before, now = comparison.found, comparison.before, comparison.now
     document = replace(now, numbers=numbers_after(found, before.numbers))
     numbers = before.numbers, document.numbers
-    filling = fill_circuits(found, comparison.histories, numbers, comparison.new_outputs())
+    filling = fill_circuits(found, comparison.histories, numbers, comparison.new_outputs(), comparison.chosen_outputs)
     return _made(before, document, found, filling)
 
 
@@ -101,13 +103,17 @@ def _made(before: PlanDocument, document: PlanDocument, found: Transition, filli
     young = tuple(sorted(filling.young))
     facts = TransitionFacts(
         levels=filling.levels,
-        differences=tuple(_holds(each, document) for each in filling.compared),
+        differences=(
+            *(_holds(each, document) for each in filling.compared),
+            *(_holds_old(each, before) for each in filling.taken_back),
+        ),
         young=young,
         gone=tuple(sorted(filling.gone)),
         counted=_counted(filling),
         rebuilt=found.changed,
         new=found.new,
         dropped=found.dropped,
+        taken_back=tuple(_handle(each, before) for each in filling.taken_back),
     )
     again = _read_again(filling.filling.circuit, old, sources)
     programs: Mapping[str, ProgramDocument] = {
@@ -152,6 +158,18 @@ def _holds(compared: Compared, document: PlanDocument) -> Holds:
         number=compared.number,
         appends=tuple(node.handle for node in outputs if node.mode == "append"),
     )
+
+
+def _holds_old(taken: TakenBack, document: PlanDocument) -> Holds:
+    view = document.circuit.nodes[taken.view]
+    assert isinstance(view, View)
+    return Holds(view=view.name, number=taken.number, appends=())
+
+
+def _handle(taken: TakenBack, document: PlanDocument) -> str:
+    output = document.circuit.nodes[taken.output]
+    assert isinstance(output, Output)
+    return output.handle
 
 
 def _counted(filling: Filling) -> tuple[int, ...]:

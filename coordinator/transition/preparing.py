@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.revisions.comparison import Comparison
+from coordinator.revisions.choices import ChoiceRefused
+from coordinator.revisions.choosing import compared
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.planned import planned_of
@@ -18,6 +19,7 @@ from coordinator.transition.rereads import Rereads, rereads_of
 from engine.analysis.taking import CannotFill
 from engine.model.numbers import TooManyNodes
 from io_kafka.clients.topics import Topics
+from io_kafka.step_log.revision_records import Choices
 from io_kafka.step_log.value import LogValue
 
 
@@ -35,7 +37,12 @@ def prepare(request: ApplyRequest, before: PlanDocument, log: LogValue, topics: 
     disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered. Raises TransitionRefused, and faults of Kafka
     and of registries."""
     now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
-    comparison = Comparison(before, now, _facts(before, request.spec, log, topics))
+    assert log.revision is not None
+    try:
+        facts = _facts(before, request.spec, log, topics)
+        comparison = compared(before, now, facts, request.chosen, number=log.revision.number)
+    except ChoiceRefused as fault:
+        raise TransitionRefused(fault.message, fault.what_to_do) from fault
     found = planned_of(comparison)
     if found.refusals:
         first = found.refusals[0]
@@ -53,6 +60,17 @@ def prepare(request: ApplyRequest, before: PlanDocument, log: LogValue, topics: 
     room.check(plan.fed)
     register_schemas(request.spec)
     return Prepared(request, plan, rereads)
+
+
+def choices_of(request: ApplyRequest) -> Choices:
+    """As they are recorded."""
+    chosen = request.chosen.normal()
+    return Choices(
+        hold=request.hold,
+        from_now=chosen.from_now,
+        append_from_now=chosen.append_from_now,
+        retract=chosen.retract,
+    )
 
 
 def _facts(before: PlanDocument, spec: PipelineSpec, log: LogValue, topics: Topics) -> Facts:

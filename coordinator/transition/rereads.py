@@ -18,11 +18,12 @@ from io_kafka.step_log.value import LogValue
 @dataclass(frozen=True)
 class Rereads:
     """`sources`: those that are read again, and `live` those of the revision in force. `starts`: where each partition begins that was there when
-    the transition was planned."""
+    the transition was planned. `from_now`: the partitions of which earlier messages do not count, because the user has chosen that."""
 
     sources: Sequence[InputTopic]
     live: Sequence[InputTopic]
     starts: Mapping[TopicPartition, int]
+    from_now: frozenset[TopicPartition] = frozenset()
 
     def at(self, log: LogValue) -> tuple[ReadAgain, ...]:
         """What the intent records at this moment. A partition that the revision in force reads and has not begun is left out: the first division
@@ -32,8 +33,17 @@ class Rereads:
         for where, start in sorted({**since, **self.starts}.items()):
             is_live = any(reads(source, where) for source in self.live)
             if not is_live or where in log.positions:
-                first = log.firsts.get(where, start) if is_live else start
-                made.append(ReadAgain(topic=where.topic, partition=where.partition, start=first, is_live=is_live))
+                is_from_now = where in self.from_now
+                first = log.firsts.get(where, start) if is_live and not is_from_now else start
+                made.append(
+                    ReadAgain(
+                        topic=where.topic,
+                        partition=where.partition,
+                        start=first,
+                        is_live=is_live,
+                        is_from_now=is_from_now,
+                    )
+                )
         return tuple(made)
 
     def _is_read(self, where: TopicPartition) -> bool:
@@ -43,6 +53,7 @@ class Rereads:
 def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -> Rereads:
     """`handles`: of the sources, as the transition calls them. What a source has not read yet is read from its startingOffsets."""
     starts: dict[TopicPartition, int] = {}
+    from_now, whole = set[TopicPartition](), set[TopicPartition]()
     sources = []
     for handle in handles:
         source, reading = comparison.source_read_again(handle)
@@ -53,4 +64,5 @@ def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -
         for where, start in found.items():
             # Sources that read one topic share what is read of it.
             starts[where] = min(start, starts.get(where, start))
-    return Rereads(tuple(sources), comparison.before.inputs, starts)
+            (from_now if reading.is_marked else whole).add(where)
+    return Rereads(tuple(sources), comparison.before.inputs, starts, frozenset(from_now - whole))

@@ -14,6 +14,7 @@ from typing import assert_never
 import structlog
 
 from coordinator.core import Core, Settle
+from coordinator.revisions.choices import recorded_choices
 from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
@@ -41,7 +42,7 @@ from coordinator.transition.machine import (
 )
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
-from coordinator.transition.preparing import Prepared, prepare
+from coordinator.transition.preparing import Prepared, choices_of, prepare
 from coordinator.transition.progress import Pace, share_filled
 from engine.errors import TaskLost
 from engine.model.filling import HASHES
@@ -51,7 +52,6 @@ from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.revision_records import (
-    Choices,
     RevisionIntent,
     RevisionSettled,
     RevisionSwitch,
@@ -258,7 +258,7 @@ class Transitions:
             plan=plan.plan,
             plans=plan.plans,
             whole=plan.facts.whole,
-            choices=Choices(hold=prepared.request.hold),
+            choices=choices_of(prepared.request),
             again=prepared.rereads.at(writer.state),
             step=core.step,
         )
@@ -414,6 +414,7 @@ class Transitions:
             else tuple(Difference(of.view, each.come, each.gone) for of, each in sizes),
             views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
             error=error,
+            chosen=recorded_choices(phase.intent.choices),
         )
 
     def _preparing(self, prepared: Prepared) -> TransitionShown:
@@ -430,6 +431,7 @@ class Transitions:
             differences=None,
             views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
             error="",
+            chosen=prepared.request.chosen,
         )
 
     def _told_of(self, phase: Phase) -> tuple[TransitionPhase, str, str]:

@@ -12,20 +12,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from engine.analysis.filling import Compared
+from engine.analysis.filling import Compared, TakenBack
 from engine.analysis.history import Copied, Feed, Histories, Take, content_now, parts_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.analysis.transition import Transition
-from engine.model.circuit import Output, View
+from engine.model.circuit import Node, Output, View
 from engine.model.numbers import assign_numbers
 from engine.model.rows import Map
 from engine.operators.arrangement import Key
 
 
+@dataclass(frozen=True)
+class ChosenOutputs:
+    """`from_switch`: the Outputs of B that get only what their view puts out from the step of the switch on. `taken_back`: the Outputs of A
+    whose content is taken back in that step."""
+
+    from_switch: frozenset[int] = frozenset()
+    taken_back: frozenset[int] = frozenset()
+
+
+NO_CHOICE = ChosenOutputs()
+
+
 class Comparing:
-    """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write."""
+    """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view,
+    because A does not write their topic. `outputs`: see ChosenOutputs."""
 
     def __init__(
         self,
@@ -34,8 +48,10 @@ class Comparing:
         numbers_before: tuple[int, ...],
         numbers_now: tuple[int, ...],
         new_outputs: frozenset[int],
+        *,
+        outputs: ChosenOutputs = NO_CHOICE,
     ) -> None:
-        self.found, self.histories, self.new_outputs = found, histories, new_outputs
+        self.found, self.histories, self.new_outputs, self.outputs = found, histories, new_outputs, outputs
         self.before, self.now = found.previous.circuit, found.now.circuit
         self.numbers_before, self.numbers_now = numbers_before, numbers_now
         self.plan_before, self.plan_now = plan_stages(self.before), plan_stages(self.now)
@@ -43,11 +59,16 @@ class Comparing:
         self._twins: dict[tuple[str, int], int] = {}
         self._taken = {*numbers_before, *numbers_now}
         self.compared = tuple(self._differences())
+        self.taken_back = tuple(
+            TakenBack(output=index, view=self.before.nodes[index].inputs[0], number=self.new_number(has_state=True))
+            for index in sorted(outputs.taken_back)
+        )
 
     @property
     def helpers(self) -> frozenset[int]:
         """The numbers of the nodes with state that neither A nor B has."""
-        return frozenset({*self._twins.values(), *(each.number for each in self.compared)})
+        held = {each.number for each in self.compared} | {each.number for each in self.taken_back}
+        return frozenset(held | set(self._twins.values()))
 
     def new_number(self, *, has_state: bool) -> int:
         (number,) = assign_numbers(1, {0} if has_state else (), {}, self._taken)
@@ -73,10 +94,11 @@ class Comparing:
 
     def key_of(self, view: int) -> Key:
         """The columns by which the difference of a view of B lies."""
-        node = self.now.nodes[view]
-        assert isinstance(node, View)
-        place = self.plan_now.colocation[view]
-        return place if place is not None else node.key or tuple(range(len(node.types)))
+        return _key(self.now.nodes[view], self.plan_now.colocation[view])
+
+    def old_key_of(self, view: int) -> Key:
+        """Those by which the content of a view of A lies that is taken back."""
+        return _key(self.before.nodes[view], self.plan_before.colocation[view])
 
     def _differences(self) -> Iterator[Compared]:
         for (view, previous), readers in sorted(
@@ -92,6 +114,8 @@ class Comparing:
         """By the view of B and the view of A whose content they have."""
         found: defaultdict[tuple[int, int | None], set[int]] = defaultdict(set)
         for index, node in enumerate(self.now.nodes):
+            if index in self.outputs.from_switch:
+                continue
             if isinstance(node, Output):
                 (view,) = node.inputs
                 if index not in self.new_outputs:
@@ -138,6 +162,11 @@ class Comparing:
             else:
                 waiting += self.now.nodes[below].inputs
         return ends
+
+
+def _key(view: Node, place: Key | None) -> Key:
+    assert isinstance(view, View)
+    return place if place is not None else view.key or tuple(range(len(view.types)))
 
 
 def is_read_from_state(take: Take) -> bool:

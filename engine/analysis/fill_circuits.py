@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from engine.analysis.comparing import Comparing
+from engine.analysis.comparing import NO_CHOICE, ChosenOutputs, Comparing
 from engine.analysis.filling import LEVELS, Filling, Program
 from engine.analysis.filling_circuit import filling_program
 from engine.analysis.history import Histories
@@ -14,12 +14,16 @@ from engine.model.circuit import Output
 
 
 def fill_circuits(
-    found: Transition, histories: Histories, numbers: tuple[Sequence[int], Sequence[int]], new_outputs: Collection[int]
+    found: Transition,
+    histories: Histories,
+    numbers: tuple[Sequence[int], Sequence[int]],
+    new_outputs: Collection[int],
+    outputs: ChosenOutputs = NO_CHOICE,
 ) -> Filling:
-    """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write.
-    Raises CannotFill."""
+    """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write and
+    that get all content of their view. `outputs`: what the user has chosen for others. Raises CannotFill."""
     before, now = map(tuple, numbers)
-    comparing = Comparing(found, histories, before, now, frozenset(new_outputs))
+    comparing = Comparing(found, histories, before, now, frozenset(new_outputs), outputs=outputs)
     filling, switching = filling_program(comparing), switching_program(comparing)
     young = {now[i] for i in range(len(now)) if found.is_young(i)}
     made = Filling(
@@ -29,6 +33,7 @@ def fill_circuits(
         next=Program.of(found.now.circuit, now),
         levels=LEVELS,
         compared=comparing.compared,
+        taken_back=comparing.taken_back,
         young=frozenset(young | comparing.helpers),
         gone=_gone(found, before, now) | comparing.helpers,
     )

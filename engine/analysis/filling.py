@@ -64,9 +64,19 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TakenBack:
+    """The content that an output of A takes back in the step of the switch. `output`, `view`: their indices in A. `number`: of the node that
+    holds the content."""
+
+    output: int
+    view: int
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Filling:
-    """`levels`: how many levels the feeds have. `compared`: the differences. `young`: the numbers whose tables are to be cleared if the
-    transition is given up. `gone`: those to be cleared when it is settled."""
+    """`levels`: how many levels the feeds have. `compared`: the differences. `taken_back`: the contents beside them. `young`: the numbers whose
+    tables are to be cleared if the transition is given up. `gone`: those to be cleared when it is settled."""
 
     present: Program
     filling: Program
@@ -74,6 +84,7 @@ class Filling:
     next: Program
     levels: int
     compared: tuple[Compared, ...]
+    taken_back: tuple[TakenBack, ...]
     young: frozenset[int]
     gone: frozenset[int]
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+
 from engine.analysis.comparing import Comparing, is_read_from_state
-from engine.analysis.filling import COMPARE, FILL, Compared, Program
+from engine.analysis.filling import COMPARE, FILL, Compared, Program, TakenBack
 from engine.analysis.history import Feed, Reread, content_kept, content_now
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Output, View
 from engine.model.filling import OF_FORMER, OF_NEXT, Difference, Placed, Renamed
-from engine.model.rows import LastByKey, Source
+from engine.model.node import Expression
+from engine.model.rows import LastByKey, Map, Source
 
 
 def filling_program(comparing: Comparing) -> Program:
@@ -38,6 +41,8 @@ class _FillingCircuit:
                 self._young(index)
         for compared in comparing.compared:
             self._compare(compared)
+        for taken in comparing.taken_back:
+            self._take_back(taken)
         numbers = tuple(comparing.new_number(has_state=False) if n is None else n for n in self.into.numbers)
         circuit = Circuit(tuple(self.into.nodes))
         added = frozenset(range(len(comparing.before.nodes), len(circuit.nodes)))
@@ -104,6 +109,15 @@ class _FillingCircuit:
             inputs.append(self._old_content(compared.previous, view))
         self.into.add(Difference(tuple(inputs), view.types, comparing.key_of(compared.view)), compared.number)
 
+    def _take_back(self, taken: TakenBack) -> None:
+        """Nothing, without the content that the view has."""
+        view = self.comparing.before.nodes[taken.view]
+        assert isinstance(view, View)
+        rows = self._old_content(taken.view, view)
+        nothing = self.into.once(Map((rows,), view.types, _NEVER, _all_columns(view)))
+        key = self.comparing.old_key_of(taken.view)
+        self.into.add(Difference((nothing, rows), view.types, key), taken.number)
+
     def _new_content(self, view: int) -> int:
         """By feeds that begin when all is filled, if state has the content. Otherwise it is all that the view, or its twin, has put out since it
         began."""
@@ -150,6 +164,13 @@ class _FillingCircuit:
         before = comparing.before.nodes[previous]
         assert isinstance(before, View)
         return rows if _columns(before) == _columns(view) else self.into.once(_renamed(rows, before, view))
+
+
+_NEVER = Expression("false", pa.bool_())
+
+
+def _all_columns(view: View) -> tuple[Expression, ...]:
+    return tuple(Expression(f"c{place}", kind) for place, kind in enumerate(view.types))
 
 
 def _columns(view: View) -> list[tuple[str, str]]:

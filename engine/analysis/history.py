@@ -116,13 +116,15 @@ class Histories:
                 assert_never(take)
 
 
-def histories(found: Transition, unreadable: Mapping[str, str], new_outputs: Collection[int]) -> Histories:
-    """`unreadable`: by handle, why the messages of a source cannot be read again. `new_outputs`: the Outputs whose topic the
-    previous project did not write."""
+def histories(
+    found: Transition, unreadable: Mapping[str, str], new_outputs: Collection[int], passing: Collection[int] = ()
+) -> Histories:
+    """`unreadable`: by handle, why the messages of a source cannot be read again. `new_outputs`: the Outputs that get all content of their view,
+    because the previous project did not write their topic. `passing`: young views that nobody needs the content of."""
     nodes = found.now.circuit.nodes
     taking = _Taking(found.now.circuit, found.previous.circuit, found.kept, unreadable)
     of: dict[int, tuple[Take, ...]] = {}
-    waiting = list(_beginning(found, new_outputs))
+    waiting = [index for index in _beginning(found, new_outputs) if index not in passing]
     while waiting:
         index = waiting.pop()
         if index not in of:

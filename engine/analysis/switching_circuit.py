@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+import pyarrow as pa
+
 from engine.analysis.comparing import Comparing
-from engine.analysis.filling import FILL, Compared, Program
+from engine.analysis.filling import FILL, Compared, Program, TakenBack
 from engine.analysis.history import Feed, content_now
 from engine.analysis.taking import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
-from engine.model.filling import Switched
-from engine.model.rows import Map
+from engine.model.filling import TAKEN_BACK, Switched
+from engine.model.node import Types
+from engine.model.rows import Constant, Map
 
 
 def switching_program(comparing: Comparing) -> Program:
@@ -54,6 +57,8 @@ class _SwitchingCircuit:
             for compared in comparing.compared:
                 if compared.view == index:
                     self._pass_on(compared)
+        for taken in comparing.taken_back:
+            self._take_back(taken)
         numbers = tuple(comparing.new_number(has_state=False) if n is None else n for n in self.into.numbers)
         return Program(
             circuit=Circuit(tuple(self.into.nodes)),
@@ -82,6 +87,19 @@ class _SwitchingCircuit:
         made = self.into.add(node, compared.number)
         self.switched[view] |= dict.fromkeys(compared.readers, made)
 
+    def _take_back(self, taken: TakenBack) -> None:
+        """An output of A writes that the rows of its view are gone. The view itself is not there: it reads nothing of this step."""
+        comparing = self.comparing
+        output, types = comparing.before.nodes[taken.output], comparing.before.nodes[taken.view].types
+        assert isinstance(output, Output)
+        placed = comparing.plan_before.colocation[taken.view]
+        nothing = self.into.once(Constant((), types, _no_rows(types)))
+        rows = self.into.add(
+            Switched((nothing,), types, key=comparing.old_key_of(taken.view), placed=placed), taken.number
+        )
+        named = replace(output, inputs=(rows,), handle=TAKEN_BACK + output.handle)
+        self.into.add(named, comparing.numbers_before[taken.output])
+
     def _inputs(self, index: int, node: Node) -> tuple[int, ...]:
         comparing = self.comparing
         if isinstance(node, Output):
@@ -108,7 +126,7 @@ class _SwitchingCircuit:
     def _of_output(self, output: int, view: int) -> int:
         if output in self.switched[view]:
             return self.switched[view][output]
-        if output not in self.comparing.new_outputs:
+        if output not in self.comparing.new_outputs:  # also one that gets only what comes from this step on
             return self.raw[view]
         return self._content(view)
 
@@ -130,3 +148,10 @@ class _SwitchingCircuit:
     def _instead(self, node: int, inputs: tuple[int, ...]) -> int | None:
         """A node that reads in this step what B says needs no copy."""
         return self.raw[node] if inputs == self.into.nodes[self.raw[node]].inputs else None
+
+
+def _no_rows(types: Types) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([pa.field(f"c{place}", kind) for place, kind in enumerate(types)])):
+        pass
+    return bytes(sink.getvalue())

@@ -17,6 +17,10 @@ OF_NEXT, OF_FORMER = "again, as the next revision reads it: ", "again, as the fo
 """With one of these begins the handle of a source that is read again. No source of a project is called so."""
 
 
+TAKEN_BACK = "taken back: "
+"""With this begins the handle of an output of the former project that takes its content back in the step of the switch."""
+
+
 def is_read_again(handle: str) -> bool:
     return handle.startswith((OF_NEXT, OF_FORMER))
 
@@ -76,7 +80,8 @@ class Difference(NodeBase):
 @dataclass(frozen=True)
 class Switched(NodeBase):
     """What a kept reader of a view gets in the step of the switch: the change of the view, which is the input, and the difference between its
-    new and its old content. `key`: the columns by which the difference lies. `placed`: those by which the view lies; None: anywhere."""
+    new and its old content. Of a view that is gone the input is an empty Constant. `key`: the columns by which the difference lies.
+    `placed`: those by which the view lies; None: anywhere."""
 
     key: tuple[Column, ...]
     placed: tuple[Column, ...] | None

@@ -18,6 +18,7 @@ import pyarrow as pa
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.filling import handle_of_project, is_read_again
+from engine.model.from_now import handle_of_files
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.rows import zset
@@ -37,13 +38,15 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 class SourceTable:
     """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None
     means all. `pattern`: a regular expression of the names of topics; then a start of the pipeline finds the topics
-    (coordinator/starting/patterns.py)."""
+    (coordinator/starting/patterns.py). `counts_from`: messages below these offsets do not count, because the user has asked for that with
+    `--from-now`; a partition that is not there counts whole. None: all messages count."""
 
     handle: str
     topics: tuple[str, ...]
     format: SourceFormat | RecordFormat | TableFormat
     partitions: frozenset[TopicPartition] | None = None
     pattern: str | None = None
+    counts_from: tuple[tuple[TopicPartition, int], ...] | None = None
 
     def with_auth(self, auth: str | None) -> SourceTable:
         """The same with the password for its registry, which no document has."""
@@ -69,6 +72,10 @@ class SourceTable:
 
     def reads(self, partition: TopicPartition) -> bool:
         return partition.topic in self.topics and (self.partitions is None or partition in self.partitions)
+
+    def first_counted(self, partition: TopicPartition) -> int:
+        """The first offset that counts."""
+        return dict(self.counts_from or ()).get(partition, 0)
 
 
 def extras_of_all(tables: Iterable[SourceTable]) -> Extras:
@@ -106,12 +113,14 @@ class DeadLetter(NamedTuple):
 @dataclass
 class SourceReport:
     """What one worker reports of the input that it read. `again`: what was read for new nodes alone. `skipped`: the number of messages that were
-    left out, by handle. `dead`: the messages for the dead-letter topics, by handle."""
+    left out, and `dead` the messages for the dead-letter topics, both by the handle that the files have. `silent`: sources of which another one
+    reports the same messages."""
 
     inputs: list[Checksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     dead: dict[str, list[DeadLetter]] = field(default_factory=dict)
     again: list[Checksum] = field(default_factory=list)
+    silent: frozenset[str] = frozenset()
 
 
 def read_sources(
@@ -123,14 +132,16 @@ def read_sources(
 ) -> tuple[dict[int, pa.Table], SourceReport]:
     """(rows of every Source node, report). `again`: what is read for new nodes alone. Raises DataError for a malformed message of a source whose
     policy is `fail`."""
-    report = SourceReport(inputs=list(map(_checksum, batches)), again=list(map(_checksum, again)))
+    report = SourceReport(
+        inputs=list(map(_checksum, batches)), again=list(map(_checksum, again)), silent=_silent(circuit)
+    )
     rows: dict[int, pa.Table] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
             every = again if is_read_again(node.handle) else batches
-            mine = [batch for batch in every if batch.messages.length and table.reads(batch.range.where)]
+            mine = _counted(table, [batch for batch in every if table.reads(batch.range.where)])
             parts = [
                 zset.as_schema(_decoded(index, table, records, given, report), schema)
                 for topic in table.topics
@@ -138,6 +149,28 @@ def read_sources(
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
     return rows, report
+
+
+def _silent(circuit: Circuit) -> frozenset[str]:
+    """Of a source that stands there several times, because views count it from different offsets on, one reports: the new messages of a step
+    are the same for all of them."""
+    handles = sorted(
+        (node.handle for node in circuit.nodes if isinstance(node, Source)), key=lambda each: (len(each), each)
+    )
+    speaks = {handle_of_files(handle): handle for handle in reversed(handles)}
+    return frozenset(handles) - frozenset(speaks.values())
+
+
+def _counted(table: SourceTable, batches: Sequence[RawBatch]) -> list[RawBatch]:
+    """Of these batches what counts for the table, without the empty ones."""
+    found = []
+    for batch in batches:
+        first = table.first_counted(batch.range.where)
+        if batch.range.start < first:
+            batch = replace(batch, messages=batch.messages.split(first)[1])
+        if batch.messages.length:
+            found.append(batch)
+    return found
 
 
 def _checksum(batch: RawBatch) -> Checksum:
@@ -212,8 +245,8 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
         raise
     if decoded.rejected:
         reject(table, decoded.rejected, given, report, lambda: letters(table, records, decoded.rejected))
-    if decoded.ignored and not is_read_again(table.handle):
-        report.skipped[table.handle] = report.skipped.get(table.handle, 0) + decoded.ignored
+    if decoded.ignored and not is_read_again(table.handle) and table.handle not in report.silent:
+        _skip(table, decoded.ignored, report)
     return _with_weight(decoded.rows)
 
 
@@ -246,9 +279,16 @@ def reject(
         )
     if is_read_again(table.handle):  # the revision in force has counted it, and has written its letter
         return
-    report.skipped[table.handle] = report.skipped.get(table.handle, 0) + len(rejected)
+    if table.handle in report.silent:
+        return
+    _skip(table, len(rejected), report)
     if policy == "dead-letter":
-        report.dead.setdefault(table.handle, []).extend(make_letters())
+        report.dead.setdefault(handle_of_files(table.handle), []).extend(make_letters())
+
+
+def _skip(table: SourceTable, count: int, report: SourceReport) -> None:
+    handle = handle_of_files(table.handle)
+    report.skipped[handle] = report.skipped.get(handle, 0) + count
 
 
 def letters(table: SourceTable, records: TopicMessages, rejected: Sequence[Rejected]) -> list[DeadLetter]:

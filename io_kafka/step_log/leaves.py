@@ -17,7 +17,8 @@ class SourceLeaf(Part):
     """What decides which rows a source has. `topics` is empty if there is a `pattern`, and `partitions` is None if all are read.
     `format`: that of the values, `record` for messages as they are, `table` for a batch table. `encoding`: the properties that change how bytes
     are read and that do not have their default. `columns`: the type of each column in SQL, with NOT NULL, and for a column that the message's
-    record has, which part of it; they are in order."""
+    record has, which part of it; they are in order. `counts_from`: the first offset of each partition that counts, by its name; None if all
+    messages count."""
 
     handle: str
     topics: tuple[str, ...]
@@ -28,6 +29,7 @@ class SourceLeaf(Part):
     format: str
     encoding: dict[str, str]
     columns: dict[str, str]
+    counts_from: dict[str, int] | None = None
 
 
 class OutputLeaf(Part):

@@ -35,9 +35,14 @@ class RevisionRecord(RecordBase):
 
 
 class Choices(Part):
-    """What the user has chosen for a transition. `hold`: the switch waits until the user asks for it."""
+    """What the user has chosen for a transition. `hold`: the switch waits until the user asks for it. `from_now`: the sources that new nodes
+    count from the present positions on; the plan document has the offsets. `append_from_now`: the append outputs that get only what comes out
+    from the switch on. `retract`: the outputs of the former project whose content is taken back."""
 
     hold: bool
+    from_now: tuple[str, ...] = ()
+    append_from_now: tuple[str, ...] = ()
+    retract: tuple[str, ...] = ()
 
 
 class TransitionPlans(Part):
@@ -53,12 +58,14 @@ class TransitionPlans(Part):
 
 class ReadAgain(Part):
     """One partition that is read from `start` on for new nodes. `is_live`: the revision in force reads it too, so at the switch new nodes must
-    have been given all that it has read."""
+    have been given all that it has read. `is_from_now`: nothing is read from before the start, because the user has chosen that, so the pipeline
+    may have begun earlier."""
 
     topic: str
     partition: Natural
     start: Natural
     is_live: bool
+    is_from_now: bool = False
 
     @property
     def where(self) -> TopicPartition:

@@ -207,9 +207,8 @@ class StepLogState(LogValue):
         """The next division starts where input was read again, in the partitions that only the next revision reads."""
         assert isinstance(self.revisions.phase, Filling)
         again = self.revisions.phase.intent.again
-        live, only_new = (
-            {each.where: each.start for each in again if each.is_live == is_live} for is_live in (True, False)
-        )
+        live = {each.where: each.start for each in again if each.is_live and not each.is_from_now}
+        only_new = {each.where: each.start for each in again if not each.is_live}
         return replace(
             self,
             revisions=self.revisions.with_switch(record, self.counted, tuple(sorted(self.topics))),

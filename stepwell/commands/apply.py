@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from base.fault import ExitCode
+from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, body_of, chosen_of
 from stepwell.commands.common import (
     JsonOption,
     SetOption,
@@ -31,6 +32,7 @@ from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
 
 if TYPE_CHECKING:
+    from coordinator.revisions.choices import Chosen
     from stepwell.commands.plan import Look
 
 
@@ -44,16 +46,20 @@ def apply(
         bool, typer.Option("--no-wait", help="Return when the service has accepted the transition.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it begins.")] = False,
+    from_now: FromNowOption = None,
+    append: AppendOption = None,
+    retract: RetractOption = None,
     spec: SpecOption = None,
     conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change the project of the running service to that of the files, without a full refresh."""
+    chosen = chosen_of(from_now, append, retract)
     with report_faults(as_json):
         project = project_of(spec, conf)
         client = ControlClient(project.state_folder)
         _refuse_now(client)
-        look = _shown_plan(project, as_json=as_json)
+        look = _shown_plan(project, chosen, as_json=as_json)
         if not (look.planned.is_nothing or yes):
             _ask_user(as_json=as_json)
         status = client.status()
@@ -96,12 +102,12 @@ def _refuse_another_revision(in_force: int, shown: int) -> None:
         )
 
 
-def _shown_plan(project: Project, *, as_json: bool) -> Look:
+def _shown_plan(project: Project, chosen: Chosen, *, as_json: bool) -> Look:
     """Shows the plan. Ends the command if it is refused."""
     from stepwell.commands.plan import look_at  # Spark and the engine, which no refusal above needs
     from stepwell.inspection.revision_text import revision_json, revision_text
 
-    look = look_at(project)
+    look = look_at(project, chosen)
     is_refused = not look.planned.can_be_applied
     if is_refused or not as_json:
         text = revision_text(look.planned, look.number)
@@ -129,7 +135,7 @@ def _ask_user(*, as_json: bool) -> None:
 def _accepted(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
     """The service's answer. It plans the files first, which takes seconds."""
     try:
-        return client.ask_revision("apply", {"hold": hold, "expect_plan": look.key})
+        return client.ask_revision("apply", {"hold": hold, "expect_plan": look.key, **body_of(look.chosen)})
     except KeyboardInterrupt:
         note("The service was asked already and may begin the transition. `stepwell revision show` tells.")
         raise

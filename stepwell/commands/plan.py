@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import typer
 
 from base.fault import ExitCode
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned, planned
+from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.inspection.recorded import recorded
@@ -21,27 +23,39 @@ from stepwell.project.loading import Project
 
 @dataclass(frozen=True)
 class Look:
-    """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`)."""
+    """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`). `chosen`: by the user."""
 
     planned: Planned
     number: int
     key: str
+    chosen: Chosen = NOTHING_CHOSEN
 
 
-def plan(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
+def plan(
+    *,
+    spec: SpecOption = None,
+    conf: SetOption = None,
+    from_now: FromNowOption = None,
+    append: AppendOption = None,
+    retract: RetractOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show what the project in the files would do to state and outputs."""
+    chosen = chosen_of(from_now, append, retract)
     with report_faults(as_json):
-        found = look_at(project_of(spec, conf))
+        found = look_at(project_of(spec, conf), chosen)
         text = revision_text(found.planned, found.number)
         show(revision_json(found.planned, found.number), as_json=as_json, text=text)
         if not found.planned.can_be_applied:
             raise typer.Exit(int(ExitCode.PROJECT))
 
 
-def look_at(project: Project) -> Look:
-    """Starts Spark, which plans the files. Raises what `recorded` raises, and faults of the project."""
+def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
+    """Starts Spark, which plans the files. Raises what `recorded` raises, ChoiceRefused, and faults of the project."""
     with planning_session(project) as (session, kept):
         resolved = resolve(project, session, kept)
         now = document_of_project(resolved, lower(resolved))
     in_force = recorded(project, now)
-    return Look(planned(in_force.document, now, in_force.facts), in_force.number, key_of_project(now))
+    number = in_force.number
+    found = planned(in_force.document, now, in_force.facts, chosen, number=number)
+    return Look(found, number, key_of_project(now), chosen)

@@ -93,7 +93,7 @@ def _looks_at(project: Project) -> Callable[[], dict[str, Any]]:
                 raise StepwellError(
                     f"the state of {project.name} has no revision yet.", "Its first run makes it: `stepwell run`."
                 ) from None
-            return of_log(log, log.revision, project.name)
+            return of_log(log, _with_document(project, log.revision), project.name)
         number = status["revision"]
         if number not in records:
             records[number] = _record_beside_a_service(project)
@@ -105,9 +105,17 @@ def _looks_at(project: Project) -> Callable[[], dict[str, Any]]:
 def _record_beside_a_service(project: Project) -> Any:
     """The record of the revision in force. None if it cannot be read: the service has said what matters."""
     try:
-        return _log(project).revision
+        record = _log(project).revision
     except Fault:
         return None
+    return None if record is None else _with_document(project, record)
+
+
+def _with_document(project: Project, record: Any) -> Any:
+    from stepwell.commands import steps
+    from stepwell.inspection.revisions import InForce
+
+    return InForce(record, steps.read_document(project, record))
 
 
 def _log(project: Project) -> Any:
@@ -121,6 +129,10 @@ def _revision_text(found: dict[str, Any]) -> RenderableType:
     place = f"topic {found['plan_topic']}"
     plan = f"Its plan document is {found['plan']} in {place}." if found["plan"] else f"Its plan document is in {place}."
     parts: list[RenderableType] = [f"revision {found['revision']}{since}", escape(plan)]
+    for each in found["counts_from"] or ():
+        offsets = ", ".join(f"{where} from offset {at:,}" for where, at in each["offsets"].items())
+        told = f"{', '.join(each['views'])}: source {each['source']} counts from revision {each['revision']} on ({offsets})"
+        parts.append(escape(told))
     if found["transition"] is not None:
         parts += whole_text(found["transition"])
         if not found["is_running"]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from base.options import WORKERS_MAX, OnChange
+from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import SPARK_LOG, start_spark
 
@@ -41,6 +42,9 @@ def run(
             "--apply", help="If the files have changed, begin with the recorded project and apply the change."
         ),
     ] = False,
+    from_now: FromNowOption = None,
+    append: AppendOption = None,
+    retract: RetractOption = None,
     as_recorded: Annotated[
         bool,
         typer.Option("--as-recorded", help="Run the recorded project. The definitions in the files are not read."),
@@ -58,6 +62,8 @@ def run(
         )
     if apply + as_recorded + full_refresh > 1:
         raise typer.BadParameter("--apply, --as-recorded and --full-refresh exclude each other")
+    if (from_now or append or retract) and not apply:
+        raise typer.BadParameter("--from-now, --append and --retract say how a change is applied: give --apply too")
     on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
     with report_faults(as_json):
         project = project_of(spec, conf)
@@ -70,6 +76,7 @@ def run(
                 available_now=available_now,
                 full_refresh=full_refresh,
                 on_change=on_change,
+                chosen=chosen_of(from_now, append, retract),
                 take_over=take_over,
                 workers=workers,
             )

@@ -22,6 +22,7 @@ from base.fault import exit_code_of
 from base.options import OnChange
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.specification import PipelineSpec, log_topic_of
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy
@@ -50,12 +51,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command says about one run. `on_change`: what is done if the files have another project than the state. `workers` and `policy`:
-    of the layout; None keeps what the state has. `only_layout`: change the layout, read nothing, and leave."""
+    """What the command says about one run. `on_change`: what is done if the files have another project than the state, and `chosen` how.
+    `workers` and `policy`: of the layout; None keeps what the state has. `only_layout`: change the layout, read nothing, and leave."""
 
     available_now: bool = False
     full_refresh: bool = False
     on_change: OnChange = "refuse"
+    chosen: Chosen = NOTHING_CHOSEN
     take_over: bool = False
     workers: int | None = None
     policy: Policy | None = None
@@ -124,6 +126,7 @@ def _serve(project: Project, spark: StartingSpark, options: RunOptions, service:
             full_refresh=options.full_refresh,
             only_layout=options.only_layout,
             on_change=options.on_change,
+            chosen=options.chosen,
             expect_epoch=service.turn,
             claimed=lambda epoch: _claimed(project, server, epoch),
         )

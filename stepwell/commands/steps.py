@@ -11,10 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from coordinator.specification import log_topic_of
+from base.fault import Fault
+from coordinator.revisions.document import PlanDocument, document_of
+from coordinator.specification import log_topic_of, plan_topic_of
+from engine.run.plan_document import BadDocument
+from io_kafka.clients.plan_topic import read_plan
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
+from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.errors import StepwellError
@@ -67,6 +72,15 @@ def read_log(project: Project) -> StepLogState:
             f"pipeline {project.name} has never run on this broker: there is no topic {topic}",
             "Start it with `stepwell run`.",
         ) from None
+
+
+def read_document(project: Project, record: RevisionRecord) -> PlanDocument | None:
+    """The plan document of a revision; None if it cannot be read."""
+    try:
+        settings = KafkaSettings.parse(project.settings.kafka)
+        return document_of(read_plan(settings, plan_topic_of(project.name), record.plan))
+    except (Fault, BadDocument):
+        return None
 
 
 def describe_step(log: StepLogState, step: int) -> dict[str, Any]:

@@ -68,6 +68,16 @@ def views_text(views: Mapping[str, list[str]]) -> str:
     return "\n".join(f"{kind}: {', '.join(names)}" for kind, names in views.items() if names)
 
 
+def options_text(choices: Mapping[str, list[str]] | None) -> str:
+    """The options that the user has given. A service of a former release has none."""
+    if choices is None:
+        return ""
+    options = [f"--from-now {name}" for name in choices["from_now"]]
+    options += [f"--append {name}=from-now" for name in choices["append_from_now"]]
+    options += [f"--retract {name}" for name in choices["retract"]]
+    return ", ".join(options)
+
+
 def ended_text(ended: Mapping[str, Any], kept_share: float | None = None) -> str:
     """How a transition has ended, in one line. `kept_share`: of the state, as the plan has told it."""
     number, step, took = ended["number"], f"{ended['step']:,}", time_text(ended["seconds"])
@@ -102,6 +112,8 @@ class TransitionBar:
 def whole_text(transition: Transition) -> list[RenderableType]:
     """All that is known of a transition under way."""
     parts: list[RenderableType] = [TransitionBar(transition)]
+    if options := options_text(transition.get("choices")):
+        parts.append(escape(f"It was asked for with {options}."))
     if transition["views"] is not None and (views := views_text(transition["views"])):
         parts.append(escape(views))
     if transition["differences"]:

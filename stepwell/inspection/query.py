@@ -30,8 +30,9 @@ from pyspark.sql.types import StructType
 from base.fault import ExitCode
 from base.slots import why_no_partition
 from base.version import VersionId
-from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.circuit_file import StateOwner, read_owner
 from coordinator.starting.same_project import check_same_circuit
+from engine.analysis.marking import marked_circuit
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views
@@ -88,6 +89,7 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
     owner = read_owner(folder)
     if owner is None:
         raise NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
+    circuit = _as_in_force(circuit, owner)
     check_same_circuit(circuit, owner.fingerprint, owner.circuit)
 
     def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
@@ -95,6 +97,12 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
 
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from or read_here)
+
+
+def _as_in_force(circuit: Circuit, owner: StateOwner) -> Circuit:
+    """The circuit of the files with the marks that its views have in the state."""
+    views = {node.name for node in circuit.nodes if isinstance(node, View)}
+    return marked_circuit(circuit, {view: marks for view, marks in owner.marks.items() if view in views})
 
 
 def query_next(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews) -> Answer:

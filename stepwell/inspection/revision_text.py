@@ -52,6 +52,8 @@ def _of_source(source: SourcePlan) -> Iterator[str]:
         yield f"source {source.handle}: renamed from {source.renamed_from}"
     if source.kind in ("new", "dropped"):
         yield f"source {source.handle}: {'new' if source.kind == 'new' else 'not read any more; its topic stays'}"
+    if source.kind == "counts_from_now" and source.counts_from is not None:
+        yield f"source {source.handle}: --from-now counts it from the present positions on in {source.counts_from}"
     yield from (f"source {source.handle}: {difference}" for difference in source.differences)
     if source.table and not source.refusals:
         yield f"source {source.handle}: its table is filled. {source.table}"
@@ -117,7 +119,14 @@ def _summary(found: Planned) -> Iterator[str]:
     for view in found.dropped:
         topics = [output.topic for output in found.outputs if output.kind == "dropped" and output.view == view]
         stays = "".join(f"; its topic {topic} and the rows in it stay" for topic in topics)
-        yield f"Dropped: view {view}{stays}."
+        options = "".join(f" (--retract {name} takes them back)" for name in _can_be_taken_back(found, view))
+        yield f"Dropped: view {view}{stays}{options}."
+
+
+def _can_be_taken_back(found: Planned, view: str) -> list[str]:
+    """The outputs of a dropped view whose topics can hold retractions."""
+    dropped = (output for output in found.outputs if output.kind == "dropped" and output.view == view)
+    return [output.handle for output in dropped if output.mode != "append"]
 
 
 def _table(*columns: str) -> Table:

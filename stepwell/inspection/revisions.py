@@ -6,8 +6,11 @@ Only the service knows the views that differ, their differences and the time to 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, assert_never
 
+from coordinator.revisions.choices import recorded_choices
+from coordinator.revisions.document import PlanDocument
 from coordinator.specification import plan_topic_of
 from coordinator.transition.progress import share_filled
 from io_kafka.step_log.revision_records import RevisionRecord
@@ -15,9 +18,17 @@ from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switch
 from io_kafka.step_log.state import StepLogState
 
 
-def of_service(status: Mapping[str, Any], pipeline: str, record: RevisionRecord | None) -> dict[str, Any]:
-    """The revision in a status of the service. `record`: of the revision in force, as the step log has it; None if that is not known."""
-    known = record if record is not None and record.number == status["revision"] else None
+@dataclass(frozen=True)
+class InForce:
+    """What the step log and the topic of plan documents have of the revision in force. `document`: None if it cannot be read."""
+
+    record: RevisionRecord
+    document: PlanDocument | None
+
+
+def of_service(status: Mapping[str, Any], pipeline: str, recorded: InForce | None) -> dict[str, Any]:
+    """The revision in a status of the service. `recorded`: the revision in force; None if it cannot be read."""
+    known = recorded if recorded is not None and recorded.record.number == status["revision"] else None
     return {
         "is_running": True,
         **_in_force(status["revision"], pipeline, known),
@@ -26,22 +37,25 @@ def of_service(status: Mapping[str, Any], pipeline: str, record: RevisionRecord 
     }
 
 
-def of_log(log: StepLogState, record: RevisionRecord, pipeline: str) -> dict[str, Any]:
-    """The revision of a pipeline that does not run. `record`: of the revision in force."""
+def of_log(log: StepLogState, recorded: InForce, pipeline: str) -> dict[str, Any]:
+    """The revision of a pipeline that does not run. `recorded`: the revision in force."""
     return {
         "is_running": False,
-        **_in_force(record.number, pipeline, record),
+        **_in_force(recorded.record.number, pipeline, recorded),
         "transition": _transition(log),
         "transition_last": None,
     }
 
 
-def _in_force(number: int, pipeline: str, record: RevisionRecord | None) -> dict[str, Any]:
+def _in_force(number: int, pipeline: str, recorded: InForce | None) -> dict[str, Any]:
+    record = None if recorded is None else recorded.record
+    document = None if recorded is None else recorded.document
     return {
         "revision": number,
         "since_step": None if record is None else record.step,
         "plan": None if record is None else record.plan,
         "plan_topic": plan_topic_of(pipeline),
+        "counts_from": None if document is None else [each.to_json() for each in document.counts_from],
     }
 
 
@@ -60,6 +74,7 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
         "differences": None,
         "views": None,
         "error": "",
+        "choices": recorded_choices(phase.intent.choices).to_json(),
     }
     match phase:
         case Filling():

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from base.fault import ExitCode, Fault
 from coordinator.requests import Requests
+from coordinator.revisions.choices import Chosen
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.requests import (
     ApplyRequest,
@@ -41,12 +42,23 @@ TURNS: Mapping[str, TurnTransition] = {
 
 
 class ApplyBody(BaseModel):
-    """The body of POST /revision/apply: see ApplyRequest. `expect_plan`: the key of the only project that may be applied."""
+    """The body of POST /revision/apply: see ApplyRequest and Chosen. `expect_plan`: the key of the only project that may be applied."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     hold: bool = False
     expect_plan: str | None = None
+    from_now: list[str] = []
+    append_from_now: list[str] = []
+    retract: list[str] = []
+
+    @property
+    def chosen(self) -> Chosen:
+        return Chosen(
+            from_now=tuple(self.from_now),
+            append_from_now=tuple(self.append_from_now),
+            retract=tuple(self.retract),
+        ).normal()
 
 
 class RevisionRoutes:
@@ -71,7 +83,7 @@ class RevisionRoutes:
             return _refusal(fault)
         except Fault as fault:
             return JSONResponse({**parts_of(fault), "exit_code": int(fault.exit_code)}, 400)
-        return await self._ask(ApplyRequest(spec, body.hold))
+        return await self._ask(ApplyRequest(spec, body.hold, body.chosen))
 
     async def turn(self, request: Request) -> Response:
         what = request.path_params["what"]

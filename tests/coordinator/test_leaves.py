@@ -54,7 +54,7 @@ def source(**changes: Any) -> InputTopic:
     """A source with these changes, each in the class that has such a field."""
     form = replace(FORM, **{k: v for k, v in changes.items() if k in {f.name for f in fields(SourceFormat)}})
     of_table = {"topics": ("in",), "format": form} | {
-        k: v for k, v in changes.items() if k in {"topics", "format", "partitions", "pattern"}
+        k: v for k, v in changes.items() if k in {"topics", "format", "partitions", "pattern", "counts_from"}
     }
     table = SourceTable("orders", **of_table)
     own = {"starting_offsets": "earliest", "on_error": "fail", "dead_letter_topic": None, "truncate": "fail"}
@@ -92,6 +92,7 @@ _RENAMED = "column v was BIGINT, and is not declared now; column {} was not decl
 CHANGES: dict[str, list[tuple[Any, str]]] = {
     "topics": [(("other",), "subscribe was in, and is other now")],
     "pattern": [("in.*", "subscribePattern was not set, and is in.* now")],
+    "counts_from": [(((TopicPartition("in", 0), 7),), "earlier messages do not count now")],
     "partitions": [(frozenset({TopicPartition("in", 1), TopicPartition("in", 0)}), "assign was not set, and is in/0, in/1 now")],
     "mode": [("changelog", "mode was upsert, and is changelog now")],
     "key": [(("v",), "key was k, and is v now"), (("k", "v"), "key was k, and is k, v now"), (("v", "k"), "key was k, and is v, k now")],

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pytest
 
 from engine.analysis.content import content_of
+from engine.analysis.marking import marked_circuit, sources_below
 from engine.analysis.withholding import countable, withholding_of
 from engine.model.aggregates import PartialAggregate
 from engine.model.circuit import Circuit, Node, Output, ProjectNode, View
-from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, ContentFeed, handle_of_project, is_read_again
+from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, TAKEN_BACK, ContentFeed, handle_of_project, is_read_again
+from engine.model.from_now import handle_from_now, handle_of_files
 from engine.model.joins import JoinPartials
 from engine.model.node import Expression
 from engine.model.numbers import NUMBERS_WITH_STATE, number_of
@@ -49,7 +51,9 @@ Written = dict[str, pa.Table]
 def partitions_of(*circuits: Circuit) -> dict[str, int]:
     """Of the topic of every output."""
     handles = {node.handle for circuit in circuits for node in circuit.nodes if isinstance(node, Output)}
-    return {handle: PARTITIONS.get(handle.removesuffix("_moved"), 2) for handle in sorted(handles)}
+    return {
+        handle: PARTITIONS.get(handle.removeprefix(TAKEN_BACK).removesuffix("_moved"), 2) for handle in sorted(handles)
+    }
 
 
 def contents_of(inner: InProcess) -> dict[str, Rows]:
@@ -85,15 +89,17 @@ class Journey:
     def __init__(self, made: Led, workers: int, seed: int, former: Journey | None = None) -> None:
         self.filling, self.chance = made.filling, random.Random(seed)
         before, now = made.filling.present.circuit, made.filling.next.circuit
-        self.partitions = partitions_of(before, now)
+        self.partitions = partitions_of(before, now, made.filling.switching.circuit)
         self.inner = InProcess(before, workers, self.partitions) if former is None else former.inner
-        self.alone = InProcess(before, 1, self.partitions)
+        self.alone = InProcess(before, 1, partitions_of(before, now))
         self.way = Way(self.inner, made.filling)
         outputs = (node for circuit in (before, now) for node in circuit.nodes if isinstance(node, Output))
         self.folds = {node.handle: Content(Watched(node.handle, node.handle, node.mode)) for node in outputs}
         self.folds |= {} if former is None else former.folds
         self.rows: list[Mapping[str, pa.Table]] = []
         """What A has read in the steps so far, of which `read` are read again."""
+        self.taken_back: dict[str, int] = {}
+        """How many messages the outputs of A have had in the step of the switch."""
         self.read: Counter[str] = Counter()
         self.columns = {node.handle: node.names for node in now.nodes if isinstance(node, Output)}
         self.nothing = {name: table.slice(0, 0) for name, table in history(0)[0].items()}
@@ -101,6 +107,10 @@ class Journey:
     def step(self, given_: Mapping[str, pa.Table]) -> Written:
         self.rows.append(given_)
         written = _canonical(self.inner.step({**given_, **self._again()}, filled=self.way.filled))
+        for handle in [handle for handle in written if handle.startswith(TAKEN_BACK)]:
+            name, table = handle.removeprefix(TAKEN_BACK), written.pop(handle)
+            if table.num_rows:
+                self.taken_back[name], written[name] = table.num_rows, table
         for handle, table in written.items():
             faults = list(self.folds[handle].take(self.inner.steps, list(self._messages(handle, table))))
             assert not faults, faults
@@ -437,6 +447,95 @@ def test_a_project_that_only_looks_different_fills_and_writes_nothing() -> None:
     made = led(before.circuit(), replace(before, reordered=True).circuit())
     assert not made.filling.compared and not made.filling.young and not made.filling.gone
     assert len(made.filling.filling.circuit.nodes) == len(made.filling.present.circuit.nodes)
+
+
+# What the user has chosen for sources and outputs
+
+
+class MarkedJourney(Journey):
+    """`marked`: the handles of marked sources. `begins`: the step from which on they count."""
+
+    def __init__(self, made: Led, workers: int, seed: int, *, marked: Sequence[str], begins: int) -> None:
+        super().__init__(made, workers, seed)
+        self.marked, self.begins = marked, begins
+
+    def step(self, given_: Mapping[str, pa.Table]) -> Written:
+        return super().step(with_marked(given_, self.marked))
+
+    def _again(self) -> dict[str, pa.Table]:
+        nothing = {name: table.slice(0, 0) for name, table in self.rows[0].items()}
+        all_rows = self.rows
+        self.rows = [
+            {**rows, **({} if number >= self.begins else {name: nothing[name] for name in self.marked})}
+            for number, rows in enumerate(all_rows)
+        ]
+        try:
+            return super()._again()
+        finally:
+            self.rows = all_rows
+
+
+def with_marked(given_: Mapping[str, pa.Table], marked: Sequence[str]) -> dict[str, pa.Table]:
+    return {**given_, **{handle: given_[handle_of_files(handle)] for handle in marked}}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_views_with_a_mark_are_as_a_fresh_run_over_what_came_since(seed: int) -> None:
+    """Random views of a changed project count random sources from the beginning of the transition on."""
+    chance = random.Random(seed)
+    before, now = (project.circuit() for project in pair_of(seed, holds_sources=False))
+    kept = {node.name for node in before.nodes if isinstance(node, View)}
+    below = {node.name: sorted(sources_below(now, node.name)) for node in now.nodes if isinstance(node, View)}
+    chosen = {name: found for name, found in below.items() if found and (name not in kept or chance.random() < 0.5)}
+    marks = {name: {handle: handle_from_now(handle, 2) for handle in found} for name, found in chosen.items()}
+    circuit = marked_circuit(now, marks)
+    handles = {node.handle for node in circuit.nodes if isinstance(node, Source)}
+    marked = sorted(handle for handle in handles if handle_of_files(handle) != handle)
+    steps, begins, switches = history(seed, STEPS), 1 + seed % 2, 3
+    appends = {node.handle for node in circuit.nodes if isinstance(node, Output) and node.mode == "append"}
+    made = led(before, circuit, from_switch=appends)  # the rows before the mark would have to be taken back
+    journey = MarkedJourney(made, WORKERS[seed % len(WORKERS)], seed, marked=marked, begins=begins)
+    journey.go(steps, begins, switches, is_alone=False)
+    empty = {name: table.slice(0, 0) for name, table in steps[0].items()}
+    since = [
+        {**given_, **{handle: (given_ if number >= begins else empty)[handle_of_files(handle)] for handle in marked}}
+        for number, given_ in enumerate(steps)
+    ]
+    other, _ = fresh(circuit, since, journey.partitions)
+    mine, right = contents_of(journey.inner), contents_of(other)
+    left_out = dependents_of(circuit, OF_ORDER)
+    for name, rows in right.items():
+        if name not in left_out:
+            assert mine[name] == rows, f"view {name}"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_an_output_has_written_is_taken_back(workers: int) -> None:
+    """Whatever holds the rows of its view, and although they change until the switch."""
+    names = ("least", "rest", "sums", "lonely", "total", "by_word")
+    before, now = Project(names).circuit(), Project(("least",)).circuit()
+    gone = [name for name in names if name != "least"]
+    made, steps = led(before, now, taken_back=gone), history(8, STEPS)
+    journey = Journey(made, workers, 8)
+    written = journey.go(steps, 1, 3)
+    other, _ = fresh(now, steps, journey.partitions)
+    assert contents_of(journey.inner) == contents_of(other)
+    for name in gone:
+        assert journey.taken_back.get(name) and not list(journey.folds[name].rows()), name
+        assert not any(table.num_rows for later in written[1:] for handle, table in later.items() if name in handle)
+
+
+def test_an_output_gets_only_what_comes_from_the_switch_on() -> None:
+    """Also one with a new topic. What reads the same view gets all."""
+    before = Project(("lonely", "least"), readers=(("lonely", "sums"),))
+    now = replace(before, changes=(("lonely", "filter"),), views=(*before.views, "rest"))
+    made, steps = led(before.circuit(), now.circuit(), from_switch=("lonely", "rest")), history(9, STEPS)
+    journey = Journey(made, 2, 9)
+    written = journey.go(steps, 1, 2)
+    other, expected = fresh(now.circuit(), steps, journey.partitions)
+    assert contents_of(journey.inner) == contents_of(other)
+    for one, two in zip(written, expected[2:], strict=True):
+        assert one["lonely"] == two["lonely"] and one["rest"] == two["rest"]
 
 
 # Nodes that begin later

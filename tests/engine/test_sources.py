@@ -7,6 +7,7 @@ import datetime
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from base.options import Mode, OnError
 from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.from_now import handle_from_now
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import LastByKey, Source
@@ -227,6 +229,30 @@ def test_sources_of_one_topic_get_what_they_name() -> None:
     assert [tuple(row.values()) for row in rows[1].to_pylist()] == every[4:]
     assert [tuple(row.values()) for row in rows[2].to_pylist()] == [(1, 0, 1)]
     assert report.skipped == {"rows": 1} and [checksum.messages for checksum in report.inputs] == [2, 2, 2]
+
+
+def test_of_a_source_that_counts_from_an_offset_on_earlier_messages_are_left_out() -> None:
+    """It stands beside the one that counts whole, which reports the malformed messages of both."""
+    values = pa.array([b'{"n": 1}', b"no JSON", b'{"n": 3}', b"no JSON", b'{"n": 5}'], pa.binary())
+    messages = Messages.plain(pa.nulls(5, pa.binary()), values, pa.array(range(10, 15)))
+    batches = [raw_batch(OffsetRange("a", partition, 10, 15), messages) for partition in (0, 1, 2)]
+    form = SourceFormat("rows", pa.schema([("n", pa.int32())]))
+    counts_from = ((TopicPartition("a", 0), 12), (TopicPartition("a", 1), 99))
+    whole = SourceTable("rows", ("a",), form)
+    marked = SourceTable(handle_from_now("rows", 2), ("a",), form, counts_from=counts_from)
+    later = replace(marked, handle=handle_from_now("rows", 3))
+    expected = {"rows": 3 * [1, 3, 5], marked.handle: [3, 5, 1, 3, 5], later.handle: [3, 5, 1, 3, 5]}
+    for tables, skipped in (((whole, marked), 6), ((marked,), 3), ((marked, later), 3), ((marked, later, whole), 6)):
+        nodes = Circuit(tuple(Source((), (pa.int32(),), table.handle) for table in tables))
+        policies = {table.handle: "dead-letter" for table in tables}
+        rows, report = read_sources(
+            nodes, {t.handle: t for t in tables}, replace(given(0, "in", "fail"), on_error=policies), batches
+        )
+        found = {table.handle: rows[i].column(0).to_pylist() for i, table in enumerate(tables)}
+        assert found == {table.handle: expected[table.handle] for table in tables}
+        assert report.skipped == {"rows": skipped} and len(report.dead["rows"]) == skipped
+        assert report.dead.keys() == {"rows"}, "they have the name that the files know"
+        assert [checksum.messages for checksum in report.inputs] == [5, 5, 5], "all that was read is compared"
 
 
 def test_a_timestamp_beyond_the_range_stops_the_step() -> None:

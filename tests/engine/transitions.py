@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.fill_circuits import fill_circuits
 from engine.analysis.filling import Filling, Program
 from engine.analysis.history import histories
@@ -43,14 +44,29 @@ class Led:
     filling: Filling
 
 
-def led(before: Circuit, now: Circuit, numbers: Sequence[int] | None = None) -> Led:
-    """`numbers`: of the nodes of `before`. Raises CannotFill."""
+def led(
+    before: Circuit,
+    now: Circuit,
+    numbers: Sequence[int] | None = None,
+    *,
+    from_switch: Collection[str] = (),
+    taken_back: Collection[str] = (),
+) -> Led:
+    """`numbers`: of the nodes of `before`. `from_switch`: the outputs of `now` that get only what comes from the switch on. `taken_back`: the
+    outputs of `before` that take their content back. Raises CannotFill."""
     found = transition(named(before), named(now))
     topics = set(found.previous.topics.values())
+    passing = frozenset(outputs_of(now, from_switch))
     new = [i for i, node in enumerate(now.nodes) if isinstance(node, Output) and node.handle not in topics]
+    new = [i for i in new if i not in passing]
+    chosen = ChosenOutputs(from_switch=passing, taken_back=frozenset(outputs_of(before, taken_back)))
     known = tuple(range(len(before.nodes))) if numbers is None else tuple(numbers)
     made = histories(found, {}, new)
-    return Led(found, fill_circuits(found, made, (known, numbers_after(found, known)), new))
+    return Led(found, fill_circuits(found, made, (known, numbers_after(found, known)), new, chosen))
+
+
+def outputs_of(circuit: Circuit, handles: Collection[str]) -> list[int]:
+    return [i for i, node in enumerate(circuit.nodes) if isinstance(node, Output) and node.handle in handles]
 
 
 def clear(stores: Sequence[DictStore], numbers: Collection[int]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from io_kafka.offsets import TopicPartition
@@ -56,6 +58,17 @@ def test_the_next_revision_goes_on_where_its_nodes_were_given_input() -> None:
     assert (written.positions[FRESH], written.firsts[FRESH], written.again) == (22, 7, {})
     with pytest.raises(BrokenStepLog, match=r"new/0 has the range \[7, 9\), but should start at 20"):
         switched.apply(DivisionRecord(epoch=0, step=3, ranges=(ranged(FRESH, 7, 9),)), 99)
+
+
+def test_where_the_pipeline_began_is_not_where_new_nodes_begin_to_count() -> None:
+    """The log of a former release does not say where it began, and a later revision must not take the mark for that."""
+    began = DivisionRecord(epoch=0, step=0, ranges=(ranged(IN, 2, 9),))
+    marked = LIVE.model_copy(update={"start": 9, "is_from_now": True})
+    log = (*RUNNING, began, step(0, 1), begins(2, 1, marked, ONLY_NEW), reads(1, 9, 12, ranged(IN, 9, 12)), step(1, 2))
+    state = folded(*log)
+    forgotten = replace(state, firsts={})
+    for before, firsts in ((state, {IN: 2, FRESH: 7}), (forgotten, {FRESH: 7})):
+        assert before.apply(switches(2, 2), 99).firsts == firsts
 
 
 @pytest.mark.parametrize("reason", ["taken_back", "abort"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.again_breakages import READ_AGAIN
 from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.breakage import Breakage
+from tests.sabotage.choice_breakages import CHOICES
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.debezium_breakages import DEBEZIUM
 from tests.sabotage.definition_breakages import DEFINED
@@ -66,6 +67,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *APPLIED,
     *FILLING,
     *TRANSITIONS,
+    *CHOICES,
     *READ_AGAIN,
     *LED_OVER,
     *COMBINATIONS,

@@ -119,7 +119,7 @@ FILLING = (
         "difference-elsewhere",
         "The rows of a difference lie by all their columns, and those of the view by its key.",
         FILLED,
-        (Edit(COMPARING, "        return place if place is not None else node.key or", "        return"),),
+        (Edit(COMPARING, "    return place if place is not None else view.key or", "    return"),),
         (f"{TESTS}::test_a_difference_lies_where_its_view_lies",),
         tells="than were ever in it",
     ),

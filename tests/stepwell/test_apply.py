@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from base.fault import ExitCode
 from coordinator.requests import Requests
 from coordinator.rescale.requests import PauseRequest
+from coordinator.revisions.choices import Chosen
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
@@ -53,7 +55,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def have(found: Planned, key: str | None = None, number: int = 4) -> None:
         look = plan.Look(found, number, key_of_project(a_spec()) if key is None else key)
-        monkeypatch.setattr(plan, "look_at", lambda project: look)
+        monkeypatch.setattr(plan, "look_at", lambda project, chosen: replace(look, chosen=chosen))
 
     have(a_plan())
     return have
@@ -68,6 +70,10 @@ def test_the_endpoint_plans_the_files_and_hands_them_to_the_loop(line: CommandLi
         key = key_of_project(a_spec())
         assert call(loop, "POST", "/revision/apply", hold=True, expect_plan=key).status_code == 200
         assert loop.seen == [ApplyRequest(a_spec(), False), ApplyRequest(a_spec(), True)]
+        chosen = {"from_now": ["b", "a", "a"], "append_from_now": ["o"], "retract": ["gone"]}
+        assert call(loop, "POST", "/revision/apply", **chosen).status_code == 200
+        of_user = Chosen(from_now=("a", "b"), append_from_now=("o",), retract=("gone",))
+        assert loop.seen.pop() == ApplyRequest(a_spec(), False, of_user)
         for body in ({"hold": "yes"}, {"hold": True, "workers": 3}, {"expect_plan": 7}):
             answer = call(loop, "POST", "/revision/apply", **body)
             assert (answer.status_code, answer.json()["exit_code"]) == (400, 2)

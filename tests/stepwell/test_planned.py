@@ -192,7 +192,7 @@ def test_an_append_output_is_held_if_rows_would_be_taken_back(edited: Planned) -
     assert "what it was is computed once more, to be compared" in late.history
     receives = output(edited, "late_flights")
     assert receives.kind == "append_difference" and receives.held_if == "rows would have to be taken back"
-    assert "then another topic is the way out" in receives.receives
+    assert "then --append late_flights=from-now or another topic is the way out" in receives.receives
 
 
 def test_another_join_is_read_from_the_messages_and_from_the_tables(edited: Planned) -> None:
@@ -282,7 +282,8 @@ def test_a_view_that_is_dropped_keeps_its_topic(flights: Flights) -> None:
     assert found.dropped == ("fleet",) and output(found, "fleet").kind == "dropped"
     assert all(each.kind == "kept" for each in found.views if each.name != "fleet")
     assert not found.is_nothing and found.rows == 0
-    assert "Dropped: view fleet; its topic fleet and the rows in it stay." in shown(found, 200)
+    told = "Dropped: view fleet; its topic fleet and the rows in it stay (--retract fleet takes them back)."
+    assert told in shown(found, 200)
 
 
 def test_reformatting_keeps_everything(spark: SparkSession, flights: Flights, tmp_path: Path) -> None:
@@ -477,7 +478,7 @@ def test_an_append_output_over_event_time_is_not_compared(spark: SparkSession) -
     assert [(each.code, each.place) for each in found.refusals] == [
         ("append_over_event_time", "transformations/views.sql:1")
     ]
-    assert found.refusals[0].way_out == "Give it another topic"
+    assert "`--append late=from-now`" in found.refusals[0].way_out and "another topic" in found.refusals[0].way_out
     assert "which rows were late" in view(found, "late").remark
 
 

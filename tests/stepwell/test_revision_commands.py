@@ -102,6 +102,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         state = RevisionState(root=in_force, in_force=in_force, phase=phase)
         monkeypatch.setattr(StepLogState, "filled", property(lambda self: filled))
         monkeypatch.setattr(steps, "read_log", lambda project: log_with(state))
+        monkeypatch.setattr(steps, "read_document", lambda project, record: None)
 
     return have
 

@@ -1,0 +1,108 @@
+"""Two plan documents are compared as the user has chosen, and a choice that means nothing is refused.
+
+A choice that has no effect is refused too: the user has expected one, and it would stand in the records of the transition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from coordinator.revisions.choices import NOTHING_CHOSEN, ChoiceRefused, Chosen, check_known
+from coordinator.revisions.comparison import Comparison
+from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.facts import Facts
+from coordinator.revisions.marks import with_marks_of, with_more_marks
+from coordinator.revisions.rereading import has_table
+from engine.analysis.marking import sources_below
+from engine.model.circuit import Output, View
+from engine.model.from_now import handle_of_files
+
+
+def compared(
+    before: PlanDocument, files: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN, *, number: int
+) -> Comparison:
+    """`files`: the project as the files define it. `number`: of the revision in force. Raises ChoiceRefused."""
+    now = with_marks_of(before, files).document(files)
+    usual = Comparison(before, now, facts)
+    if chosen.is_nothing:
+        return usual
+    _check_names(usual, files, chosen)
+    if chosen.from_now:
+        others = Comparison(
+            before, now, facts, replace(chosen, from_now=())
+        )  # what a view needs depends on its outputs
+        marks = _to_be_marked(others, files, chosen.from_now)
+        now = with_more_marks(before, files, facts, chosen=marks, revision=number + 1).document(files)
+    return Comparison(before, now, facts, chosen)
+
+
+def _check_names(usual: Comparison, files: PlanDocument, chosen: Chosen) -> None:
+    topics = {source.table.handle for source in files.inputs if not source.is_table}
+    check_known("--from-now", "source over a topic", chosen.from_now, topics)
+    check_known("--append", "output", chosen.append_from_now, {*usual.outputs, *usual.topics_now.values()})
+    for name in chosen.append_from_now:
+        _check_append(usual, name)
+
+    dropped = usual.outputs_dropped
+    written = {*usual.outputs, *usual.topics_now.values()}
+    for name in chosen.retract:
+        if name in written and name not in {*dropped, *dropped.values()}:
+            raise ChoiceRefused(
+                f"--retract {name}: the project still writes this output.",
+                "Leave the option out. It is for an output whose view is dropped, or that has another topic now.",
+            )
+    check_known("--retract", "output that is dropped", chosen.retract, {*dropped, *dropped.values()})
+    for name in chosen.retract:
+        output = usual.before.circuit.nodes[usual.dropped_output_of(name)]
+        assert isinstance(output, Output)
+        if output.mode == "append":
+            raise ChoiceRefused(
+                f"--retract {name}: the output has the mode append, and such a topic can take no row back.",
+                "Leave the option out, and delete the topic when its consumers are done with it.",
+            )
+
+
+def _check_append(usual: Comparison, name: str) -> None:
+    index = usual.output_of(name)
+    output = usual.now.circuit.nodes[index]
+    assert isinstance(output, Output)
+    view = usual.now.circuit.nodes[output.inputs[0]]
+    assert isinstance(view, View)
+    if output.mode != "append":
+        raise ChoiceRefused(
+            f"--append {name}=from-now: the output has the mode {output.mode}, so it gets what differs.",
+            "Leave the option out. It is for outputs with the mode append, which can take no row back.",
+        )
+    if index not in usual.new_outputs() and not usual.is_changed(view.name):
+        raise ChoiceRefused(
+            f"--append {name}=from-now: view {view.name} is not rebuilt, so the option has no effect.",
+            "Leave the option out. `stepwell plan` shows what each output receives.",
+        )
+
+
+def _to_be_marked(usual: Comparison, files: PlanDocument, handles: Collection[str]) -> Mapping[str, Collection[str]]:
+    """By view, the sources that it is to count from now on: those of these that it would have to read again. Raises ChoiceRefused if a source
+    has no such view."""
+    marks: dict[str, set[str]] = {}
+    for name, index in usual.views.items():
+        if usual.found.is_young(index):
+            needed = usual.needed_by(usual.members(index))
+            read = {handle_of_files(each) for each in needed.handles}
+            if found := read & set(handles) & sources_below(files.circuit, name):
+                marks[name] = found
+    sources = {source.table.handle: source for source in files.inputs}
+    for handle in handles:
+        if has_table(sources[handle], usual.before):
+            raise ChoiceRefused(
+                f"--from-now {handle}: {handle} has a key. Its table has the last message of every key, and new nodes are filled from the "
+                "table, so nothing of it can be left out.",
+                "Leave the option out. If the table itself has to be read again and its messages are gone, only "
+                "`stepwell run --full-refresh` rebuilds it.",
+            )
+        if not any(handle in found for found in marks.values()):
+            raise ChoiceRefused(
+                f"--from-now {handle}: no view that is new or rebuilt would read {handle} again, so the option has no effect.",
+                "Leave the option out. `stepwell plan` shows where the history of each view comes from.",
+            )
+    return marks

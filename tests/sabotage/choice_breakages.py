@@ -1,0 +1,110 @@
+"""Mistakes in what users choose for a change: marks of sources, append outputs that begin anew, and outputs that are taken back."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+MARKING, SOURCES, LOG = "engine/analysis/marking.py", "engine/run/sources.py", "io_kafka/step_log/state.py"
+MARKS, CHOOSING = "coordinator/revisions/marks.py", "coordinator/revisions/choosing.py"
+COMPARING, FILLING = "engine/analysis/comparing.py", "engine/analysis/filling_circuit.py"
+TEST_MARKING, TEST_SOURCES = "tests/engine/test_marking.py", "tests/engine/test_sources.py"
+TEST_PLANS, TEST_FILLING = "tests/stepwell/test_choices.py", "tests/engine/test_filling.py"
+BATCH, ONCE, KEPT = "the batch answer", "exactly once", "the state of what does not change is kept"
+RESTARTS = "files without a change continue the state"
+
+CHOICES = (
+    Breakage(
+        "earlier-messages-count",
+        "A source counts also the messages before its mark, if they are read again for another view.",
+        BATCH,
+        (Edit(SOURCES, "if batch.range.start < first:", "if first < 0:"),),
+        (f"{TEST_SOURCES}::test_of_a_source_that_counts_from_an_offset_on_earlier_messages_are_left_out",),
+    ),
+    Breakage(
+        "a-letter-for-each-mark",
+        "A malformed message gives a dead letter for the source and for each mark of it.",
+        ONCE,
+        (Edit(SOURCES, "return frozenset(handles) - frozenset(speaks.values())", "return frozenset()"),),
+        (f"{TEST_SOURCES}::test_of_a_source_that_counts_from_an_offset_on_earlier_messages_are_left_out",),
+    ),
+    Breakage(
+        "a-mark-of-all-views",
+        "Views that count a source whole read the marked source as soon as one view has a mark.",
+        KEPT,
+        (
+            Edit(
+                MARKING,
+                "if isinstance(node, View) and node.name in marks:",
+                "if isinstance(node, View) and (marks := {**marks, node.name: next(iter(marks.values()))}):",
+            ),
+        ),
+        (f"{TEST_PLANS}::test_a_view_that_needs_no_message_again_counts_the_source_whole",),
+    ),
+    Breakage(
+        "a-view-without-content-is-a-leaf",
+        "A marked view reads the whole source through a view that holds nothing.",
+        BATCH,
+        (Edit(MARKING, "return isinstance(node, View) and node.kept", "return isinstance(node, View)"),),
+        (f"{TEST_PLANS}::test_a_view_over_one_that_holds_nothing_counts_its_source",),
+        tells="has no effect",
+    ),
+    Breakage(
+        "marks-are-forgotten",
+        "A start with the same files finds another project, because its views have lost their marks.",
+        RESTARTS,
+        (Edit(MARKS, "    for view, sources in before.marks.items():", "    for view, sources in ():"),),
+        (f"{TEST_PLANS}::test_the_same_files_later_are_the_project_in_force",),
+    ),
+    Breakage(
+        "a-mark-is-made-anew",
+        "A view with a mark that changes is filled from now on, although nobody has asked for that.",
+        BATCH,
+        (
+            Edit(
+                "coordinator/revisions/rereading.py",
+                "if is_marked and not _count(known, facts):",
+                "if is_marked:",
+            ),
+        ),
+        (f"{TEST_PLANS}::test_a_marked_view_that_changes_is_read_again_from_its_mark",),
+    ),
+    Breakage(
+        "the-beginning-is-the-mark",
+        "The log takes a mark for the offset at which the pipeline began.",
+        BATCH,
+        (Edit(LOG, "if each.is_live and not each.is_from_now}", "if each.is_live}"),),
+        (
+            "tests/io_kafka/test_read_again_rules.py::"
+            "test_where_the_pipeline_began_is_not_where_new_nodes_begin_to_count",
+        ),
+    ),
+    Breakage(
+        "a-choice-without-effect",
+        "An option that changes nothing is accepted.",
+        "what a plan can tell is refused",
+        (Edit(CHOOSING, "if not any(handle in found for found in marks.values()):", "if not handles:"),),
+        (f"{TEST_PLANS}::test_a_choice_that_means_nothing_is_refused",),
+    ),
+    Breakage(
+        "append-from-now-gets-the-difference",
+        "An append output that was to get only what comes gets the difference too.",
+        "what a user has chosen",
+        (Edit(COMPARING, "            if index in self.outputs.from_switch:", "            if index < 0:"),),
+        (f"{TEST_FILLING}::test_an_output_gets_only_what_comes_from_the_switch_on",),
+        tells="retracted|taken back|difference|KeyError",
+    ),
+    Breakage(
+        "content-is-not-taken-back",
+        "The content of an output that is taken back is compared with itself.",
+        "what a user has chosen",
+        (Edit(FILLING, 'Expression("false", pa.bool_())', 'Expression("true", pa.bool_())'),),
+        (f"{TEST_FILLING}::test_what_an_output_has_written_is_taken_back",),
+    ),
+    Breakage(
+        "a-document-without-marks",
+        "The plan document lacks the marks, so the next revision does not know them.",
+        RESTARTS,
+        (Edit(MARKS, "            numbers=numbers,\n            marks=self.marks,", "            numbers=numbers,"),),
+        (f"{TEST_PLANS}::test_the_same_files_later_are_the_project_in_force",),
+    ),
+)
