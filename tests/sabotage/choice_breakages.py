@@ -1,4 +1,4 @@
-"""Mistakes in what users choose for a change: marks of sources, append outputs that begin anew, and outputs that are taken back."""
+"""Mistakes in what users choose for a change: marks of sources, append outputs that begin with the switch, and outputs that are taken back."""
 
 from __future__ import annotations
 

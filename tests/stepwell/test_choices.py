@@ -118,6 +118,16 @@ def test_the_same_files_later_are_the_project_in_force(spark: SparkSession) -> N
     assert found.now.marks == first.marks and found.found.changed == ("seats",)
 
 
+def test_a_marked_view_that_is_renamed_keeps_its_mark(spark: SparkSession) -> None:
+    """It has the same definition over the same mark."""
+    query, facts = "SELECT carrier, sum(delay) AS s FROM flights GROUP BY carrier", facts_of(BEFORE.document(spark))
+    first = in_force(BEFORE.document(spark), BEFORE.having(delays=query).document(spark), gone(facts), FROM_NOW)
+    renamed = replace(BEFORE.having(lateness=query), topics=(("lateness", "delays"),)).document(spark)
+    found = planned(first, renamed, gone(facts_of(first)), number=2)
+    assert view(found, "lateness").renamed_from == "delays" and found.can_be_applied, shown(found)
+    assert with_marks_of(first, renamed).marks == {"lateness": first.marks["delays"]}
+
+
 def test_a_marked_view_that_changes_is_read_again_from_its_mark(spark: SparkSession) -> None:
     """A view that is new then counts the source whole, or from then on."""
     before, now = BEFORE.document(spark), CHANGED.document(spark)
