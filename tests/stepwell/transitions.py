@@ -37,7 +37,7 @@ def under_way(phase: Any = "filling", **changes: Any) -> dict[str, Any]:
 
 def over(outcome: Any = "switched", **changes: Any) -> dict[str, Any]:
     ended = TransitionEnded(
-        number=5, outcome=outcome, step=1310, pause_ms=18.4, messages=1234, seconds=12.34, filling_s=9.5
+        number=5, outcome=outcome, step=1310, begin_ms=4.0, pause_ms=18.4, messages=1234, seconds=12.34, filling_s=9.5
     )
     return replace(ended, **changes).to_json()
 
