@@ -18,6 +18,7 @@ from examples.batch import TopicMessage, batch_answer, compare, published
 from faults.points import Crash, Order, Point, arm
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
+from stepwell.inspection.query import query
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
 from tests.end_to_end.test_reading_again import BY_COUNTRY, CONF, ask, clicks, held, people, project
 from tests.end_to_end.test_transitions import ORDER_SECONDS, settled
@@ -119,6 +120,8 @@ def test_new_nodes_count_a_source_from_now_on(play: Playground, workers: int) ->
     assert marks["other"] == {"clicks": offsets} and len(offsets) == 3 and sum(offsets.values()) >= 300
     check(play, now, kept, ["by_page", "many", "other"], offsets)
     check(play, now, kept, ["by_country", "large"])
+    told = query(now.project, now.spec.circuit, "SELECT page, n FROM by_page").rows.collect()
+    assert len(told) == 5, "a query knows the marks of the state"
     # A later revision changes one of them, and adds a view beside another source.
     play.topic("sales", 2)
     play.send("sales", [{"customer": f"c{i % 13}", "amount": i} for i in range(50)])
