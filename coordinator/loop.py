@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -33,11 +34,12 @@ from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
+from coordinator.revisions.loads import with_recorded_loads
 from coordinator.revisions.marks import with_marks_of
 from coordinator.revisions.recorded import nothing_to_keep
-from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
+from coordinator.revisions.requests import ApplyRequest, second_transition, still_finishing, stopping
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows, load_tables
+from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
 from coordinator.starting.binding_rules import rules_of
 from coordinator.starting.errors import CircuitChanged, RecoveryFailed, StateLost
 from coordinator.starting.in_force import next_revision, revision_in_force
@@ -112,7 +114,7 @@ class Pipeline:
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
-        self._transitions = Transitions(spec, self._writer, board, requests.wake)
+        self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
         self._owner_written: tuple[int, int, int | None] = (
             -1,
             -1,
@@ -141,9 +143,8 @@ class Pipeline:
 
         `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
         a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
-        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `chosen`: for the change that
-        is applied. `expect_epoch`: see
-        PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
+        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `chosen`: for the change
+        that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
         self._only_layout = only_layout
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
         epoch = self._writer.start(
@@ -167,6 +168,8 @@ class Pipeline:
                 if self._request_in_force == "stop":
                     return
             spec = load_tables(spec, self._writer, self._topics, self._table_rows)
+            if self._writer.state.tables and self._writer.state.steps:
+                remove_lost_loads(spec.name, self._writer, self._topics)
             spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
             if numbers is not None:
                 revision = self._continue_as(spec, numbers)
@@ -196,12 +199,15 @@ class Pipeline:
             if on_change == "keep":
                 raise nothing_to_keep(files.name)
             return files
-        marked = with_marks_of(revision.document, files).spec(files)
-        if state.revisions.phase is not None:
+        named = replace(files, inputs=with_recorded_loads(files.inputs, revision.document.inputs))
+        marked = with_marks_of(revision.document, named).spec(named)
+        if (phase := state.revisions.phase) is not None:
+            if chosen.reload:
+                raise second_transition(phase.intent.number)
             why = "a transition is under way, so the run goes on with the recorded projects"
         elif on_change == "keep":
             why = "the run goes on with the recorded project, whatever is in the files"
-        elif on_change == "apply" and self._is_another(marked, revision):
+        elif on_change == "apply" and (chosen.reload or self._is_another(marked, revision)):
             why = "the files have another project, which is applied as soon as the recorded one runs"
             self._to_apply = ApplyRequest(files, hold=False, chosen=chosen)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,22 +32,47 @@ def plan_topic_of(pipeline: str) -> str:
     return f"stepwell.{pipeline}.plans"
 
 
+TABLE_PARTITIONS = 8
+"""Partitions of the topic of a batch table: as many workers read it at once. More would only make each step's ranges longer."""
+
+
 def table_topic_of(pipeline: str, digest: str) -> str:
     """The topic through which the rows of a batch table go. `digest` stands for what is read."""
     return f"stepwell.{pipeline}.table.{digest}"
+
+
+def load_topic_of(table_topic: str, load: str) -> str:
+    """The topic of a load beside the steps, which is a topic of its own. `load`: its id, which no other load has."""
+    return f"{table_topic}.{load}"
+
+
+_TABLE_TOPIC = re.compile(r"stepwell\..+\.table\.[0-9a-f]{16}(\.[0-9a-f]+)?")
+
+
+def has_rows_of_tables(topic: str) -> bool:
+    """Whether this is the name of a topic of a batch table of some pipeline. No source can read its messages, so no pattern matches it."""
+    return _TABLE_TOPIC.fullmatch(topic) is not None
+
+
+def is_table_topic(pipeline: str, topic: str) -> bool:
+    """Whether this is the name of a topic of a batch table of this pipeline. Another pipeline can have a name that begins like that."""
+    pattern = rf"{re.escape(table_topic_of(pipeline, ''))}[0-9a-f]{{16}}(\.[0-9a-f]+)?"
+    return re.fullmatch(pattern, topic) is not None
 
 
 @dataclass(frozen=True)
 class InputTopic:
     """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since, see
     starting/positions.py.
-    `truncate`: only a changelog can have another one."""
+    `truncate`: only a changelog can have another one. `files`: of a batch table, a digest of the paths, sizes and times of the files that were
+    there when it was planned; empty if that is not known. It decides nothing."""
 
     table: SourceTable
     starting_offsets: str
     on_error: OnError
     dead_letter_topic: str | None
     truncate: Truncate = "fail"
+    files: str = field(default="", compare=False)
 
     def with_auth(self, auth: str | None) -> InputTopic:
         """The same with the password for its registry, which is a setting."""

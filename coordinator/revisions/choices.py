@@ -19,27 +19,32 @@ class ChoiceRefused(Fault):
 class Chosen:
     """`from_now`: the sources that new nodes count from the present positions on. `append_from_now`: the append outputs that get only what comes
     out from the switch on. `retract`: the outputs of the former project whose content is taken back. Sources and outputs are named as the
-    project has them."""
+    project has them. `reload`: the batch tables that are loaded again, as the user names them (loads.py)."""
 
     from_now: tuple[str, ...] = ()
     append_from_now: tuple[str, ...] = ()
     retract: tuple[str, ...] = ()
+    reload: tuple[str, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
-        return not (self.from_now or self.append_from_now or self.retract)
+        return self == NOTHING_CHOSEN
 
     def to_json(self) -> dict[str, list[str]]:
         return {
             "from_now": list(self.from_now),
             "append_from_now": list(self.append_from_now),
             "retract": list(self.retract),
+            "reload": list(self.reload),
         }
 
     def normal(self) -> Chosen:
         """Each once, in order, so that equal choices are equal."""
         return Chosen(
-            from_now=_once(self.from_now), append_from_now=_once(self.append_from_now), retract=_once(self.retract)
+            from_now=_once(self.from_now),
+            append_from_now=_once(self.append_from_now),
+            retract=_once(self.retract),
+            reload=_once(self.reload),
         )
 
 
@@ -48,7 +53,12 @@ NOTHING_CHOSEN = Chosen()
 
 def recorded_choices(choices: Choices) -> Chosen:
     """As the intent of a transition has them."""
-    return Chosen(from_now=choices.from_now, append_from_now=choices.append_from_now, retract=choices.retract)
+    return Chosen(
+        from_now=choices.from_now,
+        append_from_now=choices.append_from_now,
+        retract=choices.retract,
+        reload=choices.reload,
+    )
 
 
 def check_known(option: str, what: str, given: Iterable[str], known: Collection[str]) -> None:

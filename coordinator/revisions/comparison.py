@@ -47,7 +47,6 @@ _CODES: Mapping[Obstacle, RefusalCode] = {
     "grown": "grown_input",
     "unknown start": "unknown_start",
     "missing topic": "missing_topic",
-    "new table": "new_table",
 }
 
 

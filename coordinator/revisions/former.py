@@ -38,6 +38,8 @@ def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
 
 def _source(recorded: InputTopic, files: Mapping[str, InputTopic], auth: str | None) -> InputTopic:
     """`files`: by handle, and by what else a source is known by."""
+    if recorded.is_table:  # it has a load, which the files do not name
+        return recorded
     whole = replace(
         recorded, table=replace(recorded.table, handle=handle_of_files(recorded.table.handle), counts_from=None)
     )

@@ -25,6 +25,9 @@ from io_kafka.step_log.leaves import Leaves, OutputLeaf, SourceLeaf
 
 NOT_NULL = " NOT NULL"
 
+LOADED_AGAIN = "it is loaded again"
+"""The difference of a batch table whose load is another one."""
+
 
 class Project(Protocol):
     """What has sources and outputs: a pipeline as it runs, or a plan document."""
@@ -145,8 +148,11 @@ def _declared(leaf: SourceLeaf) -> tuple[str, ...]:
 
 def between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
     """What differs in a source that two projects have."""
+    is_batch = "table" in (before.format, now.format)
+    if before.format == now.format == "table" and before.topics != now.topics:
+        yield LOADED_AGAIN
     values = (
-        ("subscribe", ", ".join(before.topics), ", ".join(now.topics)),
+        ("subscribe", "" if is_batch else ", ".join(before.topics), "" if is_batch else ", ".join(now.topics)),
         ("subscribePattern", before.pattern or "", now.pattern or ""),
         ("assign", _listed(before.partitions), _listed(now.partitions)),
         ("mode", before.mode, now.mode),

@@ -25,8 +25,9 @@ OutputKind = Literal[
     "refused",
 ]
 SourceKind = Literal["kept", "changed", "new", "renamed", "dropped", "counts_from_now"]
+LoadKind = Literal["", "first", "again"]
 RefusalCode = Literal[
-    "expired_input", "compacted_input", "grown_input", "unknown_start", "new_table", "missing_topic",
+    "expired_input", "compacted_input", "grown_input", "unknown_start", "missing_topic",
     "topic_of_another_view", "other_mode", "other_key", "other_format",
     "append_over_event_time", "topic_not_empty", "too_many_nodes",
 ]  # fmt: skip
@@ -149,7 +150,9 @@ class OutputPlan:
 @dataclass(frozen=True, kw_only=True)
 class SourcePlan:
     """`differences`: a text for each property and column. `table`: where the rows of its table come from, if the table is filled; otherwise
-    empty. `counts_from`: None if all messages count."""
+    empty. `counts_from`: None if all messages count. `is_batch`: whether it is a batch table. `load`: whether that is loaded, for the first
+    time or again; otherwise empty. `loaded_rows`: of the load that it has; None without any. `has_other_files`: its files are not those that
+    were loaded, and it keeps its load."""
 
     handle: str
     kind: SourceKind
@@ -159,6 +162,10 @@ class SourcePlan:
     counts_from: CountsFrom | None = None
     rows: int | None = 0
     refusals: tuple[Refusal, ...] = ()
+    is_batch: bool = False
+    load: LoadKind = ""
+    loaded_rows: int | None = None
+    has_other_files: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -169,5 +176,9 @@ class SourcePlan:
             "table": self.table,
             "counts_from": None if self.counts_from is None else self.counts_from.to_json(),
             "rows": self.rows,
+            "is_batch": self.is_batch,
+            "load": self.load,
+            "loaded_rows": self.loaded_rows,
+            "has_other_files": self.has_other_files,
             "refused": [refusal.to_json() for refusal in self.refusals],
         }

@@ -3,7 +3,8 @@
 A source can be read again if all messages are there that the pipeline has counted. So no partition may begin above the offset
 at which the pipeline began with it, and no topic may be compacted. A keyed source may be compacted, because only the last
 message of each key counts. If its topic has got more partitions since, a key may have messages in several of them, and nothing says which was
-the last. A source that the pipeline has not read yet is read like any new one, from its `startingOffsets`.
+the last. A source that the pipeline has not read yet is read like any new one, from its `startingOffsets`. A batch table that has no load yet is
+loaded first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Literal
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project
-from coordinator.specification import InputTopic
+from coordinator.revisions.loads import tables_to_load
+from coordinator.specification import InputTopic, has_rows_of_tables
 from engine.model.from_now import handle_of_files
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.unavailable import placeholder_of
@@ -25,7 +27,7 @@ from io_kafka.offsets import TopicPartition
 REASONS_MAX = 3
 """The partitions that a reason names. A topic of a hundred expired partitions is one finding."""
 
-Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "new table"]
+Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic"]
 
 REFRESH = "`stepwell run --full-refresh` rebuilds all state and output from what the topics have"
 
@@ -44,7 +46,7 @@ class Unreadable:
 class Rereading:
     """One source of the project. `starts`: from which offset each partition is read; empty for a new source whose start is not yet known.
     `messages`: an upper bound of how many are read; None if it is not known. `is_marked`: messages below the starts do not count, because the
-    user has asked for that (marks.py)."""
+    user has asked for that (marks.py). `is_load`: it is a batch table that is loaded first, again unless it `is_new`."""
 
     handle: str
     is_new: bool
@@ -52,9 +54,12 @@ class Rereading:
     messages: int | None
     starting_offsets: str
     is_marked: bool = False
+    is_load: bool = False
 
     @property
     def text(self) -> str:
+        if self.is_load:
+            return f"{self.handle}: loaded{'' if self.is_new else ' again'}"
         if self.is_marked:
             name = handle_of_files(self.handle)
             return f"{name}: read again from its mark on" if self.messages else f"{name}: counts from now on"
@@ -102,11 +107,8 @@ def messages_of(readings: Iterable[Rereading], facts: Facts) -> int | None:
 def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Rereading | Unreadable:
     handle = source.table.handle
     if source.is_table:
-        if not any(each.is_table and each.table.handle == handle for each in before.inputs):
-            reason = (
-                "it is a batch table that the pipeline has not loaded, and it loads tables only when its state begins"
-            )
-            return Unreadable("new table", reason, f"Write its rows to a topic; or {REFRESH}")
+        if tables_to_load([source], before.inputs):
+            return _load(source, before)
         starts = {where: facts.first.get(where, facts.begins[where]) for where in partitions_of(source, facts)}
         if not starts:
             reason = f"topic {', '.join(source.table.topics)}, which has its rows, was deleted"
@@ -231,7 +233,17 @@ def reads(source: InputTopic, where: TopicPartition) -> bool:
 def topics_of(source: InputTopic, names: Iterable[str]) -> tuple[str, ...]:
     """Its topics; with a pattern those of `names` that fit."""
     pattern = source.table.pattern
-    return source.table.topics if pattern is None else tuple(filter(re.compile(pattern).fullmatch, names))
+    if pattern is None:
+        return source.table.topics
+    fits = re.compile(pattern).fullmatch
+    return tuple(name for name in names if fits(name) and not has_rows_of_tables(name))
+
+
+def _load(source: InputTopic, before: PlanDocument) -> Rereading:
+    """How many rows it has is known when they are read."""
+    is_known = any(each.is_table and each.table.handle == source.table.handle for each in before.inputs)
+    starts = dict.fromkeys(sorted(source.table.partitions or ()), 0)
+    return Rereading(source.table.handle, not is_known, starts, None, source.starting_offsets, is_load=True)
 
 
 def _new(source: InputTopic, facts: Facts) -> Rereading:

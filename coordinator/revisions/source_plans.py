@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from coordinator.revisions.comparison import Comparison
-from coordinator.revisions.plan_parts import SourceKind, SourcePlan
+from coordinator.revisions.loads import tables_to_load
+from coordinator.revisions.plan_parts import LoadKind, SourceKind, SourcePlan
 from engine.model.from_now import handle_of_files, revision_of
 from engine.model.rows import LastByKey, Source
 
@@ -18,6 +21,7 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
         if isinstance(node, LastByKey) and index in comparison.histories.of
     }
     former = dict(_renamed(comparison))
+    of_batch = dict(_batch_tables(comparison))
     for handle in comparison.sources_now:
         differences = comparison.differences.get(handle, ())
         kind: SourceKind = "changed" if differences else "kept"
@@ -27,7 +31,8 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
         if handle not in comparison.sources_before:
             kind = "renamed" if handle in former else "new"
         if handle not in tables:
-            yield SourcePlan(handle=handle, kind=kind, renamed_from=former.get(handle), differences=differences)
+            plan = SourcePlan(handle=handle, kind=kind, renamed_from=former.get(handle), differences=differences)
+            yield replace(plan, **of_batch.get(handle, {}))
             continue
         needed = comparison.needed_by((tables[handle],))
         yield SourcePlan(
@@ -43,7 +48,27 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
     for handle in comparison.sources_before:
         is_read = handle in comparison.sources_now or handle in read
         if not is_read and handle not in former.values() and revision_of(handle) is None:
-            yield SourcePlan(handle=handle, kind="dropped")
+            yield replace(SourcePlan(handle=handle, kind="dropped"), **of_batch.get(handle, {}))
+
+
+def _batch_tables(comparison: Comparison) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is told of each batch table that one of the projects has, by its handle."""
+    known = {each.table.handle: each.table.topics for each in comparison.before.inputs if each.is_table}
+    to_load = {each.table.handle for each in tables_to_load(comparison.now.inputs, comparison.before.inputs)}
+    new = {each.table.handle for each in comparison.now.inputs if each.is_table} - known.keys()
+    for handle in (*known, *new):
+        load: LoadKind = "" if handle not in to_load else "again" if handle in known else "first"
+        rows = [comparison.facts.loads[name] for name in known.get(handle, ()) if name in comparison.facts.loads]
+        has_other_files = not load and handle in comparison.facts.other_files
+        yield (
+            handle,
+            {
+                "is_batch": True,
+                "load": load,
+                "loaded_rows": rows[0] if rows else None,
+                "has_other_files": has_other_files,
+            },
+        )
 
 
 def _marked(comparison: Comparison, handle: str, table: int | None) -> SourcePlan:

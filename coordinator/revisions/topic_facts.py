@@ -30,4 +30,5 @@ def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, ow
         compacted=frozenset(name for name, fact in topics.describe(asked).items() if fact.compacted),
         grown=log.grown,
         own=own,
+        loads={topic: load.rows for topic, load in log.tables.items()},
     )

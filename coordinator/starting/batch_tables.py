@@ -7,6 +7,8 @@
 Guarantees: a row of a table is in the input exactly once, whatever crash there was during the load. A run that finds the table in the step log
 reads nothing of it again, so that replays, checkpoints and layouts depend on the topic alone. A full refresh reads it again.
 
+A table that a changed project brings, or that is to be read again, is loaded while steps run (transition/loading.py).
+
 Messages of a load that was interrupted, and of the generation before, are below the start of the load that counts. They are deleted when a
 transaction of this load has committed: then no older run can have written later, and a run that is fenced meanwhile deletes nothing newer.
 """
@@ -14,17 +16,17 @@ transaction of this load has committed: then no older run can have written later
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 import structlog
 
-from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.specification import TABLE_PARTITIONS, InputTopic, PipelineSpec, is_table_topic
 from coordinator.starting.errors import TopicChanged
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.writer import PipelineWriter, TablePart
-from io_kafka.errors import UnknownTopic
+from io_kafka.clients.writer import Fenced, PipelineWriter, TablePart
+from io_kafka.errors import KafkaFault, UnknownTopic
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, messages_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
@@ -35,9 +37,6 @@ _log = structlog.get_logger("coordinator.starting.batch_tables")
 
 TableRows = Callable[[str], Iterator[pa.RecordBatch]]
 """The rows of the batch table with this handle. Raises a fault that names the view which reads it."""
-
-TABLE_PARTITIONS = 8
-"""Partitions of the topic of a table: as many workers read it at once. More would only make each step's ranges longer."""
 
 PART_BYTES_MAX = 32 << 20
 """Bytes of rows in one transaction of a load: some seconds on a slow link, far below the broker's transaction timeout."""
@@ -56,7 +55,7 @@ def load_tables(
     if not tables:
         return spec
     for source in tables:
-        known = writer.state.tables.get(source.table.handle)
+        known = load_of(source, writer.state)
         if known is None or not known.is_whole:
             assert table_rows is not None, f"nobody reads {source.table.handle}"
             _load(spec, source, writer, topics, table_rows(source.table.handle))
@@ -73,9 +72,9 @@ def _load(
     facts = topics.ensure(name, TABLE_PARTITIONS, TOPIC_CONFIG, replication=spec.replication)
     topic = TopicIdentity(topic=name, id=facts.topic_id, partitions=facts.partitions)
     starts = {partition.partition: end for partition, end in topics.end_offsets([name]).items()}
-    handle, before, record = source.table.handle, writer.state.tables.get(source.table.handle), None
+    handle, before, record = source.table.handle, load_of(source, writer.state), None
     _log.info("reading a table", table=handle, topic=name, again=before is not None)
-    for part, is_whole in _parts(rows, source.table.format.schema, facts.partitions):
+    for part, is_whole in parts_of_load(rows, source.table.format.schema, facts.partitions):
         ends: dict[int, int] = {} if record is None else {r.partition: r.end for r in record.ranges}
         record = writer.write_table(handle, topic, starts, TablePart(part.messages, ends, part.rows), is_whole=is_whole)
     assert record is not None and record.is_whole
@@ -83,7 +82,9 @@ def _load(
     _log.info("a table is loaded", table=handle, topic=name, rows=record.rows)
 
 
-def _parts(batches: Iterator[pa.RecordBatch], schema: pa.Schema, partitions: int) -> Iterator[tuple[TablePart, bool]]:
+def parts_of_load(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, partitions: int
+) -> Iterator[tuple[TablePart, bool]]:
     """What one transaction after the other writes, and whether it is the last one. The messages are dealt out to the partitions in turn. A table
     without rows has one part without messages."""
     waiting: dict[int, list[bytes]] = {}
@@ -124,7 +125,9 @@ def _placed(source: InputTopic, state: StepLogState) -> InputTopic:
     """The source, which reads what its load has written. Partitions that somebody adds to its topic later are none of it."""
     if not source.is_table:
         return source
-    ranges = state.tables[source.table.handle].ranges
+    load = load_of(source, state)
+    assert load is not None
+    ranges = load.ranges
     (name,) = source.table.topics
     starts = json.dumps({name: {str(r.partition): r.start for r in ranges}})
     table = replace(source.table, partitions=frozenset(r.where for r in ranges))
@@ -133,8 +136,37 @@ def _placed(source: InputTopic, state: StepLogState) -> InputTopic:
 
 def ends_of_tables(spec: PipelineSpec, state: StepLogState) -> Mapping[TopicPartition, int]:
     """Where the rows of the batch tables end."""
-    tables = (state.tables[source.table.handle] for source in spec.inputs if source.is_table)
-    return {r.where: r.end for table in tables for r in table.ranges}
+    return ends_of_loads(state, spec.table_topics)
+
+
+def ends_of_loads(state: StepLogState, topics: Iterable[str]) -> dict[TopicPartition, int]:
+    """Where the rows end in the topics of batch tables. What somebody else writes behind them does not count."""
+    return {r.where: r.end for name in topics for r in state.tables[name].ranges}
+
+
+def load_of(source: InputTopic, state: StepLogState) -> TableRecord | None:
+    """The load that is in the topic of a batch table, as far as the step log has it."""
+    (name,) = source.table.topics
+    return state.tables.get(name)
+
+
+def remove_lost_loads(pipeline: str, writer: PipelineWriter, topics: Topics) -> None:
+    """Deletes the topics of batch tables that the step log does not name: of loads that a crash has broken off, and of tables that no revision
+    reads any more. A topic that cannot be deleted now costs room alone, and is looked at again.
+
+    The topics are listed before it is confirmed that no other run has taken over. A run that takes over later loads into topics with other
+    names."""
+    try:
+        there = {name for name in topics.names() if is_table_topic(pipeline, name)}
+        lost = sorted(there - writer.state.tables.keys())
+        if lost:
+            writer.confirm()
+            topics.delete(lost)
+            _log.info("topics of batch tables that nobody needs are deleted", topics=lost)
+    except Fenced:
+        raise
+    except KafkaFault as fault:
+        _log.warning("a topic of a batch table that nobody needs cannot be deleted", fault=str(fault)[:500])
 
 
 def limits_of_tables(limits: Limits) -> Limits:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.specification import InputTopic, PipelineSpec
+from coordinator.specification import InputTopic, PipelineSpec, has_rows_of_tables
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.positions import start_in
 from io_kafka.clients.topics import Topics
@@ -23,10 +23,10 @@ def with_matching_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str,
     and TopicChanged if a topic that was read is gone, or if a pattern matches what the pipeline writes."""
     if all(source.table.pattern is None for source in spec.inputs):
         return spec
-    names = topics.names()
+    names = {name for name in topics.names() if not has_rows_of_tables(name)}
     own = {output.topic for output in spec.outputs} | set(spec.dead_letter_topics.values())
     not_read = {spec.log_topic, spec.plan_topic, *spec.table_topics}
-    read = known.keys() - not_read
+    read = {name for name in known if name not in not_read and not has_rows_of_tables(name)}
     inputs = tuple(_with_topics(source, names - not_read, own, read) for source in spec.inputs)
     _refuse_other_starts(inputs)
     return replace(spec, inputs=inputs)

@@ -251,6 +251,11 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
             f"{root.step}.",
             "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
+    if version.step < state.replayed_from:
+        raise StateLost(
+            f"the databases are at step {version.step}, and steps before step {state.replayed_from} read batch tables whose rows are deleted.",
+            "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
+        )
     reached("recovery.chosen")
     owned = crew.open(version, fenced)
     reached("recovery.opened")

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.revisions.choices import ChoiceRefused
 from coordinator.revisions.choosing import compared
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
+from coordinator.revisions.loads import chosen_tables, tables_to_load, with_loads
 from coordinator.revisions.planned import planned_of
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import PipelineSpec
+from coordinator.starting.batch_tables import TableRows
 from coordinator.starting.schemas import register_schemas
 from coordinator.transition.disk_room import Room
+from coordinator.transition.loading import load_beside_steps
 from coordinator.transition.plan import TransitionPlan, plan_transition
 from coordinator.transition.rereads import Rereads, rereads_of
 from engine.analysis.taking import CannotFill
 from engine.model.numbers import TooManyNodes
 from io_kafka.clients.topics import Topics
+from io_kafka.step_log.records import TableRecord
 from io_kafka.step_log.revision_records import Choices
 from io_kafka.step_log.value import LogValue
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What was asked for, ready to be recorded."""
+    """What was asked for, ready to be recorded. `reload`, `tables`: see Choices and RevisionIntent."""
 
     request: ApplyRequest
     plan: TransitionPlan
     rereads: Rereads
+    reload: tuple[str, ...]
+    tables: tuple[TableRecord, ...]
 
 
-def prepare(request: ApplyRequest, before: PlanDocument, log: LogValue, topics: Topics, room: Room) -> Prepared:
+def prepare(
+    request: ApplyRequest,
+    before: PlanDocument,
+    log: LogValue,
+    topics: Topics,
+    room: Room,
+    *,
+    table_rows: TableRows | None,
+) -> Prepared:
     """It may run beside the steps: `log` is what the step log said when it was asked for. `before`: of the revision in force. `room`: on the
-    disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered. Raises TransitionRefused, and faults of Kafka
-    and of registries."""
+    disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered, and batch tables are loaded into topics that
+    nothing names yet, which may take minutes. Raises TransitionRefused, UnknownTable, and faults of Kafka, of registries and of `table_rows`."""
+    reload = chosen_tables(request.chosen.reload, request.spec.inputs)
+    request = replace(request, spec=_with_loads(request.spec, before, reload))
     now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
     assert log.revision is not None
     try:
@@ -59,17 +75,24 @@ def prepare(request: ApplyRequest, before: PlanDocument, log: LogValue, topics: 
         ) from fault
     room.check(plan.fed)
     register_schemas(request.spec)
-    return Prepared(request, plan, rereads)
+    to_load = tables_to_load(request.spec.inputs, before.inputs)
+    tables = load_beside_steps(request.spec, to_load, log.epoch, topics, table_rows)
+    return Prepared(request, plan, rereads, reload, tables)
 
 
-def choices_of(request: ApplyRequest) -> Choices:
-    """As they are recorded."""
+def _with_loads(spec: PipelineSpec, before: PlanDocument, reload: tuple[str, ...]) -> PipelineSpec:
+    return replace(spec, inputs=with_loads(spec.inputs, before.inputs, reload, spec.kafka.outside.new_id()))
+
+
+def choices_of(request: ApplyRequest, reload: tuple[str, ...]) -> Choices:
+    """As they are recorded. `reload`: the handles of the tables that are loaded again."""
     chosen = request.chosen.normal()
     return Choices(
         hold=request.hold,
         from_now=chosen.from_now,
         append_from_now=chosen.append_from_now,
         retract=chosen.retract,
+        reload=reload,
     )
 
 

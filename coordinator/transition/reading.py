@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from coordinator.revisions.rereading import topics_of
 from coordinator.specification import InputTopic
+from coordinator.starting.batch_tables import ends_of_loads
 from io_kafka.clients.topics import Topics
 from io_kafka.formats.batches import MESSAGE_ROWS_MAX
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -63,7 +64,7 @@ class ReadingAgain:
     def left(self, log: StepLogState) -> int:
         """How many offsets wait to be read again, of those that may be read now."""
         starts, only_new = log.reads_again, log.only_read_again
-        ends = self._ends(starts, {where: at for where, at in log.positions.items() if where not in only_new})
+        ends = self._ends(starts, {where: at for where, at in log.positions.items() if where not in only_new}, log)
         return sum(ends[where] - start for where, start in starts.items())
 
     def choose(
@@ -75,7 +76,7 @@ class ReadingAgain:
         if after is not None:
             known.update({r.where: r.end for r in after.again})
         starts = {**self._added(log, division, known), **known}
-        ends = self._ends(starts, division.ends)
+        ends = self._ends(starts, division.ends, log)
         chosen = self._portion(starts, ends, rows) if rows else dict(starts)
         ranges = tuple(
             InputRange(topic=where.topic, partition=where.partition, start=starts[where], end=chosen[where])
@@ -92,11 +93,14 @@ class ReadingAgain:
             if r.where not in known and any(source.table.reads(r.where) for source in self.sources)
         }
 
-    def _ends(self, starts: Mapping[TopicPartition, int], live: Mapping[TopicPartition, int]) -> Offsets:
+    def _ends(
+        self, starts: Mapping[TopicPartition, int], live: Mapping[TopicPartition, int], log: StepLogState
+    ) -> Offsets:
         """Up to where each partition may be read: as far as the revision in force has read it, or to its end if that does not read it. `live`:
-        where the revision in force is."""
-        others = [where for where in starts if where not in live]
-        ends = {**{where: live[where] for where in starts if where in live}, **self._ends_of(others)}
+        where the revision in force is. A batch table ends with its load."""
+        known = {**ends_of_loads(log, self._table_topics & log.tables.keys()), **live}
+        others = [where for where in starts if where not in known]
+        ends = {**{where: known[where] for where in starts if where in known}, **self._ends_of(others)}
         return {where: max(start, ends[where]) for where, start in starts.items()}
 
     def _ends_of(self, others: Sequence[TopicPartition]) -> Offsets:

@@ -24,6 +24,7 @@ from coordinator.revisions.requests import (
 )
 from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.specification import PipelineSpec
+from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.status import StatusBoard
 from coordinator.transition.beside import Beside
 from coordinator.transition.course import Course
@@ -81,9 +82,15 @@ class Transitions:
     """Of one run. `machine`, `portions` and what is being prepared outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
-        self, files: PipelineSpec, writer: PipelineWriter, board: StatusBoard, wake: Callable[[], None]
+        self,
+        files: PipelineSpec,
+        writer: PipelineWriter,
+        board: StatusBoard,
+        wake: Callable[[], None],
+        table_rows: TableRows | None,
     ) -> None:
         self._files, self._writer, self._board, self._wake = files, writer, board, wake
+        self._table_rows = table_rows
         self.machine, self.portions = Transition(), Portions(HASHES)
         self._course: Course | None = None
         self._preparation: Preparation | None = None
@@ -147,10 +154,10 @@ class Transitions:
             )
         if (phase := log.revisions.phase) is not None or self.machine.is_wanted or self.machine.preparing:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
-        course, topics = self.course, Topics(self._files.kafka)
+        course, topics, table_rows = self.course, Topics(self._files.kafka), self._table_rows
 
         def work() -> Prepared:
-            return prepare(request, course.document(revision), log, topics, room)
+            return prepare(request, course.document(revision), log, topics, room, table_rows=table_rows)
 
         self.machine.preparing = True
         self._preparation = Preparation(request, answer, work, outside, self._wake)
@@ -258,9 +265,10 @@ class Transitions:
             plan=plan.plan,
             plans=plan.plans,
             whole=plan.facts.whole,
-            choices=choices_of(prepared.request),
+            choices=choices_of(prepared.request, prepared.reload),
             again=prepared.rereads.at(writer.state),
             step=core.step,
+            tables=prepared.tables,
         )
         writer.append([intent])
         self.course.files = prepared.request.spec
@@ -296,9 +304,14 @@ class Transitions:
     def _settle(self, core: Core) -> None:
         phase, writer = self._writer.state.revisions.phase, self._writer
         assert isinstance(phase, Clearing)
-        writer.append([RevisionSettled(epoch=writer.epoch, number=phase.intent.number, step=core.version.step)])
+        gone = self._tables_gone()
+        writer.append(
+            [RevisionSettled(epoch=writer.epoch, number=phase.intent.number, step=core.version.step, tables_gone=gone)]
+        )
         self.machine.settled()
         reached("revision.settled")
+        if gone:
+            remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
         ended = replace(
             self._ended,
             number=phase.intent.number,
@@ -309,6 +322,13 @@ class Transitions:
         self._board.update(transition_last=ended.to_json())
         self._ended, self._began_at, self._switch_at = _NOTHING, 0.0, 0.0
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
+
+    def _tables_gone(self) -> tuple[str, ...]:
+        """The topics of the loads that the revision in force does not read."""
+        revision = self._writer.state.revision
+        assert revision is not None
+        tables = (source.table for source in self.course.document(revision).inputs if source.is_table)
+        return tuple(sorted(self._writer.state.tables.keys() - {topic for table in tables for topic in table.topics}))
 
     # Faults
 

@@ -5,7 +5,7 @@ refuses, by name, each option that is unknown, that cannot be translated, or tha
 result is plain data: it is hashable, it can be sent to a task, and its text shows no secret.
 
 Guarantees, whatever the user writes: a consumer reads only committed messages, never commits offsets, and never moves to
-another offset by itself. A producer is transactional.
+another offset by itself. A producer is transactional; one that is not writes each message once, into a topic that only it writes.
 """
 
 from __future__ import annotations
@@ -123,8 +123,10 @@ class KafkaSettings:
             "allow.auto.create.topics": False,
         }
 
-    def producer_config(self, transactional_id: str) -> dict[str, Any]:
-        own = {**_PRODUCER, "transactional.id": transactional_id}
+    def producer_config(self, transactional_id: str | None) -> dict[str, Any]:
+        """`transactional_id`: None for a producer whose messages do not count before something else says so. Each reports its delivery."""
+        own = {**_PRODUCER, **({"delivery.report.only.error": False} if transactional_id is None else {})}
+        own |= {} if transactional_id is None else {"transactional.id": transactional_id}
         return {**_COMMON_DEFAULTS, **_PRODUCER_DEFAULTS, **dict(self.options), **own}
 
     def admin_config(self) -> dict[str, Any]:

@@ -227,6 +227,19 @@ class Topics:
                 _has_no_leader,
             )
 
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes these topics for good. One that is gone already is not an error."""
+        for name in sorted(set(names)):
+            with suppress(UnknownTopic):
+                self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        self._ask(
+            f"deleting the topic {name}",
+            lambda seconds: self._admin.delete_topics([name], request_timeout=seconds, operation_timeout=seconds),
+            str,
+        )
+
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of the topics, in order."""
         wanted = sorted(set(topics))

@@ -1,4 +1,5 @@
-"""The pipeline's only writer. Everything that Stepwell writes to Kafka goes through one transactional.id.
+"""The pipeline's only writer. Everything that Stepwell writes to Kafka goes through one transactional.id, except the rows of a batch table that
+is loaded while steps run (table_writer.py).
 
 Guarantees: the output of a step, its digests and the ends of its partitions become visible together or never, and only
 once. The output of a replayed step is compared with what was written and discarded. No other run of the pipeline can write
@@ -229,7 +230,7 @@ class PipelineWriter:
             ]
 
         self._log.transact(OUTPUT_POINTS, f"rows of {handle}", send)
-        return self.state.tables[handle]
+        return self.state.tables[topic.topic]
 
     def _produce_output(self, transaction: OpenTransaction, step: int | None, output: StepOutput) -> None:
         bounds = partition_bounds(output.messages, output.partitions)

@@ -32,7 +32,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from base.options import OnError, Truncate
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
-from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
@@ -41,6 +41,8 @@ from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutT
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionSettled, RevisionSwitch, RevisionTurn
 from io_kafka.step_log.revision_records import RevisionRecord as RevisionRecord
 from io_kafka.step_log.revision_state import RevisionState
+from io_kafka.step_log.table_records import InputRange as InputRange
+from io_kafka.step_log.table_records import TableRecord as TableRecord
 
 
 class BadLogRecord(KafkaFault):
@@ -52,26 +54,6 @@ class BadLogRecord(KafkaFault):
             f"step log {topic!r} partition 0 offset {offset}: {reason}; nothing was changed.",
             "Only Stepwell may write to this topic, and the log of a newer Stepwell needs that version or a newer one.",
         )
-
-
-class InputRange(Part):
-    """The offsets start <= o < end of one input partition."""
-
-    topic: str
-    partition: Natural
-    start: Natural
-    end: Natural
-
-    @property
-    def where(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def span(self) -> OffsetRange:
-        return OffsetRange(self.topic, self.partition, self.start, self.end)
-
-    def with_end(self, end: int) -> InputRange:
-        return InputRange(topic=self.topic, partition=self.partition, start=self.start, end=end)
 
 
 class InputChecksum(Part):
@@ -293,19 +275,6 @@ class CheckpointComplete(RecordBase):
     version: VersionId
 
 
-class TableRecord(RecordBase):
-    """Rows of a batch table were written to a topic of Stepwell's own; this record is in their transaction. `ranges` has what this load has
-    written so far, by partition, and `rows` counts it. With `is_whole` that is the table. A load that was interrupted before does not
-    count: the next one begins behind what it wrote."""
-
-    kind: Literal["table"] = "table"
-    handle: str
-    topic: TopicIdentity
-    ranges: tuple[InputRange, ...]
-    rows: Natural
-    is_whole: bool
-
-
 class Refresh(RecordBase):
     """A full refresh has begun. `topics` are the output topics to empty. Those in `tombstones` get a tombstone for every live key. From the
     others, messages below `ends` are deleted; the ends are fixed here so that a late request of a fenced run deletes nothing newer."""
@@ -343,7 +312,7 @@ class VersionOwnership(Part):
 
 class Snapshot(RecordBase):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`: see LogValue."""
+    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`: see LogValue."""
 
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
@@ -369,6 +338,7 @@ class Snapshot(RecordBase):
     tables: tuple[TableRecord, ...] = ()
     leaves: LeavesRecord | None = None
     again: tuple[PartitionOffset, ...] = ()
+    replayed_from: Natural = 0
 
 
 Record = (

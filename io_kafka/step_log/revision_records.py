@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.form import Natural, Part, RecordBase, TopicIdentity
+from io_kafka.step_log.table_records import TableRecord
 
 Number = Annotated[int, Field(ge=1)]
 PlanName = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -37,12 +38,14 @@ class RevisionRecord(RecordBase):
 class Choices(Part):
     """What the user has chosen for a transition. `hold`: the switch waits until the user asks for it. `from_now`: the sources that new nodes
     count from the present positions on; the plan document has the offsets. `append_from_now`: the append outputs that get only what comes out
-    from the switch on. `retract`: the outputs of the former project whose content is taken back."""
+    from the switch on. `retract`: the outputs of the former project whose content is taken back. `reload`: the batch tables that are loaded
+    again, by handle, in order."""
 
     hold: bool
     from_now: tuple[str, ...] = ()
     append_from_now: tuple[str, ...] = ()
     retract: tuple[str, ...] = ()
+    reload: tuple[str, ...] = ()
 
 
 class TransitionPlans(Part):
@@ -75,7 +78,8 @@ class ReadAgain(Part):
 class RevisionIntent(RecordBase):
     """A transition from the revision in force, which is `number - 1`, to the next one. `plan`: the name of the next one's plan document, which
     is written in the same transaction, and so are `plans`. `whole`: the position at which all new nodes are filled. `again`: the partitions
-    that are read for them, in order; one that is added to a topic meanwhile is not among them. `step`: the first step that fills."""
+    that are read for them, in order; one that is added to a topic meanwhile is not among them. `step`: the first step that fills. `tables`: the
+    batch tables that were loaded for it, whole, each into a topic of its own."""
 
     kind: Literal["revision_intent"] = "revision_intent"
     number: Number
@@ -85,6 +89,7 @@ class RevisionIntent(RecordBase):
     choices: Choices
     again: tuple[ReadAgain, ...]
     step: Natural
+    tables: tuple[TableRecord, ...] = ()
 
 
 class RevisionSwitch(RecordBase):
@@ -123,8 +128,10 @@ class RevisionTurn(RecordBase):
 
 class RevisionSettled(RecordBase):
     """The transition is over: the complete checkpoint at `step` holds no table of a node that the revision in force lacks. From now on the
-    numbers of such nodes are free."""
+    numbers of such nodes are free. `tables_gone`: the topics of the loads of batch tables that it does not read, in order. They may be deleted
+    from now on."""
 
     kind: Literal["revision_settled"] = "revision_settled"
     number: Number
     step: Natural
+    tables_gone: tuple[str, ...] = ()

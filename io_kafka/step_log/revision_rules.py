@@ -16,6 +16,7 @@ from io_kafka.step_log.revision_records import (
     RevisionTurn,
 )
 from io_kafka.step_log.revision_state import Clearing, Detached, Filling, RevisionState, Switching
+from io_kafka.step_log.table_records import why_not_loads
 
 TransitionRecord = RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSettled
 
@@ -25,7 +26,8 @@ class RevisionGround:
     """What the rules depend on. `division_next`: the step of the next division. `is_drained`: whether the steps of all divisions are written.
     `has_layout`: whether the generation has begun. `is_of_format_2`: whether the log has a circuit in place of a revision. `is_checkpointed`:
     whether the last complete checkpoint has all steps, and no other is intended. `checkpoint_step`: the steps in that checkpoint; None without
-    any. `filled`: the position before the next division. `is_read_again`: see LogValue. `topics`: those that are known."""
+    any. `filled`: the position before the next division. `is_read_again`: see LogValue. `topics`: those that are known. `loads`: the
+    topics of the loads of batch tables."""
 
     revisions: RevisionState
     division_next: int
@@ -37,6 +39,7 @@ class RevisionGround:
     filled: int
     is_read_again: bool
     topics: Mapping[str, TopicIdentity]
+    loads: frozenset[str]
 
 
 def why_not_revision(record: RevisionRecord, ground: RevisionGround) -> str | None:
@@ -84,6 +87,8 @@ def _why_not_intent(record: RevisionIntent, ground: RevisionGround) -> str | Non
     places = [each.where for each in record.again]
     if any(left >= right for left, right in pairwise(places)):
         return "the partitions that are read again are out of order or there twice"
+    if (reason := why_not_loads(record.tables, ground.loads)) is not None:
+        return reason
     return _why_not_boundary("the transition", record.step, ground)
 
 
@@ -147,7 +152,8 @@ def _why_not_settled(record: RevisionSettled, ground: RevisionGround) -> str | N
         return f"it is of step {record.step}, and the last complete checkpoint of step {ground.checkpoint_step}"
     if record.step < phase.since:
         return f"the checkpoint of step {record.step} has tables that were to be removed from step {phase.since} on"
-    return None
+    unknown = sorted(set(record.tables_gone) - ground.loads)
+    return f"it ends the loads of batch tables in {', '.join(unknown)}, which nobody has recorded" if unknown else None
 
 
 def why_not_filled(step: int, filled: int | None, before: int, revisions: RevisionState) -> str | None:

@@ -32,6 +32,7 @@ from io_kafka.step_log.revision_records import (
 )
 from io_kafka.step_log.revision_rules import why_not_filled, why_not_revision, why_not_transition
 from io_kafka.step_log.snapshots import as_offsets, snapshot_of
+from io_kafka.step_log.table_records import why_not_ranges
 from io_kafka.step_log.value import LogValue
 
 PENDING_STEPS_MAX = 2
@@ -87,15 +88,9 @@ def _why_not_former_project(log: LogValue, record: CircuitRecord | LeavesRecord)
 
 def _why_not_table(log: LogValue, record: TableRecord) -> str | None:
     """A table is loaded once in a generation, before the first division, which begins where it begins."""
-    known = log.tables.get(record.handle)
-    if known is not None and known.is_whole:
+    if any(known.handle == record.handle and known.is_whole for known in log.tables.values()):
         return f"the table {record.handle} is loaded already"
-    partitions = [r.where for r in record.ranges]
-    if any(left >= right for left, right in pairwise(partitions)) or any(r.end < r.start for r in record.ranges):
-        return f"the ranges of the table {record.handle} are out of order, or there twice"
-    if any(topic_partition.topic != record.topic.topic for topic_partition in partitions):
-        return f"the table {record.handle} is said to be in several topics"
-    return _why_not_first(log, record.kind)
+    return why_not_ranges(record) or _why_not_first(log, record.kind)
 
 
 def _why_not_first(log: LogValue, kind: str) -> str | None:

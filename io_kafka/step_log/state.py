@@ -74,7 +74,7 @@ from io_kafka.step_log.revision_records import (
     RevisionSwitch,
     RevisionTurn,
 )
-from io_kafka.step_log.revision_state import Filling, RevisionState, Switching
+from io_kafka.step_log.revision_state import Clearing, Filling, RevisionState, Switching
 from io_kafka.step_log.rules import PENDING_STEPS_MAX, why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, as_offsets, snapshot_of
 from io_kafka.step_log.value import LogValue
@@ -177,19 +177,21 @@ class StepLogState(LogValue):
             case RevisionRecord():
                 return replace(self, revisions=self.revisions.with_revision(record), circuit=None, leaves=None)
             case RevisionIntent():
-                return replace(self, revisions=self.revisions.with_intent(record), again={})
+                loads = {each.topic.topic: each for each in record.tables}
+                revisions = self.revisions.with_intent(record)
+                return replace(self, revisions=revisions, again={}, tables={**self.tables, **loads})
             case RevisionSwitch():
                 return self._with_switch(record)
             case RevisionTurn():
                 return self._with_turn(record)
             case RevisionSettled():
-                return replace(self, revisions=self.revisions.with_settled())
+                return self._with_settled(record)
             case CircuitRecord():
                 return replace(self, circuit=record)
             case LeavesRecord():
                 return replace(self, leaves=record)
             case TableRecord():
-                return replace(self, tables={**self.tables, record.handle: record})
+                return replace(self, tables={**self.tables, record.topic.topic: record})
             case Refresh():
                 return replace(self, refresh=record)
             case TakenBack():
@@ -277,6 +279,24 @@ class StepLogState(LogValue):
             log = replace(log, again={})
         return replace(log, revisions=log.revisions.with_turn(record, log.steps, log.division_next))
 
+    def _with_settled(self, record: RevisionSettled) -> StepLogState:
+        """Steps before the switch may read loads that are gone now. After an abort, all steps that are replayed run the former project alone.
+        What is known of the topics of these loads goes too, or it would grow with each load."""
+        phase, gone = self.revisions.phase, frozenset(record.tables_gone)
+        assert isinstance(phase, Clearing)
+        now = replace(self, revisions=self.revisions.with_settled())
+        if not gone:
+            return now
+        return replace(
+            now,
+            tables={name: load for name, load in self.tables.items() if name not in gone},
+            topics={name: topic for name, topic in self.topics.items() if name not in gone},
+            positions={where: at for where, at in self.positions.items() if where.topic not in gone},
+            firsts={where: at for where, at in self.firsts.items() if where.topic not in gone},
+            grown=self.grown - gone,
+            replayed_from=max(self.replayed_from, phase.since if phase.is_switched else 0),
+        )
+
     def _reset(self, record: Reset) -> StepLogState:
         """The state of a new log, but for the claim, the number of the last revision, and the ids and ends of the topics that were emptied.
         A transition that was under way is over, because all tables are gone."""
@@ -310,7 +330,8 @@ class StepLogState(LogValue):
                 topic_partition = TopicPartition(r.topic, r.partition)
                 assert at.setdefault(topic_partition, r.start) == r.start <= r.end
                 at[topic_partition] = r.end
-        assert at.items() <= self.positions.items()
+        gone = {where for where in at if self.replayed_from and where not in self.positions}
+        assert all(self.positions[where] == end for where, end in at.items() if where not in gone)
         assert all(first <= self.positions[where] for where, first in self.firsts.items())
         assert self.revision is None or (self.circuit is None and self.leaves is None)
         self._check_revisions()

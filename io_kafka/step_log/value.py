@@ -62,7 +62,9 @@ class LogValue:
     revisions: RevisionState = field(default_factory=RevisionState)
     circuit: CircuitRecord | None = None  # in a log of format 2, and None as soon as it has a revision
     leaves: LeavesRecord | None = None  # likewise
-    tables: Mapping[str, TableRecord] = field(default_factory=dict)  # the last record of each batch table, by handle
+    tables: Mapping[str, TableRecord] = field(
+        default_factory=dict
+    )  # the last record of each load of a batch table, by topic
     generation: int = 0  # the number of full refreshes; it is part of the databases' identity
     refresh: Refresh | None = None  # the refresh that is under way
     counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
@@ -71,6 +73,8 @@ class LogValue:
     snapshots: tuple[tuple[int, int], ...] = ()  # (offset, steps committed before it)
     again: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Up to where the transition under way has read input again before the next division, in partitions of which it has read something."""
+    replayed_from: int = 0
+    """No step below it can be replayed, because the topics of batch tables that such steps read may be deleted."""
 
     @property
     def first(self) -> int:
@@ -201,4 +205,5 @@ class LogValue:
             filled=self.filled,
             is_read_again=self.is_read_again,
             topics=self.topics,
+            loads=frozenset(self.tables),
         )

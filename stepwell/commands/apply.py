@@ -17,6 +17,7 @@ from base.fault import ExitCode
 from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, body_of, chosen_of
 from stepwell.commands.common import (
     JsonOption,
+    ReloadOption,
     SetOption,
     SpecOption,
     err,
@@ -45,6 +46,7 @@ def apply(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return when the service has accepted the transition.")
     ] = False,
+    reload: ReloadOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it begins.")] = False,
     from_now: FromNowOption = None,
     append: AppendOption = None,
@@ -54,7 +56,7 @@ def apply(
     as_json: JsonOption = False,
 ) -> None:
     """Change the project of the running service to that of the files, without a full refresh."""
-    chosen = chosen_of(from_now, append, retract)
+    chosen = chosen_of(from_now, append, retract, reload)
     with report_faults(as_json):
         project = project_of(spec, conf)
         client = ControlClient(project.state_folder)

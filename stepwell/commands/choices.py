@@ -38,13 +38,19 @@ RetractOption = Annotated[
 ]
 
 
-def chosen_of(from_now: Sequence[str] | None, append: Sequence[str] | None, retract: Sequence[str] | None) -> Chosen:
+def chosen_of(
+    from_now: Sequence[str] | None,
+    append: Sequence[str] | None,
+    retract: Sequence[str] | None,
+    reload: Sequence[str] | None,
+) -> Chosen:
     from coordinator.revisions.choices import Chosen
 
     return Chosen(
         from_now=tuple(from_now or ()),
         append_from_now=tuple(map(_output_of, append or ())),
         retract=tuple(retract or ()),
+        reload=tuple(reload or ()),
     ).normal()
 
 
@@ -54,6 +60,7 @@ def body_of(chosen: Chosen) -> dict[str, Any]:
         "from_now": list(chosen.from_now),
         "append_from_now": list(chosen.append_from_now),
         "retract": list(chosen.retract),
+        "reload": list(chosen.reload),
     }
     return {name: names for name, names in every.items() if names}
 

@@ -30,6 +30,14 @@ err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 SpecOption = Annotated[Path | None, typer.Option("--spec", help="The project file, if not ./spark-pipeline.yml.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Output for programs.")]
+ReloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reload",
+        metavar="TABLE",
+        help="Load this batch table again with the change, because its files have changed: a path, or its name in the catalog.",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting, as in configuration: of the project file."),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import typer
 
 from base.fault import ExitCode
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
+from coordinator.revisions.loads import chosen_tables, with_loads, with_other_files
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned, planned
 from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, ReloadOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.inspection.recorded import recorded
 from stepwell.inspection.revision_text import revision_json, revision_text
@@ -19,6 +20,9 @@ from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
 from stepwell.planning.revisions import document_of_project
 from stepwell.project.loading import Project
+
+NOT_YET = "new"
+"""The id of the loads of a transition that nobody has asked for. No load has it."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,11 @@ def plan(
     from_now: FromNowOption = None,
     append: AppendOption = None,
     retract: RetractOption = None,
+    reload: ReloadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what the project in the files would do to state and outputs."""
-    chosen = chosen_of(from_now, append, retract)
+    chosen = chosen_of(from_now, append, retract, reload)
     with report_faults(as_json):
         found = look_at(project_of(spec, conf), chosen)
         text = revision_text(found.planned, found.number)
@@ -51,11 +56,14 @@ def plan(
 
 
 def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
-    """Starts Spark, which plans the files. Raises what `recorded` raises, ChoiceRefused, and faults of the project."""
+    """Starts Spark, which plans the files. Raises UnknownTable, ChoiceRefused, what `recorded` raises, and faults of the project."""
     with planning_session(project) as (session, kept):
         resolved = resolve(project, session, kept)
         now = document_of_project(resolved, lower(resolved))
+    handles = chosen_tables(chosen.reload, now.inputs)
     in_force = recorded(project, now)
     number = in_force.number
-    found = planned(in_force.document, now, in_force.facts, chosen, number=number)
+    inputs = with_loads(now.inputs, in_force.document.inputs, handles, NOT_YET)
+    facts = replace(in_force.facts, other_files=with_other_files(now.inputs, in_force.document.inputs))
+    found = planned(in_force.document, replace(now, inputs=inputs), facts, chosen, number=number)
     return Look(found, number, key_of_project(now), chosen)

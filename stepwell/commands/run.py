@@ -12,7 +12,7 @@ import typer
 
 from base.options import WORKERS_MAX, OnChange
 from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, ReloadOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import SPARK_LOG, start_spark
 
 
@@ -45,6 +45,7 @@ def run(
     from_now: FromNowOption = None,
     append: AppendOption = None,
     retract: RetractOption = None,
+    reload: ReloadOption = None,
     as_recorded: Annotated[
         bool,
         typer.Option("--as-recorded", help="Run the recorded project. The definitions in the files are not read."),
@@ -64,6 +65,8 @@ def run(
         raise typer.BadParameter("--apply, --as-recorded and --full-refresh exclude each other")
     if (from_now or append or retract) and not apply:
         raise typer.BadParameter("--from-now, --append and --retract say how a change is applied: give --apply too")
+    if reload and not apply:
+        raise typer.BadParameter("--reload goes with --apply; a full refresh loads all tables again")
     on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
     with report_faults(as_json):
         project = project_of(spec, conf)
@@ -76,7 +79,7 @@ def run(
                 available_now=available_now,
                 full_refresh=full_refresh,
                 on_change=on_change,
-                chosen=chosen_of(from_now, append, retract),
+                chosen=chosen_of(from_now, append, retract, reload),
                 take_over=take_over,
                 workers=workers,
             )

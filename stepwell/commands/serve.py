@@ -173,8 +173,9 @@ class _Definitions:
         read as that one says. A run with a kept plan that was interrupted before they were loaded resolves the definitions for that."""
         from stepwell.planning.batch_tables import rows_reader
 
-        if self._next is not None and handle in self._next.tables:
-            return rows_reader(self._next.tables)(handle)
+        following = self._next
+        if following is not None and handle in following.tables:
+            return rows_reader(following.tables)(handle)
         if self._resolved is None:
             self.plan()
         assert self._resolved is not None

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from base.sizes import share_text, size_text
+from coordinator.revisions.leaves import LOADED_AGAIN
 from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan
 from coordinator.revisions.planned import Planned
 
@@ -50,11 +51,20 @@ def _source_lines(found: Planned) -> Iterator[RenderableType]:
 def _of_source(source: SourcePlan) -> Iterator[str]:
     if source.kind == "renamed":
         yield f"source {source.handle}: renamed from {source.renamed_from}"
-    if source.kind in ("new", "dropped"):
-        yield f"source {source.handle}: {'new' if source.kind == 'new' else 'not read any more; its topic stays'}"
+    if source.kind == "dropped":
+        stays = "the rows that were loaded of it are deleted" if source.is_batch else "its topic stays"
+        yield f"source {source.handle}: not read any more; {stays}"
+    if source.kind == "new":
+        yield f"source {source.handle}: new{', loaded when the change is applied' if source.is_batch else ''}"
     if source.kind == "counts_from_now" and source.counts_from is not None:
         yield f"source {source.handle}: --from-now counts it from the present positions on in {source.counts_from}"
-    yield from (f"source {source.handle}: {difference}" for difference in source.differences)
+    if source.load == "again":
+        has = "" if source.loaded_rows is None else f"; it has {source.loaded_rows:,} rows now"
+        yield f"source {source.handle}: loaded again when the change is applied{has}"
+    if source.has_other_files and source.kind != "dropped":
+        yield f"source {source.handle}: its files have changed since they were loaded; with --reload they are loaded again"
+    others = (difference for difference in source.differences if difference != LOADED_AGAIN)
+    yield from (f"source {source.handle}: {difference}" for difference in others)
     if source.table and not source.refusals:
         yield f"source {source.handle}: its table is filled. {source.table}"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +43,10 @@ _STORAGE_PREFIX = "fs."
 PATHS_SHOWN_MAX = 2
 """A handle shows so many paths, and the number of the others."""
 
-READ_ONCE = "is read once, at the first start; `stepwell run --full-refresh` reads it again"
+_FILE = re.compile(r"path=(.*?); isDirectory=\w+; length=(\d+);.*?modification_time=(\d+)")
+"""How Hadoop tells of a file. It also tells when the file was read by last, which does not count."""
+
+READ_ONCE = "is read once, when the pipeline gets it; `stepwell apply --reload` reads it again"
 
 _FROM_OUTSIDE = "Write its rows to files (parquet, orc, json, csv or text) or to a table of Spark's catalog, or send them to a topic."
 
@@ -124,6 +128,7 @@ class BatchTables:
                 dead_letter_topic=None,
                 location=location,
                 format="table",
+                files=_digest_of_files(leaf),
                 notes=(f"{what} {READ_ONCE}",),
             )
             self.found[handle] = BatchTable(spec, self._dataset(leaf), view)
@@ -184,7 +189,7 @@ def rows_reader(tables: Mapping[str, BatchTable]) -> Callable[[str], Iterator[pa
                 raise
             raise ProjectError(
                 f"{handle} cannot be read: {refusals.first_line(error)}",
-                "Nothing of the table counts yet. Correct the files or the reader's options, and run again.",
+                "Nothing of the table counts yet. Correct the files or the reader's options, and try again.",
                 view=table.view,
                 location=table.spec.location,
             ) from None
@@ -226,6 +231,19 @@ def _of_files(relation: Any, options: Mapping[str, str], schema: StructType) -> 
     digest = _digest(json.dumps([paths, sorted(options.items()), schema.jsonValue()]))
     what = f"{format} {shown}{more}"
     return f"{what} #{digest[:8]}", what
+
+
+def _digest_of_files(leaf: Any) -> str:
+    """Of the paths, sizes and times of the files, which Spark has listed already; nothing is read. Empty for a table of which Spark lists the
+    files later, or another system has them."""
+    try:
+        listed = str(leaf.relation().location().allFiles().mkString("\n")).splitlines()
+    except Py4JError as error:
+        if connection_lost(error):
+            raise
+        return ""
+    found = [_FILE.search(line) for line in listed]
+    return _digest(json.dumps(sorted(each.groups() for each in found if each is not None))) if all(found) else ""
 
 
 def _of_table(name: str, options: Mapping[str, str]) -> tuple[str, str]:

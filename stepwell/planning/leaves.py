@@ -68,7 +68,7 @@ def mark_leaves(
             output = node["output"]
             leaf = by_column[output[0]["exprId"]["id"]] if output else without_columns.pop(0)
             if node.kind in TABLE_KINDS:
-                names.append(tables[output[0]["exprId"]["id"]])
+                names.append(tables[_first_column_of_table(leaf)])
                 node.fields["rdd"] = names[-1]
             elif node.kind == "LogicalRDD":
                 names.append(_name(leaf, view, location))
@@ -79,7 +79,15 @@ def mark_leaves(
 
 
 def _is_table(leaf: Any, tables: Mapping[int, str]) -> bool:
-    return not leaf.output().isEmpty() and leaf.output().head().exprId().id() in tables
+    return not leaf.output().isEmpty() and _first_column_of_table(leaf) in tables
+
+
+def _first_column_of_table(leaf: Any) -> int:
+    """The expression id of the first column of what a leaf stands for. Spark also puts one leaf in place of a table and of a projection over it
+    that only gives its columns other names. That leaf has the ids of the projection."""
+    if leaf.getClass().getSimpleName() == "InMemoryRelation":
+        leaf = leaf.cacheBuilder().logicalPlan()
+    return int(leaf.output().head().exprId().id())
 
 
 def leaves_of(plan: Any) -> Iterator[Any]:

@@ -112,7 +112,8 @@ def workers_default(settings: Settings) -> int | None:
 
 def _input(source: SourceSpec) -> InputTopic:
     table = source_table(source)
-    return InputTopic(table, source.starting_offsets, source.on_error, source.dead_letter_topic, source.truncate)
+    read = InputTopic(table, source.starting_offsets, source.on_error, source.dead_letter_topic, source.truncate)
+    return replace(read, files=source.files)
 
 
 def source_table(source: SourceSpec) -> SourceTable:

@@ -103,7 +103,7 @@ def translate_errors(flow: FlowDefinition, project: Project, view: str, *, users
         if condition == _NO_FILES:
             raise FilesGone(
                 refusals.first_line(error),
-                "Their rows are read once, at the first start. Spark needs the files to plan the project, also at a later start: put them back.",
+                "Their rows are read once. Spark needs the files to plan the project, also at a later start: put them back.",
                 view=view,
                 location=location,
             ) from None

@@ -89,6 +89,7 @@ class SourceSpec:
     location: Location
     format: Literal["json", "record", "table"] = "json"
     notes: tuple[str, ...] = ()  # for `dry-run`
+    files: str = ""  # of a batch table: see InputTopic
     # Of a reader: the only partitions that it reads, as pairs of topic and number; and a pattern of names in place of topics.
     partitions: tuple[tuple[str, int], ...] | None = None
     pattern: str | None = None

@@ -14,6 +14,7 @@ from base.fault import ExitCode
 from stepwell.errors import StepwellError
 from stepwell.service.endpoint import (
     ANSWER_SECONDS_MAX,
+    APPLY_SECONDS_MAX,
     LAYOUT_SECONDS_MAX,
     PLAN_SECONDS_MAX,
     READ_SECONDS_MAX,
@@ -84,8 +85,8 @@ class ControlClient:
         """Asks for a transition (`apply`), or for something of the one under way, and waits until the service has accepted it. Returns the
         revision and the transition. Raises RevisionRefused, NotRunning, StepwellError."""
         path = f"/revision/{what}"
-        plan_s = PLAN_SECONDS_MAX if what == "apply" else 0.0
-        answer = self._answer("POST", path, seconds=plan_s + LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
+        seconds = PLAN_SECONDS_MAX + APPLY_SECONDS_MAX if what == "apply" else LAYOUT_SECONDS_MAX
+        answer = self._answer("POST", path, seconds=seconds + ANSWER_SECONDS_MAX, body=body)
         if answer.status_code in (MALFORMED, REFUSED):
             raise _refused_revision(answer.json())
         return _content(answer, path)

@@ -22,6 +22,9 @@ ENDPOINT_FILE = "endpoint.json"
 ANSWER_SECONDS_MAX = 5.0
 """An answer may take this long, because the endpoint's thread shares the interpreter with the loop, which may be encoding a large step."""
 
+APPLY_SECONDS_MAX = 6 * 3600.0
+"""How long a client waits until a transition is accepted or refused. Batch tables are loaded before that, which may take hours."""
+
 LAYOUT_SECONDS_MAX = 60.0
 """For the loop to accept a request that concerns the layout, between two steps or after a recovery."""
 

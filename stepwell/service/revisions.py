@@ -28,7 +28,7 @@ from coordinator.revisions.requests import (
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from stepwell.service.bodies import parts_of, told
-from stepwell.service.endpoint import LAYOUT_SECONDS_MAX
+from stepwell.service.endpoint import APPLY_SECONDS_MAX, LAYOUT_SECONDS_MAX
 
 PlanFiles = Callable[[], PipelineSpec]
 """Plans the project as it is in the files now. Raises faults that name file and line."""
@@ -47,6 +47,7 @@ class ApplyBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     hold: bool = False
+    reload: tuple[str, ...] = ()
     expect_plan: str | None = None
     from_now: list[str] = []
     append_from_now: list[str] = []
@@ -58,6 +59,7 @@ class ApplyBody(BaseModel):
             from_now=tuple(self.from_now),
             append_from_now=tuple(self.append_from_now),
             retract=tuple(self.retract),
+            reload=self.reload,
         ).normal()
 
 
@@ -93,7 +95,8 @@ class RevisionRoutes:
 
     async def _ask(self, asked: RevisionRequest) -> Response:
         try:
-            await run_in_threadpool(self._requests.ask_revision, asked, LAYOUT_SECONDS_MAX)
+            seconds = APPLY_SECONDS_MAX if isinstance(asked, ApplyRequest) else LAYOUT_SECONDS_MAX
+            await run_in_threadpool(self._requests.ask_revision, asked, seconds)
         except Fault as fault:  # one of Kafka can end what the loop does before it accepts
             return _refusal(fault)
         return JSONResponse(self._shown())

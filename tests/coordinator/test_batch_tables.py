@@ -92,7 +92,7 @@ class Broker:
         )
         record = TableRecord(epoch=0, handle=handle, topic=topic, ranges=ranges, rows=part.rows, is_whole=is_whole)
         self.log.append(record)
-        return self.log.tables[handle]
+        return self.log.tables[topic.topic]
 
     def load(self, batches: Iterable[list[int]]) -> PipelineSpec:
         def rows(handle: str) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ class Broker:
 
     def rows(self) -> list[int]:
         """What a reader of the recorded ranges gets."""
-        ranges = {r.partition: range(r.start, r.end) for r in self.log.tables["t"].ranges}
+        ranges = {r.partition: range(r.start, r.end) for r in self.log.tables[TOPIC].ranges}
         chosen = [value for (number, offset), value in self.messages.items() if offset in ranges[number]]
         return sorted(rows_in(TableFormat("t", SCHEMA), records(list(chosen)))["c0"].to_pylist())
 
@@ -121,7 +121,7 @@ ALL_ROWS = sorted(n for batch in BATCHES for n in batch)
 def test_a_table_is_read_once_and_dealt_out_to_all_partitions() -> None:
     broker = Broker()
     table = broker.load(BATCHES).inputs[-1]
-    assert broker.rows() == ALL_ROWS and broker.log.tables["t"].rows == 80
+    assert broker.rows() == ALL_ROWS and broker.log.tables[TOPIC].rows == 80
     assert {number for number, _ in broker.messages} == set(range(TABLE_PARTITIONS))
     assert json.loads(table.starting_offsets) == {TOPIC: {str(number): 0 for number in range(TABLE_PARTITIONS)}}
     assert table.table.partitions == {TopicPartition(TOPIC, number) for number in range(TABLE_PARTITIONS)}
@@ -133,7 +133,7 @@ def test_a_table_is_read_once_and_dealt_out_to_all_partitions() -> None:
 def test_a_table_without_rows_is_loaded_too() -> None:
     broker = Broker()
     broker.load([])
-    assert broker.log.tables["t"].is_whole and broker.rows() == []
+    assert broker.log.tables[TOPIC].is_whole and broker.rows() == []
 
 
 @pytest.mark.parametrize("writes", range(4))

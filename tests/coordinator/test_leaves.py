@@ -133,6 +133,7 @@ LEFT_OUT: dict[str, list[Any]] = {
     "truncate": ["apply"],  # the division of each step records the policy
     "on_error": ["skip"],  # rows that were counted stay, and the division of each step records the policy
     "dead_letter_topic": ["letters"],
+    "files": ["7f"],  # of a batch table, whose load is its topic; a note for people
     "table": [],  # its fields are listed themselves
     "handle": [],  # it is the name under which two records are compared, and the circuit has it
 }

@@ -9,7 +9,8 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.revisions.rereading import topics_of
+from coordinator.specification import InputTopic, OutputTopic, PipelineSpec, load_topic_of, table_topic_of
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.positions import starting_positions
@@ -49,6 +50,19 @@ def test_the_topics_whose_whole_names_match() -> None:
     assert found(source(r"in\..*"), source(None, topics=("in",))) == [("in.a", "in.b"), ("in",)]
     assert found(source("in")) == [("in",)]
     assert found(source("stepwell.*|in")) == [("in",)], "not the step log"
+
+
+def test_no_pattern_matches_the_topics_of_batch_tables() -> None:
+    """Loads come and go, also those of other pipelines, and their messages are rows."""
+    table = table_topic_of("p", "0123456789abcdef")
+    names = (table, load_topic_of(table, "7f"), table_topic_of("other", "0123456789abcdef"))
+    ends = {TopicPartition(name, 0): 5 for name in (*names, "stepwell.in", "stepwell.p.table.in")}
+    assert found(source("stepwell.*"), ends=ends) == [("stepwell.in", "stepwell.p.table.in")]
+    assert found(source("stepwell.in"), ends=ends, known=("gone", *names)) == [("stepwell.in",)]
+    gone = found(source("stepwell.*"), ends=ends, known=(f"{table}.8f", "stepwell.in"))
+    assert gone == [("stepwell.in", "stepwell.p.table.in")], "a load that was deleted is not missing"
+    assert topics_of(source("stepwell.*"), [*names, "stepwell.in"]) == ("stepwell.in",)
+    assert topics_of(source(None, topics=(table,)), names) == (table,)
 
 
 def test_what_is_refused() -> None:

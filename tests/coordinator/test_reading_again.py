@@ -15,12 +15,12 @@ from io_kafka.formats import TableFormat
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
-from io_kafka.step_log.records import DivisionRecord, InputRange
+from io_kafka.step_log.records import DivisionRecord, InputRange, TableRecord
 from io_kafka.step_log.revision_records import ReadAgain
 from io_kafka.step_log.state import StepLogState
 from tests.io_kafka.test_revision_rules import RUNNING
 from tests.io_kafka.test_step_log import folded, step
-from tests.io_kafka.transitions import begins
+from tests.io_kafka.transitions import begins, loaded
 
 MINUTE_MS = 60_000
 NO_TIME = -1
@@ -55,7 +55,11 @@ class Story:
     """A transition that reads everything again. `live`: what the revision in force has read, which is all at first."""
 
     def __init__(
-        self, times: dict[TopicPartition, list[int]], *sources: InputTopic, only_new: Sequence[str] = ()
+        self,
+        times: dict[TopicPartition, list[int]],
+        *sources: InputTopic,
+        only_new: Sequence[str] = (),
+        tables: tuple[TableRecord, ...] = (),
     ) -> None:
         self.topics = FakeTopics(times)
         self.reading = ReadingAgain(self.topics, sources)  # type: ignore[arg-type]
@@ -68,7 +72,7 @@ class Story:
             for p in sorted(times)
         )
         self.log: StepLogState = folded(
-            *RUNNING, DivisionRecord(epoch=0, step=0, ranges=first), step(0, 1), begins(2, 1, *again)
+            *RUNNING, DivisionRecord(epoch=0, step=0, ranges=first), step(0, 1), begins(2, 1, *again, tables=tables)
         )
         self.portions: list[dict[TopicPartition, range]] = []
         self.is_read = False
@@ -175,6 +179,19 @@ def test_batch_tables_come_first() -> None:
     assert story.log.reads_again == {TopicPartition("rows", 0): 5, TopicPartition("in", 0): 0}
     story.advance(2048)
     assert story.is_read
+
+
+def test_a_table_that_only_new_nodes_read_ends_with_its_load() -> None:
+    """Whatever somebody else has written behind it."""
+    times = {TopicPartition("rows", 0): [0] * 9, TopicPartition("rows", 1): [0], TopicPartition("in", 0): [0] * 3}
+    story = Story(times, table("rows"), source("in"), only_new=["rows"], tables=(loaded("rows", 5, 0),))
+    assert story.reading.left(story.log) == 8
+    story.all_read(4096)
+    assert story.log.reads_again == {
+        TopicPartition("rows", 0): 5,
+        TopicPartition("rows", 1): 0,
+        TopicPartition("in", 0): 3,
+    }
 
 
 def test_a_partition_that_has_come_is_announced_though_nothing_is_read() -> None:

@@ -142,7 +142,7 @@ def test_partitions_that_are_assigned_are_read_alone() -> None:
     assert isinstance(reading, Rereading) and (reading.starts, reading.messages) == ({SECOND: 0}, 40)
 
 
-def test_a_batch_table_never_expires_and_has_to_be_loaded() -> None:
+def test_a_batch_table_never_expires_and_a_new_one_is_loaded() -> None:
     columns = pa.schema([pa.field("k", pa.string())])
     loaded, new = (
         InputTopic(SourceTable("s", (topic,), TableFormat("s", columns)), "earliest", "fail", None)
@@ -151,8 +151,10 @@ def test_a_batch_table_never_expires_and_has_to_be_loaded() -> None:
     facts = replace(FACTS, first={**FACTS.first, OTHER: 0}, positions={**FACTS.positions, OTHER: 20})
     reading = found(loaded, facts, loaded)
     assert isinstance(reading, Rereading) and (reading.starts, reading.messages) == ({OTHER: 0}, 20)
-    refused = found(new, before=source())
-    assert isinstance(refused, Unreadable) and refused.obstacle == "new table", "sources of one handle"
+    for before, text in ((source(), "s: loaded"), (loaded, "s: loaded again")):  # sources of one handle
+        reading = found(replace(new, table=replace(new.table, partitions=frozenset({OTHER}))), before=before)
+        assert isinstance(reading, Rereading) and reading.is_load and reading.text == text
+        assert (reading.starts, reading.messages) == ({OTHER: 0}, None), "how many rows it has is not known"
     gone = found(new, before=new)
     assert isinstance(gone, Unreadable) and gone.reason == "topic none, which has its rows, was deleted"
 

@@ -45,9 +45,12 @@ class FencedCrew:
         return owned_by(0, 1)
 
 
-def opened(crew: Any, *reported: tuple[VersionId, ...], first: int = 0, steps: int = 100) -> VersionId:
+def opened(
+    crew: Any, *reported: tuple[VersionId, ...], first: int = 0, steps: int = 100, replayed_from: int = 0
+) -> VersionId:
     records: Any = [None] * (steps - first)
-    state = StepLogState("log", step_records=Numbered(first, records), layout=layout())
+    log = {"step_records": Numbered(first, records), "layout": layout(), "replayed_from": replayed_from}
+    state = StepLogState("log", **log)
     rules = Rules("p", "log", 0, {EMPTY: BIRTHS}, True, None, None, accepts_older=False)
     versions = {worker: frozenset(held) for worker, held in enumerate(reported)}
     found = Found(rules, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions))
@@ -83,6 +86,15 @@ def test_a_version_that_the_step_log_does_not_reach_is_not_opened(first: int, st
     with pytest.raises(StateLost):
         opened(crew, (V1,), (V1,), first=first, steps=steps)
     assert crew.opened is None
+
+
+def test_a_version_whose_steps_would_read_deleted_loads_is_not_opened() -> None:
+    """V1 is taken before step 10."""
+    crew = FencedCrew((V1,), (V1,))
+    with pytest.raises(StateLost, match="steps before step 11 read batch tables whose rows are deleted"):
+        opened(crew, (V1,), (V1,), replayed_from=11)
+    assert crew.opened is None
+    assert opened(crew, (V1,), (V1,), replayed_from=10) == V1
 
 
 def test_what_differs_is_found_in_a_circuit_whose_parts_are_used_many_times() -> None:

@@ -16,12 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +46,7 @@ from io_kafka.step_log.records import StepRecord, decode
 from io_kafka.step_log.state import StepLogState
 from protocols.planners import PLANNERS
 from stepwell.lowering.driver import lower
-from stepwell.planning.batch_tables import rows_reader
+from stepwell.planning.batch_tables import BatchTable, rows_reader
 from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
@@ -97,10 +98,6 @@ class Resolved:
     project: ResolvedProject
     spec: PipelineSpec
 
-    @property
-    def table_rows(self) -> TableRows:
-        return rows_reader(self.project.tables)
-
     def at_pace(self, **changes: Any) -> Resolved:
         """The same, whose coordinator does what no step waits for at another pace."""
         return replace(self, spec=replace(self.spec, pace=replace(self.spec.pace, **changes)))
@@ -109,10 +106,10 @@ class Resolved:
 class Running:
     """A pipeline in a thread of its own. `fault`: what ended it, if not a stop."""
 
-    def __init__(self, resolved: Resolved, cluster: Cluster, options: Mapping[str, Any]) -> None:
+    def __init__(self, resolved: Resolved, cluster: Cluster, table_rows: TableRows, options: Mapping[str, Any]) -> None:
         self.requests, self.board = Requests(), StatusBoard(resolved.spec.name)
         self.pipeline = Pipeline(
-            resolved.spec, cluster, self.requests, self.board, table_rows=resolved.table_rows, planners=PLANNERS
+            resolved.spec, cluster, self.requests, self.board, table_rows=table_rows, planners=PLANNERS
         )
         self.fault: BaseException | None = None
         self.options = options
@@ -150,8 +147,14 @@ class Playground:
     servers: str
     folder: Path
     prefix: str
+    tables: dict[str, BatchTable] = field(default_factory=dict)
+    """Of all projects, as they were resolved last."""
 
     # Definitions
+
+    def table_rows(self, handle: str) -> Iterator[pa.RecordBatch]:
+        """Also of a project to which a transition leads, as a service has it."""
+        return rows_reader(self.tables)(handle)
 
     def write(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Path:
         """Writes a project; returns its file."""
@@ -171,6 +174,7 @@ class Playground:
 
     def resolve(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Resolved:
         project = resolve(load_project(self.write(files, conf)), self.spark)
+        self.tables.update(project.tables)
         spec = pipeline_spec(project.project, plan_project(project, lower(project)))
         outside = replace(spec.kafka.outside, freeze_memory=_leave_memory)
         return Resolved(project, replace(spec, kafka=replace(spec.kafka, outside=outside)))
@@ -274,7 +278,7 @@ class Playground:
         cluster, board = cluster or threads(), board or StatusBoard(resolved.spec.name)
         try:
             pipeline = Pipeline(
-                resolved.spec, cluster, requests or Requests(), board, table_rows=resolved.table_rows, planners=PLANNERS
+                resolved.spec, cluster, requests or Requests(), board, table_rows=self.table_rows, planners=PLANNERS
             )
             pipeline.run(**{"available_now": True, **options})
         finally:
@@ -285,7 +289,7 @@ class Playground:
     def running(self, resolved: Resolved, cluster: Cluster | None = None, **options: Any) -> Iterator[Running]:
         """A run that goes on until it is asked to stop; it is stopped at the end of the block."""
         cluster = cluster or threads()
-        run = Running(resolved, cluster, options)
+        run = Running(resolved, cluster, self.table_rows, options)
         run.thread.start()
         try:
             yield run

@@ -19,6 +19,7 @@ from io_kafka.step_log.records import (
     Record,
     Refresh,
     Reset,
+    TableRecord,
     TopicIdentity,
     decode,
     encode,
@@ -39,7 +40,7 @@ from tests.io_kafka.test_step_log import (
     step,
     version,
 )
-from tests.io_kafka.transitions import WHOLE, Programs, begins, fills, revision, settles, switches, turns
+from tests.io_kafka.transitions import WHOLE, Programs, begins, fills, loaded, revision, settles, switches, turns
 
 NEW = TopicIdentity(topic="new", id="n", partitions=1)
 
@@ -70,6 +71,54 @@ def test_each_step_runs_what_the_log_says() -> None:
     assert programs(*SWITCHED) == programs(*SETTLED) == [alone, *filling, SwitchingProgram(A, intent)]
     assert programs(*SETTLED, fills(4, None))[4] == PresentProgram(B)
     assert programs(*SWITCHING, fills(3, None), fills(4, None))[3:] == [SwitchingProgram(A, intent), PresentProgram(B)]
+
+
+def test_a_load_counts_from_the_intent_on_and_until_nobody_needs_it() -> None:
+    """The loads of both revisions are there until the transition is settled. Afterwards no step can be replayed that reads the former one."""
+    former, new = loaded("former", 3), loaded("new", 4, 0)
+    begun = (claim(0), former, revision(), layout(), fills(0, None), step(0, 1), begins(step=1, tables=(new,)))
+    filled = (*begun, fills(1, WHOLE), step(1, 2))
+    switched = (*filled, switches(2, 2), fills(2, None), step(2, 3), *checkpoint(version(0, 3), 0, 1))
+    for records in (begun, filled, (*filled, turns("detached", 1)), switched):
+        assert folded(*records).tables == {"former": former, "new": new}
+    settled = folded(*switched, settles(2, 3, "former"))
+    assert (settled.tables, settled.replayed_from) == ({"new": new}, 3)
+    read = InputRange(topic="former", partition=0, start=0, end=3)
+    topic = TopicIdentity(topic="former", id="f", partitions=1)
+    first = DivisionRecord(epoch=0, step=0, ranges=(read, *fills(0, None).ranges), topics=(topic,))
+    reading = folded(*(first if record == fills(0, None) else record for record in switched))
+    assert TopicPartition("former", 0) in reading.positions and "former" in reading.topics
+    after = reading.apply(settles(2, 3, "former"), reading.offset_next)
+    after.check()
+    assert {where.topic for where in (*after.positions, *after.firsts)} == {"in"} and "former" not in after.topics
+    aborted = folded(*filled, turns("abort"), *checkpoint(version(0, 2), 0, 1), settles(2, 2, "new"))
+    assert (aborted.tables, aborted.replayed_from) == ({"former": former}, 0), "all steps run the former project"
+    assert folded(*switched, settles(2, 3)).replayed_from == 0
+    for state in (folded(*filled), settled, aborted):
+        copy = StepLogState("log").apply(decode(encode(state.snapshot()), "log", 0), 0)
+        assert (copy.tables, copy.replayed_from) == (state.tables, state.replayed_from)
+
+
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        ((loaded("in", 3, handle="u"),), "the table u is said to be loaded into the topic of another load, in"),
+        ((loaded("a", 3), loaded("a", 3, handle="u")), "the table u is said to be loaded into the topic of another load, a"),
+        ((loaded("a", 3, is_whole=False),), "the table t is not loaded as a whole"),
+        ((loaded("a", 3).model_copy(update={"ranges": loaded("b", 3).ranges}),), "the table t is said to be in several topics"),
+        ((loaded("a", 3).model_copy(update={"ranges": loaded("a", 3).ranges * 2}),), "the ranges of the table t are out of order"),
+    ],
+)  # fmt: skip
+def test_a_transition_has_whole_loads_in_topics_of_their_own(tables: tuple[TableRecord, ...], reason: str) -> None:
+    state = folded(claim(0), loaded("in", 5), revision(), layout())
+    found = why_not(state, begins(step=0, tables=tables))
+    assert found is not None and found.startswith(reason), found
+    assert why_not(state, begins(step=0, tables=(loaded("a", 3), loaded("b", 3)))) is None, "of one table or of two"
+
+
+def test_a_load_that_nobody_has_recorded_does_not_end() -> None:
+    reason = why_not(folded(*SWITCHED, *checkpoint(version(0, 4), 0, 1)), settles(2, 4, "new"))
+    assert reason == "it ends the loads of batch tables in new, which nobody has recorded"
 
 
 def test_the_revision_in_force_is_the_next_one_from_the_switch_on() -> None:

@@ -563,13 +563,13 @@ def test_after_a_reset_only_the_claim_and_the_outputs_are_left() -> None:
 
 def test_a_table_is_loaded_once_in_a_generation_and_a_load_that_is_not_whole_does_not_count() -> None:
     state = folded(claim(0), table(0, 3, is_whole=False), table(0, 5, is_whole=False), table(7, 9))
-    assert state.tables == {"t": table(7, 9)}
+    assert state.tables == {"in": table(7, 9)}
     copy = StepLogState("log", offset_next=50)
     copy = copy.apply(state.snapshot(), 50)
     assert copy.tables == state.tables
     refresh = Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())
     again = folded(claim(0), table(7, 9), refresh, Reset(epoch=0, generation=1), table(12, 15))
-    assert again.tables == {"t": table(12, 15)}
+    assert again.tables == {"in": table(12, 15)}
 
 
 def test_every_generation_has_a_revision_and_a_layout_of_its_own() -> None:
@@ -732,7 +732,7 @@ def full_state() -> StepLogState:
     revisions = RevisionState(root=revision(), in_force=revision())
     again = {TopicPartition("in", 0): 3}
     full = state.apply(begun, state.offset_next)
-    return replace(full, generation=7, leaves=leaves_record(), revisions=revisions, again=again)
+    return replace(full, generation=7, leaves=leaves_record(), revisions=revisions, again=again, replayed_from=2)
 
 
 @of_each_former_format

@@ -108,6 +108,16 @@ def test_a_recreated_topic_has_another_id(settings: KafkaSettings, topics: Topic
     assert topics.describe([name])[name].topic_id != recorded.topic_id
 
 
+def test_topics_are_deleted_and_one_that_is_gone_is_no_error(topics: Topics, topic_prefix: str) -> None:
+    one, other, kept = (f"{topic_prefix}{name}" for name in ("one", "other", "kept"))
+    for name in (one, kept):
+        topics.ensure(name, 2)
+    topics.delete([one, other])
+    assert not {one, other} & topics.names() and kept in topics.names()
+    topics.delete([one])
+    topics.delete([])
+
+
 def test_an_unreachable_broker_is_reported_with_its_address() -> None:
     nobody = Topics(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), timeout_s=1)
     for ask in (lambda: nobody.describe(["t"]), nobody.names, lambda: nobody.end_offsets_of([TopicPartition("t", 0)])):

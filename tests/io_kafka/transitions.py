@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
-from io_kafka.step_log.records import DivisionRecord, InputRange, Record, Reset, StepRecord, TopicIdentity
+from io_kafka.step_log.records import DivisionRecord, InputRange, Record, Reset, StepRecord, TableRecord, TopicIdentity
 from io_kafka.step_log.revision_records import (
     Choices,
     ReadAgain,
@@ -25,12 +25,27 @@ def revision(number: int = 1, step: int = 0, epoch: int = 0) -> RevisionRecord:
     return RevisionRecord(epoch=epoch, number=number, plan=f"{number:064x}", step=step)
 
 
-def begins(number: int = 2, step: int = 0, *again: ReadAgain, whole: int = WHOLE, epoch: int = 0) -> RevisionIntent:
+def begins(
+    number: int = 2,
+    step: int = 0,
+    *again: ReadAgain,
+    whole: int = WHOLE,
+    epoch: int = 0,
+    tables: tuple[TableRecord, ...] = (),
+) -> RevisionIntent:
     choices = Choices(hold=False)
     plan, names = f"{number:064x}", (f"{10 * number + i:064x}" for i in range(5))
     plans = TransitionPlans(**dict(zip(TransitionPlans.model_fields, names, strict=True)))
     return RevisionIntent(
-        epoch=epoch, number=number, plan=plan, plans=plans, whole=whole, choices=choices, again=again, step=step
+        epoch=epoch,
+        number=number,
+        plan=plan,
+        plans=plans,
+        whole=whole,
+        choices=choices,
+        again=again,
+        step=step,
+        tables=tables,
     )
 
 
@@ -43,8 +58,15 @@ def turns(reason: TurnTo, step: int | None = None, *, number: int = 2, epoch: in
     return RevisionTurn(epoch=epoch, number=number, reason=reason, step=step, error=error)
 
 
-def settles(number: int = 2, step: int = 1, epoch: int = 0) -> RevisionSettled:
-    return RevisionSettled(epoch=epoch, number=number, step=step)
+def settles(number: int = 2, step: int = 1, *tables_gone: str, epoch: int = 0) -> RevisionSettled:
+    return RevisionSettled(epoch=epoch, number=number, step=step, tables_gone=tables_gone)
+
+
+def loaded(topic: str, *ends: int, handle: str = "t", is_whole: bool = True) -> TableRecord:
+    """A load of a batch table. `ends`: of its partitions, each of which begins at 0."""
+    ranges = tuple(InputRange(topic=topic, partition=n, start=0, end=end) for n, end in enumerate(ends))
+    identity = TopicIdentity(topic=topic, id=f"id of {topic}", partitions=len(ends))
+    return TableRecord(epoch=0, handle=handle, topic=identity, ranges=ranges, rows=sum(ends), is_whole=is_whole)
 
 
 def fills(step: int, filled: int | None, *, start: int = 0, end: int | None = None, epoch: int = 0) -> DivisionRecord:

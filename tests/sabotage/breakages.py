@@ -22,6 +22,7 @@ from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.led_over_breakages import LED_OVER
+from tests.sabotage.loading_breakages import LOADED
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
 from tests.sabotage.python_breakages import PYTHON
@@ -69,6 +70,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TRANSITIONS,
     *CHOICES,
     *READ_AGAIN,
+    *LOADED,
     *LED_OVER,
     *COMBINATIONS,
 )

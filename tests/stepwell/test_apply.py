@@ -16,6 +16,7 @@ from base.fault import ExitCode
 from coordinator.requests import Requests
 from coordinator.rescale.requests import PauseRequest
 from coordinator.revisions.choices import Chosen
+from coordinator.revisions.loads import chosen_tables
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
@@ -70,11 +71,17 @@ def test_the_endpoint_plans_the_files_and_hands_them_to_the_loop(line: CommandLi
         key = key_of_project(a_spec())
         assert call(loop, "POST", "/revision/apply", hold=True, expect_plan=key).status_code == 200
         assert loop.seen == [ApplyRequest(a_spec(), False), ApplyRequest(a_spec(), True)]
-        chosen = {"from_now": ["b", "a", "a"], "append_from_now": ["o"], "retract": ["gone"]}
+        chosen = {"from_now": ["b", "a", "a"], "append_from_now": ["o"], "retract": ["gone"], "reload": ["t.csv"]}
         assert call(loop, "POST", "/revision/apply", **chosen).status_code == 200
-        of_user = Chosen(from_now=("a", "b"), append_from_now=("o",), retract=("gone",))
+        of_user = Chosen(from_now=("a", "b"), append_from_now=("o",), retract=("gone",), reload=("t.csv",))
         assert loop.seen.pop() == ApplyRequest(a_spec(), False, of_user)
-        for body in ({"hold": "yes"}, {"hold": True, "workers": 3}, {"expect_plan": 7}):
+        for body in (
+            {"hold": "yes"},
+            {"hold": True, "workers": 3},
+            {"expect_plan": 7},
+            {"reload": "a.csv"},
+            {"reload": [1]},
+        ):
             answer = call(loop, "POST", "/revision/apply", **body)
             assert (answer.status_code, answer.json()["exit_code"]) == (400, 2)
         for what in ("pause", "resume", "switch", "abort"):
@@ -175,6 +182,39 @@ def test_a_plan_is_shown_applied_and_followed_until_it_is_settled(
         assert loop.seen == [ApplyRequest(a_spec(), False)]
 
 
+def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
+    line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def look_at(project: Any, chosen: Chosen) -> plan.Look:
+        asked.append(chosen.reload)
+        return plan.Look(a_plan(), 4, key_of_project(a_spec()), chosen)
+
+    monkeypatch.setattr(plan, "look_at", look_at)
+    with playing(line, leading(SETTLED)) as loop:
+        assert line.here("apply", "--yes", "--reload", "a.csv", "--reload", "db.b").code == 0
+        assert loop.seen == [ApplyRequest(a_spec(), False, Chosen(reload=("a.csv", "db.b")))] and asked == [
+            ("a.csv", "db.b")
+        ]
+    told = line.here("run", "--reload", "a.csv")
+    assert told.code == 2 and "--reload goes with --apply" in told.err
+
+
+def test_a_table_that_is_not_there_is_told_before_the_service_is_asked(
+    line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_at(project: Any, chosen: Chosen) -> plan.Look:
+        chosen_tables(chosen.reload, ())
+        raise AssertionError
+
+    monkeypatch.setattr(plan, "look_at", look_at)
+    with playing(line) as loop:
+        told = line.here("apply", "--yes", "--reload", "a.csv")
+        assert told.code == 2 and "--reload a.csv: no batch table of the project has this name" in told.err
+        assert loop.seen == []
+
+
 def test_for_programs_an_end_is_one_object(line: CommandLine, planned: Callable[..., None]) -> None:
     with playing(line, leading(SETTLED)):
         found = line.here("apply", "--yes", "--json").json
@@ -229,7 +269,7 @@ def test_without_a_service_apply_says_what_to_do(line: CommandLine, planned: Cal
 def test_a_second_transition_is_refused_before_anything_is_planned(
     line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "look_at", lambda project: pytest.fail("planned"))
+    monkeypatch.setattr(plan, "look_at", lambda project, chosen: pytest.fail("planned"))
     with playing(line, plan_files=lambda: pytest.fail("planned")) as loop:
         loop.board.update(transition=under_way())
         told = line.here("apply", "--yes")

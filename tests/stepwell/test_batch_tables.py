@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from stepwell.catalyst.tree import walk_all
 from stepwell.errors import ProjectError, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
+from stepwell.planning.batch_tables import rows_reader
+from stepwell.planning.pipeline import plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
@@ -58,7 +62,7 @@ def w(): return spark.readStream.schema("id BIGINT, part STRUCT<a: BIGINT, b: BI
     assert source.topics[0].startswith("stepwell.test.table.") and len(source.topics[0]) < 100
     assert "InMemoryRelation" in [node.kind for view in project.views for node in walk_all(view.flows[0].tree)]
     shown = describe(project).text()
-    assert f"parquet file:{tmp_path}/files is read once, at the first start" in shown
+    assert f"parquet file:{tmp_path}/files is read once, when the pipeline gets it" in shown
     lower(project)
 
 
@@ -77,6 +81,70 @@ def test_what_is_read_alike_is_one_source(tmp_path: Path, spark: SparkSession) -
     handles = [view.reads[0] for view in sorted(project.views, key=lambda view: view.name)]
     assert handles[0] == handles[1] == handles[2] and len(set(handles)) == 4
     assert not any("secret" in handle for handle in handles)
+
+
+def test_columns_may_get_other_names(tmp_path: Path, spark: SparkSession) -> None:
+    """Spark takes a projection that only renames for the table below it, and puts one leaf in the place of both."""
+    make_files(tmp_path, spark)
+    csv = "csv.`DATA/plain.csv`"
+    queries = (
+        f"SELECT _c0 AS id, _c1 AS text FROM {csv}",
+        f"SELECT a._c0 AS x, b.q FROM {csv} a JOIN (SELECT _c0 AS id, _c1 AS q FROM {csv}) b ON a._c0 = b.id",
+        f"SELECT * FROM (SELECT _c0 AS a, _c1 AS b FROM {csv}) UNION ALL SELECT * FROM {csv}",
+    )
+    sql = "".join(f"CREATE MATERIALIZED VIEW v{n} AS {query};\n" for n, query in enumerate(queries))
+    project = resolved(tmp_path, spark, {"a.sql": sql})
+    assert len(project.tables) == 1
+    for view in project.views:
+        assert view.reads and set(view.reads) == project.tables.keys()
+    lower(project)
+
+
+def test_it_is_known_whether_files_are_other_ones(tmp_path: Path, spark: SparkSession) -> None:
+    """Their paths, sizes and times decide, and not when somebody has read them."""
+    folder = tmp_path / "csv"
+    folder.mkdir()
+    one, two = folder / "one.csv", folder / "two; length=7.csv"
+    files = {"a.sql": f"CREATE MATERIALIZED VIEW v AS SELECT * FROM csv.`{folder}`;"}
+
+    def seen() -> str:
+        project = resolved(tmp_path / "project", spark, files)
+        (source,) = (source for source in project.sources if source.format == "table")
+        assert source.files
+        (planned,) = plan_project(project, lower(project)).inputs
+        assert planned.files == source.files and planned == replace(planned, files="")
+        return source.files
+
+    one.write_text("x\n")
+    first = seen()
+    one.read_text()
+    os.utime(one, ns=(7, one.stat().st_mtime_ns))
+    assert seen() == first
+    digests = {first}
+    for change in (
+        lambda: one.write_text("yy\n"),
+        lambda: two.write_text("x\n"),
+        lambda: os.utime(two, (5, 5)),
+        lambda: one.unlink(),
+    ):
+        change()
+        digests.add(seen())
+    assert len(digests) == 5
+
+
+def test_a_table_of_the_catalog_has_the_files_that_are_there_now(
+    tmp_path: Path, spark: SparkSession, database: str
+) -> None:
+    """A session keeps which files a table has, and somebody else has written more. Each planning has a session of its own."""
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    spark.sql(f"CREATE TABLE {database}.kinds (k STRING) USING csv LOCATION '{folder}'")
+    files = {"a.sql": f"CREATE MATERIALIZED VIEW v AS SELECT * FROM {database}.kinds;"}
+    for count in (1, 2, 3):
+        (folder / f"{count}.csv").write_text("x\n")
+        project = resolved(tmp_path / "project", spark, files)
+        (handle,) = project.tables
+        assert sum(batch.num_rows for batch in rows_reader(project.tables)(handle)) == count
 
 
 def test_a_name_that_the_project_defines_is_the_projects(tmp_path: Path, spark: SparkSession, database: str) -> None:

@@ -258,4 +258,4 @@ def test_an_option_that_cannot_be_understood_is_told(arguments: tuple[str, ...])
 
 def test_programs_read_the_choices() -> None:
     plain = json.loads(json.dumps(FROM_NOW.to_json()))
-    assert plain == {"from_now": ["flights"], "append_from_now": [], "retract": []}
+    assert plain == {"from_now": ["flights"], "append_from_now": [], "retract": [], "reload": []}

@@ -5,7 +5,9 @@ and what is refused with which place and way out."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from bench.sql.lowering import resolved as resolved_suite
 from bench.sql.suites import tpch
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import Facts
+from coordinator.revisions.loads import with_loads, with_recorded_loads
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, ViewPlan
 from coordinator.revisions.planned import Planned, planned
 from coordinator.revisions.recorded import Recorded
@@ -39,6 +42,7 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.planning.revisions import document_of_project
 from stepwell.project.loading import load_project
+from tests.stepwell import folder as project_folder
 from tests.stepwell.lowering.projects import Query, Workbench
 from tests.stepwell.lowering.projects import output as made_output
 from tests.stepwell.test_transition import BEFORE, EDITS, LATE, document_of_bench
@@ -599,3 +603,77 @@ def test_a_plan_that_can_be_applied_ends_well_and_one_that_is_refused_does_not(
     }
     result = command.run(files(tmp_path / "other", files_of_key), flights.document)
     assert result.exit_code == ExitCode.PROJECT and "REFUSED: output busy_routes" in result.stdout
+
+
+# Batch tables
+
+
+TABLES = """
+CREATE STREAMING TABLE rides (zone STRING) USING kafka TBLPROPERTIES ('subscribe' = 'rides');
+CREATE MATERIALIZED VIEW per_zone TBLPROPERTIES ('topic' = 'per_zone', 'mode' = 'upsert', 'key' = 'zone') AS
+  SELECT zone, count(*) AS n FROM rides GROUP BY zone;
+"""
+NAMED = """
+CREATE MATERIALIZED VIEW named AS SELECT _c1 AS name, n FROM per_zone JOIN csv.`DATA/zones.csv` ON zone = _c0;
+"""
+
+
+def batch(folder: Path, spark: SparkSession, *texts: str) -> tuple[Path, PlanDocument]:
+    """The project's file, and its document."""
+    folder.mkdir()
+    (folder / "zones.csv").write_text("a,A\nb,B\n")
+    spec = project_folder.write(folder, {"a.sql": "".join(texts).replace("DATA", str(folder))})
+    return spec, document(resolve(load_project(spec), spark))
+
+
+def loaded_as_recorded(found: PlanDocument) -> tuple[PlanDocument, Facts]:
+    """As it is when its tables are loaded."""
+    inputs = with_loads(found.inputs, (), (), "7f")
+    facts = facts_of(found)
+    loads = {topic: 2 for source in inputs if source.is_table for topic in source.table.topics}
+    where = [TopicPartition(topic, n) for topic in loads for n in range(8)]
+    more = {name: {**getattr(facts, name), **dict.fromkeys(where, 1)} for name in ("positions", "ends")}
+    zero = {name: {**getattr(facts, name), **dict.fromkeys(where, 0)} for name in ("first", "begins")}
+    return replace(found, inputs=inputs), replace(facts, loads=loads, **more, **zero)
+
+
+def test_a_new_batch_table_is_loaded_and_one_that_is_gone_is_deleted(
+    command: Command, spark: SparkSession, tmp_path: Path
+) -> None:
+    spec, now = batch(tmp_path / "now", spark, TABLES, NAMED)
+    _, before = batch(tmp_path / "before", spark, TABLES)
+    result = command.run(spec, before, "--json")
+    plain = json.loads(result.stdout)
+    (source,) = (each for each in plain["sources"] if each["is_batch"])
+    assert (result.exit_code, source["kind"], source["load"], source["loaded_rows"]) == (0, "new", "first", None)
+    assert plain["rows"] is None and plain["refused"] == []
+    text = command.run(spec, before).stdout
+    handle = source["source"]
+    assert f"source {handle}: new, loaded when the change is applied" in text.replace("\n", " ")
+    (history,) = (each["history"] for each in plain["views"] if each["view"] == "named")
+    assert f"{handle}: loaded" in history
+    found = planned(*loaded_as_recorded(now)[:1], before, loaded_as_recorded(now)[1])
+    assert "not read any more; the rows that were loaded of it are deleted" in " ".join(shown(found, 300).split())
+    assert all(refusal.code != "missing_topic" for refusal in found.refusals)
+
+
+def test_a_batch_table_is_loaded_again_if_that_is_asked_for(
+    command: Command, spark: SparkSession, tmp_path: Path
+) -> None:
+    spec, now = batch(tmp_path / "now", spark, TABLES, NAMED)
+    before, facts = loaded_as_recorded(now)
+    same = planned(before, replace(now, inputs=with_recorded_loads(now.inputs, before.inputs)), facts)
+    assert same.is_nothing and all(not source.load for source in same.sources)
+    command.monkeypatch.setattr(sys.modules[__name__], "facts_of", lambda _: facts)
+    assert "Nothing would be filled" in command.run(spec, before).stdout
+    text = " ".join(command.run(spec, before, "--reload", "zones.csv").stdout.split())
+    assert "zones.csv" in text and "loaded again when the change is applied; it has 2 rows now" in text, text
+    assert "named rebuilt" in text and "it is loaded again" in text and ": loaded again" in text
+    assert "per_zone" in text and "kept: per_zone" in text
+    (tmp_path / "now" / "zones.csv").write_text("a,A\nb,C\nc,D\n")
+    note = "zones.csv: its files have changed since they were loaded; with --reload they are loaded again"
+    for options in ((), ("--reload", "zones.csv")):
+        said = re.sub(r" #\w+:", ":", " ".join(command.run(spec, before, *options).stdout.split()))
+        assert (note in said) == (options == ()), said
+    told = command.run(spec, before, "--reload", "zone.csv")
+    assert told.exit_code == ExitCode.USAGE and "--reload zone.csv: no batch table" in told.stderr
