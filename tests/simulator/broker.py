@@ -51,17 +51,21 @@ class Transaction:
 
 
 class Entry(NamedTuple):
-    """`marker` of a transaction, or a record, of a transaction or of none."""
+    """`marker` of a transaction, or a record, of a transaction or of none. `time_ms`: its timestamp; that of a marker is never asked for."""
 
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     transaction: Transaction | None
     marker: bool = False
+    time_ms: int = 0
 
     @property
     def is_committed(self) -> bool:
         return not self.marker and (self.transaction is None or self.transaction.outcome == "commit")
+
+    def is_since(self, time_ms: int) -> bool:
+        return not self.marker and self.time_ms >= time_ms
 
 
 @dataclass
@@ -134,11 +138,17 @@ class Broker:
             raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PART)
         return topic.partitions[where[1]]
 
-    def append(self, where: Where, key: bytes | None, value: bytes | None) -> int:
+    def append(self, where: Where, key: bytes | None, value: bytes | None, time_ms: int = 0) -> int:
         """A record of no transaction; its offset."""
         partition = self.partition(where)
-        partition.entries.append(Entry(key, value, (), None))
+        partition.entries.append(Entry(key, value, (), None, time_ms=time_ms))
         return partition.end - 1
+
+    def since(self, where: Where, time_ms: int) -> int | None:
+        """The first offset below the last stable one whose record has this timestamp or a later one; None if there is none."""
+        partition = self.partition(where)
+        found = (offset for offset in range(partition.begin, partition.stable) if partition.entries[offset].is_since(time_ms))
+        return next(found, None)
 
     # Transactions
 
@@ -161,6 +171,7 @@ class Broker:
         *,
         now: float,
         writer: object = None,
+        time_ms: int = 0,
     ) -> int:
         """The offset of the first of these records. Begins a transaction where none is open."""
         known = self._current(transactional_id, epoch)
@@ -175,7 +186,7 @@ class Broker:
         if where not in transaction.first:
             transaction.first[where] = first
             partition.open[transaction] = first
-        partition.entries += [Entry(key, value, headers, transaction) for key, value, headers in rows]
+        partition.entries += [Entry(key, value, headers, transaction, time_ms=time_ms) for key, value, headers in rows]
         return first
 
     def end(self, transactional_id: str, epoch: int, outcome: Outcome) -> None:

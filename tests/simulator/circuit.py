@@ -8,7 +8,8 @@ Rows travel between workers as plain lists (seams.py). A key lies in the slot th
 A message is JSON, `[key, number, weight]`. A key whose count and sum are 0 leaves the view: its record is deleted and a null is published.
 
 There are several projects, and a transition leads from one to another while the pipeline runs. The sums by key are kept in each of them. A
-difference changes what is shown of them, and by what they are grouped.
+difference changes what is shown of them, and by what they are grouped. Some projects have one more view, the tallies, which are sums of
+other numbers, and also of the messages of another topic. No state tells what they are made of, so a transition to them reads messages again.
 
 As long as the key WRONG is in the view, its row is in error. It is never published, and the outputs are withheld: what changes is kept, and
 written by the step that releases them.
@@ -28,11 +29,12 @@ import pyarrow as pa
 from base.slots import SlotSet
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
-from engine.model.circuit import Circuit, Output, View
+from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.filling import is_read_again
 from engine.model.node import Expression
 from engine.model.numbers import table_of
-from engine.model.rows import Map, Source
-from engine.run.sources import Checksum, SourceReport
+from engine.model.rows import Map, Source, Union
+from engine.run.sources import Checksum, SourceReport, SourceTable
 from engine.run.step_input import StepInput
 from engine.state.moves import Piece
 from engine.state.store import Store
@@ -40,29 +42,47 @@ from io_kafka.clients.raw import RawBatch
 from io_kafka.formats.spec import SourceFormat
 from storage.keys import key_slot, key_table, record_key, table_prefix
 
-INPUT, ROWS, SUMS, GROUPS = "in", "rows", "sums", "groups"
-PARTITIONS = {ROWS: 2, SUMS: 2, GROUPS: 2}
+INPUT, OTHER, ROWS, SUMS, GROUPS, TALLIES = "in", "other", "rows", "sums", "groups", "tallies"
+PARTITIONS = {ROWS: 2, SUMS: 2, GROUPS: 2, TALLIES: 2}
+"""Of the topics of outputs."""
+
 OTHER_NAME = "totals"
 """Of the view of the sums. A project with this name computes the same, so it continues the state of the one with the first name."""
 
 WRONG = "!"
 """The key whose row gives an error."""
 
+TALLIES_AT = 11
+"""The index of the first node that only the view of the tallies has."""
+
 _TYPES = (pa.string(), pa.int64(), pa.int64())
 _GROUP_TYPES = (pa.int64(), pa.int64(), pa.int64())
-FORMAT = SourceFormat(INPUT, pa.schema(list(zip(("key", "number", "weight"), _TYPES, strict=True))))
+COLUMNS = ("key", "number", "weight")
+_SCHEMA = pa.schema(list(zip(COLUMNS, _TYPES, strict=True)))
+SOURCES = {topic: SourceTable(topic, (topic,), SourceFormat(topic, _SCHEMA)) for topic in (INPUT, OTHER)}
 _CALLS = (AggregateCall("count", None, False, pa.int64()), AggregateCall("sum", 1, False, pa.int64()))
 _ODD = "c1 % 2 = 1"
 
 
 class Project(NamedTuple):
     """`name`: of the view of the sums. They are multiplied by `factor`, of keys with an odd count alone if `odd`, and grouped by their remainder
-    of `modulus`."""
+    of `modulus`. `scale`: by what the numbers of the tallies are multiplied; 0 without that view. `other`: whether they count the messages of
+    the other topic too."""
 
     name: str = SUMS
     factor: int = 1
     odd: bool = False
     modulus: int = 2
+    scale: int = 0
+    other: bool = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (INPUT, OTHER) if self.other else (INPUT,)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (ROWS, SUMS, GROUPS, TALLIES) if self.scale else (ROWS, SUMS, GROUPS)
 
     @property
     def circuit(self) -> Circuit:
@@ -72,8 +92,8 @@ class Project(NamedTuple):
         return Circuit(
             (
                 Source((), _TYPES, INPUT),
-                View((0,), _TYPES, ROWS, ("key", "number", "weight"), False),
-                Output((1,), (), ROWS, "append", ("key", "number", "weight")),
+                View((0,), _TYPES, ROWS, COLUMNS, False),
+                Output((1,), (), ROWS, "append", COLUMNS),
                 Aggregate((0,), _TYPES, (0,), _CALLS),
                 Map((3,), _TYPES, odd, (Expression("c0", pa.string(), 0), Expression("c1", pa.int64(), 1), total)),
                 View((4,), _TYPES, self.name, ("key", "count", "total"), False),
@@ -82,16 +102,35 @@ class Project(NamedTuple):
                 Aggregate((7,), _GROUP_TYPES, (0,), _CALLS),
                 View((8,), _GROUP_TYPES, GROUPS, ("group", "count", "total"), False),
                 Output((9,), (), GROUPS, "upsert", ("group", "count", "total"), (0,)),
+                *self._tallies(TALLIES_AT),
             )
+        )
+
+    def _tallies(self, at: int) -> tuple[Node, ...]:
+        """The nodes of the view, of which the first has this index."""
+        if not self.scale:
+            return ()
+        scaled = Expression(f"c1 * {self.scale}", pa.int64())
+        counted = (Expression("c0", pa.string(), 0), scaled, Expression("c2", pa.int64(), 2))
+        nodes: list[Node] = [Map((0,), _TYPES, None, counted)]
+        if self.other:
+            nodes += [Source((), _TYPES, OTHER), Map((at + 1,), _TYPES, None, counted), Union((at, at + 2), _TYPES)]
+        last = at + len(nodes) - 1
+        return (
+            *nodes,
+            Aggregate((last,), _TYPES, (0,), _CALLS),
+            View((last + 1,), _TYPES, TALLIES, ("key", "count", "total"), False),
+            Output((last + 2,), (), TALLIES, "upsert", ("key", "count", "total"), (0,)),
         )
 
     @classmethod
     def of(cls, circuit: Mapping[str, Any]) -> Project:
         """Of the JSON form of its circuit."""
-        _, name, _ = (node["name"] for node in circuit["nodes"] if node["kind"] == "View")
-        sums, groups = (node for node in circuit["nodes"] if node["kind"] == "Map")
-        factor, modulus = (int(node["projections"][i]["sql"].split()[-1]) for node, i in ((sums, 2), (groups, 0)))
-        return cls(name, factor, sums["predicate"] is not None, modulus)
+        _, name, *_ = (node["name"] for node in circuit["nodes"] if node["kind"] == "View")
+        sums, groups, *tallies = (node for node in circuit["nodes"] if node["kind"] == "Map")
+        constants = [(sums, 2), (groups, 0), *((each, 1) for each in tallies)]
+        factor, modulus, *scales = (int(node["projections"][i]["sql"].split()[-1]) for node, i in constants)
+        return cls(name, factor, sums["predicate"] is not None, modulus, *(scales[:1] or [0]), len(scales) == 2)
 
     def row_of(self, key: str, count: int, total: int) -> tuple[str, int, int] | None:
         """What the view of the sums has of a key."""
@@ -99,12 +138,18 @@ class Project(NamedTuple):
 
 
 PROJECTS = tuple(
-    Project(SUMS, factor, odd, modulus) for factor in (1, 2) for odd in (False, True) for modulus in (2, 3)
+    Project(SUMS, factor, odd, modulus, scale, other)
+    for scale, other in ((0, False), (1, False), (2, False), (1, True), (2, True))
+    for factor in (1, 2)
+    for odd in (False, True)
+    for modulus in (2, 3)
 )
-"""A transition leads from any of them to any other, and no source is read again."""
+"""A transition leads from any of them to any other."""
 
-CIRCUIT = PROJECTS[0].circuit
-AGGREGATE_NUMBER = numbers_of(CIRCUIT)[3]
+FROM_STATE, READS_AGAIN = PROJECTS[7], PROJECTS[-1]
+"""A transition from the first project to one of them is filled from state alone, and to the other one from messages too."""
+
+AGGREGATE_NUMBER = numbers_of(PROJECTS[0].circuit)[3]
 STATE_TABLE = table_of(AGGREGATE_NUMBER)
 
 Row = tuple[str, int, int]
@@ -144,14 +189,19 @@ def read_sources(
     batches: Sequence[RawBatch],
     again: Sequence[RawBatch],
 ) -> tuple[dict[int, list[Row]], SourceReport]:
-    """As engine.run.sources: the rows of the source, and what was read."""
-    assert not again, "no project of the simulator reads messages again"
-    report, rows = SourceReport(), list[Row]()
-    for batch in batches:
-        report.inputs.append(Checksum(*batch.range.where, batch.messages.length, batch.checksum))
-        rows += [row_of(value) for value in batch.messages.values.to_pylist()]
-    (source,) = (i for i, node in enumerate(circuit.nodes) if isinstance(node, Source))
-    return {source: rows}, report
+    """As engine.run.sources: the rows of the sources, and what was read."""
+    report = SourceReport(inputs=[_checksum(each) for each in batches], again=[_checksum(each) for each in again])
+    rows: dict[int, list[Row]] = {}
+    for index, node in enumerate(circuit.nodes):
+        if isinstance(node, Source):
+            every = again if is_read_again(node.handle) else batches
+            mine = (each for each in every if tables[node.handle].reads(each.range.where))
+            rows[index] = [row_of(value) for each in mine for value in each.messages.values.to_pylist()]
+    return rows, report
+
+
+def _checksum(batch: RawBatch) -> Checksum:
+    return Checksum(*batch.range.where, batch.messages.length, batch.checksum)
 
 
 class Part(NamedTuple):

@@ -20,7 +20,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from tests.simulator.broker import Broker, Outcome, Partition, Refused, Request, Where
 
 _FENCES = (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_ID_MAPPING)
-_EARLIEST, _INVALID = -2, -1001
+_EARLIEST, _INVALID, _NO_OFFSET = -2, -1001, -1
 _FENCED_TEXT = "fenced by a newer producer instance"
 
 
@@ -450,9 +450,16 @@ class AdminClient:
         committed = str(isolation_level).endswith("READ_COMMITTED")
 
         def offset(place: ClientPartition, spec: Any) -> Any:
-            partition = _partition(self._net, (place.topic, place.partition))
-            last = partition.stable if committed else partition.end
-            return SimpleNamespace(offset=partition.begin if type(spec).__name__ == "EarliestSpec" else last)
+            where = place.topic, place.partition
+            partition = _partition(self._net, where)
+            match type(spec).__name__:
+                case "EarliestSpec":
+                    return SimpleNamespace(offset=partition.begin)
+                case "TimestampSpec":
+                    since = self._net.broker.since(where, spec._value)
+                    return SimpleNamespace(offset=_NO_OFFSET if since is None else since)
+                case _:
+                    return SimpleNamespace(offset=partition.stable if committed else partition.end)
 
         return {p: _Answer(partial(offset, p, spec)) for p, spec in asked.items()}
 

@@ -9,8 +9,10 @@ of a checkpoint cover all slots once, and its databases say the same. A change t
 its plan. At the end: all committed input is in the output; and no copy and no folder is left of a change that is settled.
 
 What a step writes is the difference between what the outputs hold and what the project in force in that step says. So the step of a switch
-writes what differs between two projects, and nothing of the next one is written before. When a transition is settled, the last checkpoint has no
-table of a node that the project in force lacks.
+writes what differs between two projects, and nothing of the next one is written before. What is read again for new nodes follows without a gap
+from where the transition says, never beyond what the project in force has read, and is level with it at the switch. From then on, a topic that
+only the next project reads goes on where it was read up to. When a transition is settled, the last checkpoint has no table of a node that the
+project in force lacks.
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ from tests.simulator.circuit import (
     AGGREGATE_NUMBER,
     GROUPS,
     INPUT,
+    OTHER,
     PARTITIONS,
     ROWS,
     STATE_TABLE,
     SUMS,
+    TALLIES,
+    TALLIES_AT,
     WRONG,
     Project,
     message_of,
@@ -86,15 +91,22 @@ class Description:
 
 class Revisions:
     """What the log says of projects. `phase`: of the transition under way. `numbers`: of the nodes of the project in force. `whole`: the
-    position at which a transition has filled everything."""
+    position at which a transition has filled everything. `starts`: from where it reads partitions again, and those of them that the project in
+    force reads too are `live`."""
 
     def __init__(self) -> None:
         self.in_force: Project | None = None
         self.numbers: frozenset[int] = frozenset()
         self.phase: str | None = None
+        self.is_held = False
+        """Whether the last switch was taken back."""
+        self.turns = 0
         self.whole = self.since = 0
+        self.starts: dict[Where, int] = {}
+        self.live: set[Where] = set()
         self._texts: dict[str, str] = {}
-        self._coming = ""
+        self._projects: dict[str, tuple[Project, list[int]]] = {}
+        self._present = self._coming = ""
         self._switch: int | None = None
 
     def know(self, digest: str, text: str | None) -> None:
@@ -102,18 +114,37 @@ class Revisions:
         assert text is not None, "a record without its plan document"
         self._texts[digest] = text
 
+    @property
+    def waits(self) -> bool:
+        """Whether nothing goes on until somebody asks for it."""
+        return self.phase == "detached" or (self.phase == "filling" and self.is_held)
+
     def _force(self, digest: str) -> None:
-        plain = json.loads(self._texts[digest])
-        self.in_force, self.numbers = Project.of(plain["circuit"]), frozenset(plain["numbers"])
+        self._present = digest
+        self.in_force, numbers = self._project(digest)
+        self.numbers = frozenset(numbers)
+
+    def _project(self, digest: str) -> tuple[Project, list[int]]:
+        """With the numbers of its nodes."""
+        if digest not in self._projects:
+            plain = json.loads(self._texts[digest])
+            self._projects[digest] = Project.of(plain["circuit"]), plain["numbers"]
+        return self._projects[digest]
 
     def begin(self, record: Mapping[str, Any]) -> None:
         self._force(record["plan"])
 
     def intend(self, record: Mapping[str, Any]) -> None:
-        self.phase, self.whole, self._coming = "filling", record["whole"], record["plan"]
+        self.phase, self.whole, self._coming, self.is_held = "filling", record["whole"], record["plan"], False
+        self.starts = {(part["topic"], part["partition"]): part["start"] for part in record["again"]}
+        self.live = {(part["topic"], part["partition"]) for part in record["again"] if part["is_live"]}
 
     def switch(self, step: int) -> None:
         self.phase, self._switch = "switching", step
+
+    def is_switched(self, step: int) -> bool:
+        """Whether a step that is not written is one of the next project."""
+        return self._switch is not None and step >= self._switch
 
     def turn(self, reason: str) -> bool:
         """Returns whether the division of the switch's step is void."""
@@ -123,15 +154,22 @@ class Revisions:
         }  # fmt: skip
         assert self.phase in possible[reason], f"{reason} while the transition is {self.phase}"
         self.phase = {"abort": "clearing", "detached": "detached"}.get(reason, "filling")
+        self.is_held = reason == "taken_back"
+        self.turns += 1
         self.since = 0
         return is_switch
 
     def at(self, step: int) -> Project:
         """The project of a step whose output is being written."""
-        if self._switch == step:
-            return Project.of(json.loads(self._texts[self._coming])["circuit"])
-        assert self._switch is None and self.in_force is not None
-        return self.in_force
+        assert self._switch in (None, step) and self.in_force is not None
+        return self._project(self._coming)[0] if self._switch == step else self.in_force
+
+    def tallies(self, step: int) -> frozenset[int]:
+        """The numbers of the nodes of the view of tallies in a step that is not written."""
+        if self.in_force is None:
+            return frozenset()
+        digest = self._coming if self.is_switched(step) else self._present
+        return frozenset(self._project(digest)[1][TALLIES_AT:])
 
     def written(self, step: int) -> None:
         if self._switch == step:
@@ -155,10 +193,16 @@ class Oracle:
         self.holder: Process | None = None
         self.plans: list[tuple[bytes | None, bytes | None]] = []  # all that are committed
         self.divided: list[dict[Where, tuple[int, int]]] = []
-        self.counted: list[bool] = []
-        """Of each division: whether it counts error rows, and holds the output of the sums."""
-        self.answered: dict[str, View] = {SUMS: {}, GROUPS: {}}
+        self.again: list[dict[Where, tuple[int, int]]] = []
+        """Of each division: what it reads again for new nodes."""
+        self.first: dict[Where, int] = {}
+        """Where each input began that the project in force reads."""
+        self.held: list[frozenset[str]] = []
+        """Of each division: the outputs that it holds, because they are behind nodes whose error rows it counts."""
+        self.answered: dict[str, View] = {SUMS: {}, GROUPS: {}, TALLIES: {}}
         """The views after the last step that had an answer."""
+        self.left: View = {}
+        """What the topic of the tallies holds of a former view."""
         self.revisions = Revisions()
         self.fills: list[int | None] = []
         """Of each division: up to where it fills."""
@@ -203,6 +247,8 @@ class Oracle:
             "taken_back": 0,
             "resume": 0,
             "transitions settled": 0,
+            "read again": 0,
+            "switches after reading again": 0,
         }
 
     # Kafka
@@ -310,28 +356,71 @@ class Oracle:
 
     def _division(self, record: Mapping[str, Any], disk: Disk) -> None:
         step = record["step"]
-        former = self.fills[step] if step < len(self.fills) else None
+        former = (self.fills[step], self.again[step]) if step < len(self.fills) else (None, {})
         if self.written == step < len(self.divided):
-            if AGGREGATE_NUMBER in record["counted"] and not self.counted[step]:
+            if AGGREGATE_NUMBER in record["counted"] and SUMS not in self.held[step]:
                 self._count(record)
             else:
                 self._cut(record, disk)
         assert step == len(self.divided), f"a division of step {step}, and {len(self.divided)} is next"
         assert step <= self.written + 1, f"step {step} is divided, and step {self.written} is not written"
-        ranges: dict[Where, tuple[int, int]] = {}
-        for part in record["ranges"]:
-            where = part["topic"], part["partition"]
-            before = self.divided[-1][where][1] if self.divided and where in self.divided[-1] else 0
-            stable = self._broker.partition(where).stable
-            assert before == part["start"] <= part["end"], f"step {step}: {where} {part} after offset {before}"
-            assert part["end"] <= stable, f"step {step}: {where} is divided up to {part['end']}, stable up to {stable}"
-            ranges[where] = part["start"], part["end"]
-        if self.divided:
-            assert ranges.keys() >= self.divided[-1].keys(), f"step {step} left a partition out"
+        ranges = _spans(record["ranges"])
+        for where, (start, end) in ranges.items():
+            self._begin_with(where, start, step)
+            before, stable = self._position(where, step), self._broker.partition(where).stable
+            assert before == start <= end, f"step {step}: {where} {start} to {end} after offset {before}"
+            assert end <= stable, f"step {step}: {where} is divided up to {end}, stable up to {stable}"
+        gone = self.divided[-1].keys() - ranges.keys() if self.divided else set()
+        assert not gone or (self.revisions.is_switched(step) and {topic for topic, _ in gone} == {OTHER}), (
+            f"step {step} left {gone} out"
+        )
         self._withhold(record)
-        self._fill(record, former)
+        self._read_again(record, ranges, former[1])
+        self._fill(record, former[0])
         self.divided.append(ranges)
         self.seen["divisions"] += 1
+
+    def _begin_with(self, where: Where, start: int, step: int) -> None:
+        """A partition that no division before this one has. What has expired there by then does not count."""
+        if (self.divided and where in self.divided[-1]) or self._goes_on(where, step):
+            return
+        assert start <= self._broker.partition(where).begin, f"step {step} begins with {where} at {start}"
+        assert start == 0 or where[0] == OTHER
+        self.first[where] = start
+
+    def _goes_on(self, where: Where, step: int) -> bool:
+        """Whether only the next project reads the partition, and this is its first step."""
+        known = self.revisions
+        return known.is_switched(step) and where in known.starts and where not in known.live
+
+    def _position(self, where: Where, step: int) -> int:
+        """Where the division of a step has to begin."""
+        if self.divided and where in self.divided[-1]:
+            return self.divided[-1][where][1]
+        return self.read_again[where] if self._goes_on(where, step) else self.first[where]
+
+    @property
+    def read_again(self) -> dict[Where, int]:
+        """Up to where the transition has read again before the next division."""
+        found = dict(self.revisions.starts)
+        for ranges in self.again[self.fills_from :]:
+            found.update({where: end for where, (_, end) in ranges.items()})
+        return found
+
+    def _read_again(
+        self, record: Mapping[str, Any], ranges: Mapping[Where, tuple[int, int]], former: Mapping[Where, tuple[int, int]]
+    ) -> None:
+        """`former`: what an earlier division of the step says. It stays there when the transition is over, and then it means nothing."""
+        again, step = _spans(record["again"]), record["step"]
+        assert self.revisions.phase == "filling" or again in ({}, former), f"step {step} reads {again} again"
+        known = self.read_again
+        for where, (start, end) in again.items() if self.revisions.phase == "filling" else ():
+            before = known[where] if where in known else self.first[where]
+            assert before == start <= end, f"step {step}: {where} is read again from {start} to {end} after {before}"
+            level = ranges[where][1] if where in ranges else self._broker.partition(where).stable
+            assert end <= level, f"step {step}: {where} is read again up to {end}, and the others are at {level}"
+            self.seen["read again"] += start < end
+        self.again.append(again)
 
     @property
     def filled(self) -> int:
@@ -353,44 +442,54 @@ class Oracle:
         return WRONG in self.sums[-1]
 
     def _withhold(self, record: Mapping[str, Any]) -> None:
-        """The sums are held from the step on that finds an error, and released by the first division after the last error is gone."""
-        step, counts = record["step"], AGGREGATE_NUMBER in record["counted"]
-        before = self.counted[-1] if self.counted else False
-        assert counts or step != self.written or not self.is_in_error, f"step {step} does not count what is in error"
-        released = record["released"]
-        is_of_new = self.seen["intents"] and not before and not counts  # nodes that nobody counts after the switch
-        assert is_of_new or released == ([GROUPS, SUMS] if before and not counts else []), f"step {step}: {released}"
-        self.counted.append(counts)
-        self.seen["released"] += before and not counts
+        """The sums are held from the step on that finds an error, and released by the first division after the last error is gone. The step
+        that finds one counts the error rows of all nodes, so it holds the tallies too."""
+        step, counted = record["step"], set(record["counted"])
+        held = {SUMS, GROUPS} if AGGREGATE_NUMBER in counted else set()
+        if not counted.isdisjoint(self.revisions.tallies(step)):
+            held.add(TALLIES)
+        before = self.held[-1] if self.held else frozenset()
+        assert held or step != self.written or not self.is_in_error, f"step {step} does not count what is in error"
+        released = set(record["released"])
+        is_of_new = self.seen["intents"] and not before - held  # nodes that nobody counts after the switch
+        assert is_of_new or released == before - held, f"step {step}: {released} after {before}, and {held} are held"
+        self.held.append(frozenset(held))
+        self.seen["released"] += SUMS in before - held
 
     def _count(self, record: Mapping[str, Any]) -> None:
         """The step whose output is next is divided again over the same input, because a row is in error. All workers go back after that."""
         step = record["step"]
-        found = {(part["topic"], part["partition"]): (part["start"], part["end"]) for part in record["ranges"]}
+        found = _spans(record["ranges"])
         assert found == self.divided[step], f"step {step} is divided again over {found}"
         rows = dict(self.sums[step])
         for key, number, weight in self._input(step):
             count, total = rows.get(key, (0, 0))
             rows[key] = count + weight, total + number * weight
         assert rows.get(WRONG, (0, 0)) != (0, 0), f"step {step} counts errors, and has none"
-        del self.divided[step:], self.counted[step:], self.fills[step:]
+        self._forget(step)
         self.seen["counted"] += 1
+
+    def _forget(self, step: int) -> None:
+        """The divisions from this step on."""
+        del self.divided[step:], self.again[step:], self.held[step:], self.fills[step:]
 
     def _cut(self, record: Mapping[str, Any], disk: Disk) -> None:
         """The step whose output is next is divided again over less input: as much as its bytes allow, and never nothing. That voids the
-        division after it, of which no state has seen anything."""
+        division after it, of which no state has seen anything. So does what it reads again."""
         step = record["step"]
-        before, later = self.divided[step], self.divided[step + 1 :]
-        found = {(part["topic"], part["partition"]): (part["start"], part["end"]) for part in record["ranges"]}
-        assert found.keys() == before.keys()
-        assert all(start == before[where][0] and end <= before[where][1] for where, (start, end) in found.items())
-        assert found != before and any(start < end for start, end in found.values())
+        later = self.divided[step + 1 :]
+        new, old = (_spans(record["ranges"]), _spans(record["again"])), (self.divided[step], self.again[step])
+        assert new != old
+        for found, before in zip(new, old, strict=True):
+            assert found.keys() == before.keys()
+            assert all(start == before[where][0] and end <= before[where][1] for where, (start, end) in found.items())
+            assert found == before or any(start < end for start, end in found.values())
         for folder, environment in live(disk):
             at = self._step_of(folder, environment, disk)
             assert at is None or at <= step, (
                 f"step {step} is divided again, and the state of {'/'.join(folder)} is at {at}"
             )
-        del self.divided[step:], self.counted[step:], self.fills[step:]
+        self._forget(step)
         self.seen["cuts"] += 1
         self.seen["voided"] += len(later)
 
@@ -463,7 +562,8 @@ class Oracle:
         found = {where: [(e.key, e.value) for _, e in entries] for where, entries in output.items()}
         assert found == expected, f"step {step}: found {found}, expected {expected}"
         assert bool(record["errors"]) == self.is_in_error, f"step {step}: {record['errors']}"
-        assert self.counted[step] or not self.is_in_error, f"step {step} has rows in error that it does not count"
+        assert self.held[step] or not self.is_in_error, f"step {step} has rows in error that it does not count"
+        self._check_again(record)
         for where, entries in output.items():
             assert all(dict(e.headers)["stepwell.step"] == b"%d" % step for _, e in entries), where
             assert entries[0][0] >= self.ends.get(where, 0), f"step {step}: {where} goes back"
@@ -471,16 +571,26 @@ class Oracle:
         for part in record["outputs"]:
             where = part["topic"], part["partition"]
             assert part["end"] == self.ends.get(where, 0), f"step {step}: the end of {where} is not {part['end']}"
-        assert len(record["outputs"]) == sum(PARTITIONS.values())
+        assert len(record["outputs"]) == sum(PARTITIONS[topic] for topic in now.outputs)
         self.written += 1
         self.revisions.written(step)
         self.seen["steps"] += 1
+
+    def _check_again(self, record: Mapping[str, Any]) -> None:
+        """The record of a step says how many messages it has read again, if the transition has not been given up."""
+        step = record["step"]
+        is_filled = self.revisions.phase == "filling" and step >= self.fills_from
+        spans = self.again[step] if is_filled else {}
+        expected = {where: len(self._broker.partition(where).committed(*span)) for where, span in spans.items()}
+        found = {(part["topic"], part["partition"]): part["messages"] for part in record["again"]}
+        assert _without_zeros(found) == _without_zeros(expected), f"step {step} has read {found} again of {expected}"
 
     def _bounded(self, step: int) -> None:
         """The step's messages are within the bound, but for the first message of each range, which always gets through."""
         if self._step_bytes is None:
             return
-        ranges = [self._broker.partition(where).committed(*span) for where, span in self.divided[step].items()]
+        spans = [*self.divided[step].items(), *self.again[step].items()]
+        ranges = [self._broker.partition(where).committed(*span) for where, span in spans]
         sizes = [[len(e.value or b"") + len(e.key or b"") for _, e in entries] for entries in ranges]
         held = sum(sum(each) for each in sizes if len(each) > 1)
         assert held <= self._step_bytes, f"step {step} holds {sizes} bytes, and {self._step_bytes} are allowed"
@@ -495,22 +605,36 @@ class Oracle:
             sums[key] = count + weight, total + number * weight
             messages[ROWS, spread(key, PARTITIONS[ROWS])].append((None, message_of((key, number, weight))))
         sums = {key: value for key, value in sums.items() if value != (0, 0)}
-        if not self.counted[step]:
-            for topic, view in views_of(project, sums).items():
-                held = self.answered[topic]
-                for key in sorted(held.keys() | view.keys()):
-                    if held.get(key) != view.get(key):
-                        messages[topic, spread(key.decode(), PARTITIONS[topic])].append((key, view.get(key)))
-                self.answered[topic] = view
+        if not project.scale:  # the topic stays as it is
+            self.left, self.answered[TALLIES] = {**self.left, **self.answered[TALLIES]}, {}
+        for topic, view in views_of(project, sums, self._others(step)).items():
+            if topic in self.held[step]:
+                continue
+            held = self.answered[topic]
+            for key in sorted(held.keys() | view.keys()):
+                if held.get(key) != view.get(key):
+                    messages[topic, spread(key.decode(), PARTITIONS[topic])].append((key, view.get(key)))
+                    if topic == TALLIES:
+                        self.left.pop(key, None)
+            self.answered[topic] = view
         assert len(self.sums) == step + 1 and before is self.sums[step]
         self.sums.append(sums)
         return {where: sorted(found, key=_canonical) for where, found in messages.items()}
 
     def _input(self, step: int) -> Iterator[tuple[str, int, int]]:
-        for where in sorted(self.divided[step]):
-            for _, entry in self._broker.partition(where).committed(*self.divided[step][where]):
-                assert entry.value is not None
-                yield row_of(entry.value)
+        for where, span in sorted(self.divided[step].items()):
+            if where[0] == INPUT:
+                yield from self._rows(where, span)
+
+    def _others(self, step: int) -> Sums:
+        """The sums over the other topic after a step, from where the project began with it."""
+        spans = ((where, (self.first[where], end)) for where, (_, end) in self.divided[step].items() if where[0] == OTHER)
+        return _summed(row for where, span in spans for row in self._rows(where, span))
+
+    def _rows(self, where: Where, span: tuple[int, int]) -> Iterator[tuple[str, int, int]]:
+        for _, entry in self._broker.partition(where).committed(*span):
+            assert entry.value is not None
+            yield row_of(entry.value)
 
     def _complete(self, version: Version, disk: Disk) -> None:
         assert version in self.intended, f"{version} is complete without having been intended"
@@ -565,15 +689,18 @@ class Oracle:
             assert known.phase == "filling", f"a switch while the transition is {known.phase}"
             assert record["step"] == self.written == len(self.divided), "a switch with a division pending"
             assert self.filled == known.whole, f"a switch at {self.filled} of {known.whole}"
+            self._check_level()
+            self.first.update({where: start for where, start in known.starts.items() if where not in known.live})
             known.switch(record["step"])
             self.seen["switches"] += 1
+            self.seen["switches after reading again"] += bool(known.starts)
         elif kind == "revision_turn":
             reason = record["reason"]
             if reason == "resume":
                 self.fills_from = record["step"]
             self.seen[reason] += 1
             if known.turn(reason):
-                del self.divided[self.written :], self.counted[self.written :], self.fills[self.written :]
+                self._forget(self.written)
         else:
             assert kind == "revision_settled", kind
             assert known.phase == "clearing", f"settled while the transition is {known.phase}"
@@ -581,6 +708,14 @@ class Oracle:
             known.phase = None
             self._check_cleared(disk)
             self.seen["transitions settled"] += 1
+
+    def _check_level(self) -> None:
+        """New nodes have got all that the project in force has read, of the topics that are read again."""
+        read, topics = self.read_again, {topic for topic, _ in self.read_again}
+        for where, (_, end) in self.divided[-1].items() if self.divided else ():
+            if where[0] in topics and where not in self.revisions.starts.keys() - self.revisions.live:
+                at = read[where] if where in read else self.first[where]
+                assert at == end, f"a switch while new nodes have {where} up to {at} of {end}"
 
     def _check_cleared(self, disk: Disk) -> None:
         """The last checkpoint has no table of a node that the revision in force lacks."""
@@ -743,23 +878,41 @@ class Oracle:
 
     # The end
 
+    @property
+    def needless(self) -> dict[Where, int]:
+        """Up to where messages may expire, because no run reads them again for a project in force: those before the last checkpoint, and those
+        of a topic that no project reads since then."""
+        if self.complete is None or self.complete[1] == 0:
+            return {}
+        before, *since = self.divided[self.complete[1] - 1 :]
+        found = {where: end for where, (_, end) in before.items()}
+        for number, partition in enumerate(self._broker.topics[OTHER].partitions):
+            where = OTHER, number
+            if not any(where in ranges for ranges in (before, *since)):
+                found[where] = self.read_again[where] if where in self.read_again else partition.stable
+        return found
+
     def check_drained(self) -> None:
         """All input that is committed is in the output, and the output topics hold what was committed and nothing else."""
         ends = self.divided[-1] if self.divided else {}
         assert self.written == len(self.divided), f"{len(self.divided) - self.written} divisions without output"
-        for number, partition in enumerate(self._broker.topics[INPUT].partitions):
-            left = partition.committed(ends[INPUT, number][1] if (INPUT, number) in ends else 0, partition.end)
-            assert not left, f"input {number}: {left} was not read"
+        project = self.revisions.in_force
+        for topic in (INPUT,) if project is None else project.inputs:
+            for number, partition in enumerate(self._broker.topics[topic].partitions):
+                at = ends[topic, number][1] if (topic, number) in ends else partition.begin
+                left = partition.committed(at, partition.end)
+                assert not left, f"{topic}/{number}: {left} was not read"
         for topic in PARTITIONS:
             for partition in self._broker.topics[topic].partitions if topic in self._broker.topics else ():
                 steps = [int(dict(e.headers)["stepwell.step"]) for _, e in partition.committed(0, partition.end)]
                 assert all(a <= b for a, b in pairwise(steps)), f"{topic}: steps out of order: {steps}"
-        views = {topic: self._folded(topic) for topic in (SUMS, GROUPS)}
-        assert views == self.answered
-        if not self.is_in_error and self.revisions.in_force is not None:
-            assert views == views_of(self.revisions.in_force, self._batch_sums()) and not (
-                self.counted and self.counted[-1]
-            )
+        views = {topic: self._folded(topic) for topic in (SUMS, GROUPS, TALLIES)}
+        assert views == {**self.answered, TALLIES: {**self.left, **self.answered[TALLIES]}}
+        if not self.is_in_error and project is not None:
+            others = self._others(self.written - 1) if self.written else {}
+            expected = views_of(project, self._batch_sums(), others)
+            assert {topic: self.answered[topic] for topic in expected} == expected
+            assert not self.held or not self.held[-1]
 
     def _folded(self, topic: str) -> View:
         """What a reader of the topic has at its end."""
@@ -788,19 +941,30 @@ class Oracle:
         assert found == expected, f"the databases are {sorted(found)}, and the layout's {sorted(expected)}"
 
     def _batch_sums(self) -> Sums:
-        sums: dict[str, list[int]] = {}
-        for partition in self._broker.topics[INPUT].partitions:
-            for _, entry in partition.committed(0, partition.end):
-                assert entry.value is not None
-                key, number, weight = row_of(entry.value)
-                found = sums.setdefault(key, [0, 0])
-                found[0] += weight
-                found[1] += number * weight
-        return {key: (count, total) for key, (count, total) in sums.items() if count or total}
+        partitions = enumerate(self._broker.topics[INPUT].partitions)
+        return _summed(row for number, each in partitions for row in self._rows((INPUT, number), (0, each.end)))
 
 
-def views_of(project: Project, sums: Sums) -> dict[str, View]:
-    """What the outputs hold, as a batch run of the project gives it."""
+def _summed(rows: Iterable[tuple[str, int, int]]) -> Sums:
+    sums: dict[str, list[int]] = {}
+    for key, number, weight in rows:
+        found = sums.setdefault(key, [0, 0])
+        found[0] += weight
+        found[1] += number * weight
+    return {key: (count, total) for key, (count, total) in sums.items() if count or total}
+
+
+def _spans(parts: Iterable[Mapping[str, Any]]) -> dict[Where, tuple[int, int]]:
+    """Of ranges of offsets in a record."""
+    return {(part["topic"], part["partition"]): (part["start"], part["end"]) for part in parts}
+
+
+def _without_zeros(counts: Mapping[Where, int]) -> dict[Where, int]:
+    return {where: count for where, count in counts.items() if count}
+
+
+def views_of(project: Project, sums: Sums, others: Sums) -> dict[str, View]:
+    """What the outputs hold, as a batch run of the project gives it. `others`: the sums over the other topic."""
     shown = {key: total * project.factor for key, (_, total) in sums.items()}
     rows = {
         key: (count, shown[key])
@@ -812,10 +976,21 @@ def views_of(project: Project, sums: Sums) -> dict[str, View]:
         found = groups.setdefault(total % project.modulus, [0, 0])
         found[0] += 1
         found[1] += total
-    return {
+    views = {
         SUMS: {key.encode(): json.dumps(row).encode() for key, row in rows.items()},
         GROUPS: {b"%d" % group: json.dumps(row).encode() for group, row in groups.items()},
     }
+    if project.scale:
+        tallies: dict[str, tuple[int, int]] = dict(sums)
+        for key, (count, total) in others.items() if project.other else ():
+            known = tallies.get(key, (0, 0))
+            tallies[key] = known[0] + count, known[1] + total
+        views[TALLIES] = {
+            key.encode(): json.dumps((count, total * project.scale)).encode()
+            for key, (count, total) in tallies.items()
+            if count or total
+        }
+    return views
 
 
 def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:

@@ -25,9 +25,10 @@ import tenacity.wait
 from base.slots import SlotSet
 from base.term import Term
 from coordinator.rescale import copying, cut_budget, preparing
-from coordinator.transition import transitions
+from coordinator.transition import reading, transitions
 from engine.errors import DataError
-from engine.model.filling import Difference, Switched
+from engine.model.filling import ContentFeed, Difference, Switched, is_read_again
+from engine.model.rows import Source
 from engine.resident import copies, crew, entry, folds, mesh, registration, slots, worker
 from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
@@ -47,6 +48,9 @@ CUT_BYTES = 24
 CLEARED_BYTES = 60
 """Two or three records, so a transition clears at several boundaries."""
 
+TIME_END_MS = 1 << 15
+"""Most worlds are over by then. The search for a timestamp asks fewer questions."""
+
 _ROOM = SimpleNamespace(free=1 << 40)
 """The simulated disks never become full."""
 
@@ -63,6 +67,7 @@ class Surroundings(clients.Net, Protocol):
     def reached(self, point: str, worker: int | None) -> None: ...
     def bound(self, made: crew.Crew) -> None: ...
     def fails(self, step: int, what: str) -> bool: ...
+    def is_switch(self, step: int) -> bool: ...
     def gave(self, term: Term, slots: SlotSet) -> None: ...
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
@@ -184,6 +189,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         ),
         (worker, {"measure": stages.measure}),
         (transitions, {"CLEARED_BYTES_MAX": CLEARED_BYTES}),
+        (reading, {"TIME_END_MS": TIME_END_MS}),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),
@@ -230,11 +236,13 @@ def _failing(world: Surroundings, run_stage: Callable[..., StageResult]) -> Call
 
     def run(task: WorkerStep, stage: int, *rest: Any) -> StageResult:
         nodes = task.plan.circuit.nodes
-        here = task.plan.nodes_of(stage)
-        for kind, what in ((Switched, "the switch"), (Difference, "new nodes")):
-            found = next((i for i in here if isinstance(nodes[i], kind)), None)
-            if found is not None and world.fails(task.step.number, what):
-                raise DataError(f"{what} cannot do that.", "").locate(owner="view", step=task.step.number, node=found)
+        what = "the switch" if world.is_switch(task.step.number) else "new nodes"
+        kinds = (Switched, ContentFeed) if what == "the switch" else (Difference, Source)
+        for index in task.plan.nodes_of(stage):
+            node = nodes[index]
+            is_new = isinstance(node, kinds) and (not isinstance(node, Source) or is_read_again(node.handle))
+            if is_new and world.fails(task.step.number, what):
+                raise DataError(f"{what} cannot do that.", "").locate(owner="view", step=task.step.number, node=index)
         return run_stage(task, stage, *rest)
 
     return run

@@ -21,7 +21,7 @@ from engine.model.aggregates import Aggregate
 from engine.model.circuit import Output, View
 from engine.model.filling import ContentFeed, Difference, Placed, Switched
 from engine.model.numbers import table_of
-from engine.model.rows import Map
+from engine.model.rows import Map, Union
 from engine.operators.base import Findings
 from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
@@ -82,6 +82,8 @@ def _step(task: WorkerStep, store: Store, index: int, inputs: Sequence[Changes],
             return _aggregated(task, store, index, inputs[0], found)
         case View() | Placed():
             return inputs[0]
+        case Union():
+            return [row for rows in inputs for row in rows]
         case ContentFeed():
             return list(_fed(task, store, node, inputs[0]))
         case Difference():
@@ -114,7 +116,7 @@ def _aggregated(task: WorkerStep, store: Store, index: int, change: Changes, fou
     after: dict[Any, tuple[int, int]] = {}
     for row, times in change:
         key, value = row[:2]
-        weight = times * row[2] if number == AGGREGATE_NUMBER else times
+        weight = times * row[2] if len(row) == len(circuit.COLUMNS) else times
         if key not in before:
             before[key] = after[key] = _stored(store, table, key)
         count, total = after[key]
@@ -147,18 +149,17 @@ def _fed(task: WorkerStep, store: Store, node: ContentFeed, change: Changes) -> 
     columns = node.colocation
     yield from ((row, weight) for row, weight in change if _hash(columns, row) < before)
     if before < after:
-        for row in _content(store, table_of(task.run.numbers[node.inputs[0]])):
+        for row in _content(store, table_of(task.run.numbers[node.inputs[0]]), is_text=node.types[0] == pa.string()):
             if before <= _hash(columns, row) < after:
                 yield row, 1
 
 
-def _content(store: Store, table: int) -> Iterator[tuple[Any, ...]]:
-    """Of an aggregate. The row in error is not among it."""
+def _content(store: Store, table: int, *, is_text: bool) -> Iterator[tuple[Any, ...]]:
+    """Of an aggregate, whose keys are texts or numbers. The row in error is not among it."""
     for key in list(store.keys(table_prefix(table))):
-        group = (
-            json.loads(bytes(parse_key(key).suffix)) if table != circuit.STATE_TABLE else parse_key(key).suffix.decode()
-        )
-        if group != WRONG:
+        text = bytes(parse_key(key).suffix).decode()
+        if text != WRONG or table != circuit.STATE_TABLE:
+            group = text if is_text else int(text)
             yield (group, *_stored(store, table, group))
 
 

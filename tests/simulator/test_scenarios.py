@@ -65,7 +65,7 @@ class Script(World):
 
     def ask_transition(self, run: Process, turn: Literal["abort"] | None = None) -> None:
         """Another project is asked for when the first step of the run is complete. `turn`: and that when it has begun."""
-        request = ApplyRequest(self._spec(circuit.PROJECTS[-1], None), hold=False)
+        request = ApplyRequest(self._spec(circuit.FROM_STATE, None), hold=False)
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_revision_without_waiting(request)
         if turn is not None:
             self.at[run.name, "revision.intended"] = lambda: self.runs[run].ask_revision_without_waiting(
@@ -157,7 +157,7 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
         world.drain()
     kinds = ("revisions", "abort", "switches", "transitions settled")
     assert [world.oracle.seen[kind] for kind in kinds] == [3, 1, 1, 2]
-    assert world.oracle.revisions.in_force == circuit.PROJECTS[-1]
+    assert world.oracle.revisions.in_force == circuit.FROM_STATE
     assert world.oracle.written > len(ROWS) + len(MANY_KEYS)
     assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
     assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
@@ -348,7 +348,7 @@ def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_b
         world.run_to_the_end()
         world.is_renamed = True
         run = world.start(available_now=True)
-        request = ApplyRequest(world._spec(circuit.PROJECTS[-1], None), hold=False)
+        request = ApplyRequest(world._spec(circuit.FROM_STATE, None), hold=False)
         world.at[run.name, "recovery.opened"] = lambda: world.runs[run].ask_revision_without_waiting(request)
         world.run_to_the_end()
         assert world.ended[run] is None

@@ -112,7 +112,13 @@ class Weather:
             sleep=rng.choice((0, 0.3, 0.6)),
             crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
-            weights={**BENIGN, **ACTIVE, **({} if calm else faults)},
+            weights={
+                **BENIGN,
+                **ACTIVE,
+                **({} if calm else faults),
+                "expire": rng.choice((0, 0, 0.1, 1)),
+                "revision": rng.choice((1, 4)),
+            },
             register_s=rng.choice((4, 15)),
             silence_s=rng.choice((2.5, 5)),
             progress_s=rng.choice((6, 30)),
@@ -126,5 +132,5 @@ class Weather:
             resized=rng.choice((0, 0.2)),
             errors=rng.choice((False, True)),
             edited=rng.choice((0, 0.3)),
-            failing=rng.choice((0, 0, 0.05, 0.3)),
+            failing=rng.choice((0, 0, 0.1, 0.4)),
         )

@@ -27,7 +27,6 @@ from engine.model.layout import Dynamic, Fixed, Policy
 from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
 from engine.resident.start_faults import NoSlots
-from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
@@ -105,6 +104,15 @@ TURNS: tuple[Literal["pause", "resume", "switch", "abort"], ...] = (
     "abort",
 )
 
+TURNS_OF_WAITING: tuple[Literal["resume", "switch", "abort"], ...] = ("resume", "resume", "switch", "switch", "abort")
+"""After a detachment, or after a switch that was taken back, nothing goes on by itself."""
+
+HOLDER_CHANCE = 0.7
+"""That a user asks the run that has the pipeline, and not one of those that have just begun or lost it."""
+
+DEADLY_CHANCE = 0.4
+"""That what is new does not fail with an error, but kills each worker that runs it, until the transition goes another way."""
+
 GROWTH_SECONDS = 0.2
 """Between two looks for new partitions: some in every run."""
 
@@ -132,6 +140,8 @@ class World:
         self.is_renamed = False
         """Whether the files give a view another name than the state has."""
         self._producers = Producers(self, self.weather.messages, "abcde" + circuit.WRONG * self.weather.errors)
+        self._deadly = (-1, 0)
+        """A step that kills its workers, and how many turns the transition had had then."""
         self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._pids = 0
 
@@ -157,7 +167,8 @@ class World:
                 self.scheduler.abandon()
 
     def _set_up(self) -> None:
-        self.broker.create(circuit.INPUT, PARTITIONS)
+        for topic in (circuit.INPUT, circuit.OTHER):
+            self.broker.create(topic, PARTITIONS)
         for _ in range(self.rng.choice((0, 4, 12))):
             self._producers.send()
         scheduler, weather = self.scheduler, self.weather
@@ -271,13 +282,27 @@ class World:
         self.story.count(kind)
 
     def fails(self, step: int, what: str) -> bool:
-        """Whether what is new in a step that is not written yet fails in it. Many steps fill, and there is one switch."""
-        chance = self.weather.failing * (1.0 if what == "the switch" else FILLING_FAILS)
-        if not self.faults or step < self.oracle.written or self.rng.random() >= chance:
+        """Whether what is new in a step that is not written yet fails in it. Many steps fill, and there is one switch. It may kill its worker
+        instead, and every later one, until the transition goes another way."""
+        if not self.faults or step < self.oracle.written:
             return False
-        self.count(f"{what} failed")
-        self.tell(f"{what} fails in step {step}")
-        return True
+        now = step, self.oracle.revisions.turns
+        if self._deadly != now:
+            chance = self.weather.failing * (1.0 if what == "the switch" else FILLING_FAILS)
+            if self.rng.random() >= chance:
+                return False
+            if self.rng.random() >= DEADLY_CHANCE:
+                self.count(f"{what} failed")
+                self.tell(f"{what} fails in step {step}")
+                return True
+            self._deadly = now
+        self.count(f"{what} killed a worker")
+        self.kill(self.acting(), f"by {what} in step {step}")
+        self.scheduler.point("killed by what is new")
+        return False
+
+    def is_switch(self, step: int) -> bool:
+        return self.oracle.revisions.is_switched(step)
 
     def tell(self, what: str) -> None:
         acting = self.scheduler.current.acting
@@ -386,10 +411,8 @@ class World:
             name="p",
             storage=self.disk.path("state"),  # type: ignore[arg-type]
             circuit=project.circuit,
-            inputs=(
-                InputTopic(SourceTable(circuit.INPUT, (circuit.INPUT,), circuit.FORMAT), "earliest", "fail", None),
-            ),
-            outputs=tuple(OutputTopic(name, name, number, False) for name, number in circuit.PARTITIONS.items()),
+            inputs=tuple(InputTopic(circuit.SOURCES[topic], "earliest", "fail", None) for topic in project.inputs),
+            outputs=tuple(OutputTopic(topic, topic, circuit.PARTITIONS[topic], False) for topic in project.outputs),
             kafka=self._kafka,
             limits=Limits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
             workers=weather.workers,
@@ -509,13 +532,14 @@ class World:
         """A user asks for another project, or for something of the transition under way."""
         if not self.runs:
             return
-        process = self.rng.choice(list(self.runs))
-        known = self.oracle.revisions
-        request: RevisionRequest = ApplyRequest(
-            self._spec(self.rng.choice(circuit.PROJECTS), None), hold=self.rng.random() < HOLD_CHANCE
-        )
+        holder, known = self.oracle.holder, self.oracle.revisions
+        process = holder if holder in self.runs and self.rng.random() < HOLDER_CHANCE else self.rng.choice(list(self.runs))
+        project = self.rng.choice(circuit.PROJECTS)
+        if known.in_force is not None:
+            project = project._replace(name=known.in_force.name)
+        request: RevisionRequest = ApplyRequest(self._spec(project, None), hold=self.rng.random() < HOLD_CHANCE)
         if known.phase is not None:
-            if self.rng.random() < UNDISTURBED_CHANCE:
+            if not known.waits and self.rng.random() < UNDISTURBED_CHANCE:
                 return
             request = self._turn()
         told = request.what if isinstance(request, TurnTransition) else "another project"
@@ -524,7 +548,7 @@ class World:
         self.runs[process].ask_revision_without_waiting(request)
 
     def _turn(self) -> TurnTransition:
-        return TurnTransition(self.rng.choice(TURNS))
+        return TurnTransition(self.rng.choice(TURNS_OF_WAITING if self.oracle.revisions.waits else TURNS))
 
     def _kill(self) -> None:
         living = [process for process in self.runs if process.alive]
@@ -654,6 +678,7 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "layout": World._layout,
     "revision": World._revision,
     "grow": lambda world: world._producers.grow(),
+    "expire": lambda world: world._producers.expire(world.oracle.needless),
     "resume": World._resume_one,
     "kill": World._kill,
     "kill a worker": World._kill_worker,
