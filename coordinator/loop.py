@@ -64,7 +64,7 @@ from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
 from coordinator.transition.reading import ReadingAgain
-from coordinator.transition.transitions import Transitions
+from coordinator.transition.transitions import MAY_BE_OF_TRANSITION, Transitions
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import DataError, EngineError
 from engine.model.numbers import NumberedCircuit
@@ -326,7 +326,7 @@ class Pipeline:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
                 if not self._transitions.take_loss():
                     self._count_loss(recoveries, fault)
-            except DataError as fault:
+            except MAY_BE_OF_TRANSITION as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 if not self._transitions.take_fault(fault):
                     raise

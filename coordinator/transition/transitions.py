@@ -45,10 +45,12 @@ from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.preparing import Prepared, choices_of, prepare
 from coordinator.transition.progress import Pace, share_filled
+from engine.errors import DataError, TaskLost
 from engine.errors import TaskLost
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
 from engine.resident.messages import Size
+from engine.run.reading_again import CANNOT_READ
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -68,6 +70,10 @@ CLEARED_BYTES_MAX = 128 << 20
 
 LOSSES_MAX = 2
 """A worker that is lost in one step twice is lost by what the step does, more likely than by its machine."""
+
+MAY_BE_OF_TRANSITION: tuple[type[Exception], ...] = (DataError, *CANNOT_READ)
+"""Faults that end a step, and that the transition may have caused. In the step of the switch, input may be gone that only the next project
+reads."""
 
 ERROR_CHARACTERS_MAX = 500
 """Of an error in a record of the step log."""

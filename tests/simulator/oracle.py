@@ -880,8 +880,8 @@ class Oracle:
 
     @property
     def needless(self) -> dict[Where, int]:
-        """Up to where messages may expire, because no run reads them again for a project in force: those before the last checkpoint, and those
-        of a topic that no project reads since then."""
+        """Up to where messages may expire, because no run needs them for a project in force: those before the last checkpoint, and those of a
+        topic that no step since then has read."""
         if self.complete is None or self.complete[1] == 0:
             return {}
         before, *since = self.divided[self.complete[1] - 1 :]
@@ -889,7 +889,7 @@ class Oracle:
         for number, partition in enumerate(self._broker.topics[OTHER].partitions):
             where = OTHER, number
             if not any(where in ranges for ranges in (before, *since)):
-                found[where] = self.read_again[where] if where in self.read_again else partition.stable
+                found[where] = partition.stable
         return found
 
     def check_drained(self) -> None:

@@ -16,6 +16,7 @@ from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, POINTS, REVISION, TRANSITION
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
+from tests.simulator.broker import Partition, Where
 from tests.simulator.oracle import LOG
 from tests.simulator.scheduler import Process
 from tests.simulator.weather import Weather
@@ -63,14 +64,25 @@ class Script(World):
         request = RescaleRequest(workers, "hot")
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
 
-    def ask_transition(self, run: Process, turn: Literal["abort"] | None = None) -> None:
+    def ask_transition(
+        self, run: Process, turn: Literal["abort"] | None = None, project: circuit.Project = circuit.READS_AGAIN
+    ) -> None:
         """Another project is asked for when the first step of the run is complete. `turn`: and that when it has begun."""
-        request = ApplyRequest(self._spec(circuit.FROM_STATE, None), hold=False)
+        request = ApplyRequest(self._spec(project, None), hold=False)
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_revision_without_waiting(request)
         if turn is not None:
-            self.at[run.name, "revision.intended"] = lambda: self.runs[run].ask_revision_without_waiting(
-                TurnTransition(turn)
-            )
+            self.at[run.name, "revision.intended"] = lambda: self.ask_turn(run, turn)
+
+    def ask_turn(self, run: Process, turn: Literal["abort", "resume", "switch"]) -> None:
+        self.runs[run].ask_revision_without_waiting(TurnTransition(turn))
+
+    def send_others(self, count: int) -> None:
+        for number in range(count):
+            self.broker.append((circuit.OTHER, number % 2), None, circuit.message_of(("a", number, 1)))
+
+    def expire(self, where: Where, offset: int) -> None:
+        """What is below the offset is gone."""
+        self.broker.partition(where).begin = offset
 
     def mark_all(self) -> None:
         while undone := self.broker.undone():
@@ -152,7 +164,7 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
         world.is_renamed = False
         for turn in ("abort", None):
             world.send(ROWS[:2])
-            world.ask_transition(world.start(available_now=True), turn)
+            world.ask_transition(world.start(available_now=True), turn, circuit.FROM_STATE)
             world.run_to_the_end()
         world.drain()
     kinds = ("revisions", "abort", "switches", "transitions settled")
@@ -317,26 +329,106 @@ def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> N
         world.drain()
 
 
+@pytest.mark.parametrize("project", [circuit.FROM_STATE, circuit.READS_AGAIN], ids=["from state", "read again"])
+@pytest.mark.parametrize("is_deadly", [False, True], ids=["an error", "lost workers"])
 @pytest.mark.parametrize(("what", "turn"), [("the switch", "taken_back"), ("new nodes", "detached")])
-def test_what_is_new_fails_and_the_project_in_force_goes_on(what: str, turn: str) -> None:
-    world, failing = Script(), [what]
+def test_what_is_new_fails_and_the_project_in_force_goes_on(
+    what: str, turn: str, is_deadly: bool, project: circuit.Project
+) -> None:
+    """Workers that are lost twice in a step are as good as an error."""
+    world = Script()
 
     def fails(step: int, kind: str) -> bool:
-        if kind not in failing:
+        if kind != what or world.oracle.seen[turn]:
             return False
-        failing.clear()
+        if is_deadly:
+            world.kill(world.acting(), "by the script")
+            world.scheduler.point("killed")
         return True
 
     world.fails = fails  # type: ignore[method-assign]
     with world.alive():
         world.send()
         run = world.start(available_now=True)
-        world.ask_transition(run)
+        world.ask_transition(run, project=project)
         world.run_to_the_end()
         assert world.ended[run] is None
         assert (world.oracle.seen[turn], world.oracle.seen["transitions settled"]) == (1, 0)
         assert world.oracle.revisions.in_force == circuit.PROJECTS[0]
         world.drain()
+        assert world.oracle.seen[turn] == 1
+
+
+@pytest.mark.parametrize("point", ["revision.intended", "ready", "switch.recorded"])
+def test_a_topic_that_only_the_next_project_reads_expires_and_the_project_in_force_goes_on(point: str) -> None:
+    """Before it is read again, or between that and the step of the switch, which takes the switch back."""
+    world = Script()
+    with world.alive():
+        world.send()
+        world.send_others(8)
+        run = world.start(available_now=True)
+        world.ask_transition(run)
+
+        def expire() -> None:
+            world.send_others(8)
+            for partition in range(2):
+                world.expire((circuit.OTHER, partition), 8)
+
+        world.at[run.name, point] = expire
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.oracle.revisions.in_force == circuit.PROJECTS[0]
+        assert world.oracle.seen["taken_back"] == (point != "revision.intended")
+        world.drain()
+
+
+@pytest.mark.parametrize("turn", ["resume", "abort"])
+def test_messages_expire_while_they_are_read_again_and_what_a_user_asks_then_is_done(
+    turn: Literal["resume", "abort"],
+) -> None:
+    world = Script()
+    with world.alive():
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run)
+        world.at[run.name, "ready"] = lambda: pytest.fail("it has all messages")
+
+        def expire() -> None:
+            for where, end in world.oracle.needless.items():
+                world.expire(where, end)
+
+        world.at[run.name, "program.adopted"] = expire
+        world.run_to_the_end()
+        assert world.ended[run] is None and world.oracle.seen["detached"] == 1
+        run = world.start(available_now=True)
+        world.ask_turn(run, turn)
+        world.run_to_the_end()
+        assert world.ended[run] is None and world.oracle.seen[turn] == 1
+        assert (world.oracle.seen["detached"], world.oracle.seen["transitions settled"]) == ((2, 0) if turn == "resume" else (1, 1))
+        world.drain()
+
+
+def test_partitions_that_come_while_messages_are_read_again_are_read_too() -> None:
+    """Of a topic that both projects read, and of one that only the next one reads."""
+    world = Script()
+    with world.alive():
+        world.send()
+        world.send_others(6)
+        run = world.start(available_now=False)
+        world.ask_transition(run)
+
+        def grow() -> None:
+            for topic in (circuit.INPUT, circuit.OTHER):
+                world.broker.topics[topic].partitions.append(Partition())
+                world.broker.append((topic, 2), None, circuit.message_of(("e", 7, 1)))
+
+        world.at[run.name, "revision.intended"] = grow
+        world.at[run.name, "revision.settled"] = lambda: world.runs[run].ask("stop")
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.oracle.revisions.in_force == circuit.READS_AGAIN
+        world.drain()
+        assert world.oracle.first.keys() >= {(circuit.INPUT, 2), (circuit.OTHER, 2)}
 
 
 def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_before() -> None:
