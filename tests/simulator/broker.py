@@ -147,7 +147,9 @@ class Broker:
     def since(self, where: Where, time_ms: int) -> int | None:
         """The first offset below the last stable one whose record has this timestamp or a later one; None if there is none."""
         partition = self.partition(where)
-        found = (offset for offset in range(partition.begin, partition.stable) if partition.entries[offset].is_since(time_ms))
+        found = (
+            offset for offset in range(partition.begin, partition.stable) if partition.entries[offset].is_since(time_ms)
+        )
         return next(found, None)
 
     # Transactions

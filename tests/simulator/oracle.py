@@ -408,7 +408,10 @@ class Oracle:
         return found
 
     def _read_again(
-        self, record: Mapping[str, Any], ranges: Mapping[Where, tuple[int, int]], former: Mapping[Where, tuple[int, int]]
+        self,
+        record: Mapping[str, Any],
+        ranges: Mapping[Where, tuple[int, int]],
+        former: Mapping[Where, tuple[int, int]],
     ) -> None:
         """`former`: what an earlier division of the step says. It stays there when the transition is over, and then it means nothing."""
         again, step = _spans(record["again"]), record["step"]
@@ -628,7 +631,9 @@ class Oracle:
 
     def _others(self, step: int) -> Sums:
         """The sums over the other topic after a step, from where the project began with it."""
-        spans = ((where, (self.first[where], end)) for where, (_, end) in self.divided[step].items() if where[0] == OTHER)
+        spans = (
+            (where, (self.first[where], end)) for where, (_, end) in self.divided[step].items() if where[0] == OTHER
+        )
         return _summed(row for where, span in spans for row in self._rows(where, span))
 
     def _rows(self, where: Where, span: tuple[int, int]) -> Iterator[tuple[str, int, int]]:

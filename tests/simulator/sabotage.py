@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -50,19 +50,15 @@ from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
 from storage import committed, database, host_folder, undo
 from storage.description import Description
-from tests.simulator import circuit, stages
+from tests.simulator import circuit, sabotage_of_reading, stages
+from tests.simulator.breaking import Mutation, broken
 from tests.simulator.oracle import LOG
+from tests.simulator.sabotage_of_reading import READING, READING_WEATHER
 from tests.simulator.seeds import run
 from tests.simulator.weather import ACTIVE, BENIGN
 
 SEEDS = 500
 """By how many seeds a mutation must be noticed, if a command names no other number. The tests have their own bounds (test_simulator.py)."""
-
-
-@contextmanager
-def broken(target: Any, name: str, value: Any) -> Iterator[None]:
-    with mock.patch.object(target, name, value):
-        yield
 
 
 # Determinism and replay
@@ -976,8 +972,6 @@ def _attribute(kind: type, name: str) -> Iterator[None]:
         delattr(kind, name)
 
 
-Mutation = Callable[[], AbstractContextManager[None]]
-
 # Views in error
 
 
@@ -1083,6 +1077,12 @@ def step_of_the_switch_run_as_one_after_it() -> Iterator[None]:
 
 
 @contextmanager
+def step_before_the_switch_run_as_one_after_it() -> Iterator[None]:
+    with _programs(lambda state, step, passage: step + 2 if step == passage.switch - 1 >= passage.first else step):
+        yield
+
+
+@contextmanager
 def tables_in_force_cleared() -> Iterator[None]:
     """After a switch those of the new nodes are removed, and after an abort those of the old ones."""
     real = transitions.Transitions._clear
@@ -1136,6 +1136,7 @@ TRANSITIONS: tuple[Mutation, ...] = (
     switch_before_all_is_filled,
     step_of_the_switch_run_as_one_that_fills,
     step_of_the_switch_run_as_one_after_it,
+    step_before_the_switch_run_as_one_after_it,
     tables_in_force_cleared,
     settled_without_clearing,
     settled_by_a_checkpoint_of_before,
@@ -1146,6 +1147,7 @@ TRANSITIONS: tuple[Mutation, ...] = (
 
 MUTATIONS: tuple[Mutation, ...] = (
     *TRANSITIONS,
+    *READING,
     replay_that_counts_no_errors,
     snapshot_without_error_rows,
     division_counted_again_keeps_those_after_it,
@@ -1223,6 +1225,7 @@ UNEQUAL_VERSIONS: dict[str, Any] = {
 }
 
 WEATHER: dict[str, dict[str, Any]] = {
+    **READING_WEATHER,
     # A worker has to come so late that its coordinator's port belongs to another one, which still waits for workers.
     "strangers_accepted": {
         "workers": 3,
@@ -1332,7 +1335,8 @@ def fails_by_itself(text: str) -> bool:
     """Whether a failure, with its stack trace, is a mistake of a mutation's own code, which shows nothing."""
     lines = text.splitlines()
     raised_in = next((line for line in reversed(lines) if line.strip().startswith('File "')), "")
-    return f'{__file__}"' in raised_in and lines[-2].split(":")[0] in OWN_FAULTS
+    is_own = any(f'{module}"' in raised_in for module in (__file__, sabotage_of_reading.__file__))
+    return is_own and lines[-2].split(":")[0] in OWN_FAULTS
 
 
 def main(names: list[str]) -> None:

@@ -404,7 +404,9 @@ def test_messages_expire_while_they_are_read_again_and_what_a_user_asks_then_is_
         world.ask_turn(run, turn)
         world.run_to_the_end()
         assert world.ended[run] is None and world.oracle.seen[turn] == 1
-        assert (world.oracle.seen["detached"], world.oracle.seen["transitions settled"]) == ((2, 0) if turn == "resume" else (1, 1))
+        assert (world.oracle.seen["detached"], world.oracle.seen["transitions settled"]) == (
+            (2, 0) if turn == "resume" else (1, 1)
+        )
         world.drain()
 
 

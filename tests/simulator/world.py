@@ -536,7 +536,9 @@ class World:
         if not self.runs:
             return
         holder, known = self.oracle.holder, self.oracle.revisions
-        process = holder if holder in self.runs and self.rng.random() < HOLDER_CHANCE else self.rng.choice(list(self.runs))
+        process = (
+            holder if holder in self.runs and self.rng.random() < HOLDER_CHANCE else self.rng.choice(list(self.runs))
+        )
         project = self.rng.choice(circuit.PROJECTS)
         if known.in_force is not None:
             project = project._replace(name=known.in_force.name)
