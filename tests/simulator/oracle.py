@@ -579,11 +579,14 @@ class Oracle:
         self.revisions.written(step)
         self.seen["steps"] += 1
 
+    def _spans_again(self, step: int) -> Mapping[Where, tuple[int, int]]:
+        """What a step that is not written reads again. What its division says counts no more when the transition has been given up."""
+        return self.again[step] if self.revisions.phase == "filling" and step >= self.fills_from else {}
+
     def _check_again(self, record: Mapping[str, Any]) -> None:
         """The record of a step says how many messages it has read again, if the transition has not been given up."""
         step = record["step"]
-        is_filled = self.revisions.phase == "filling" and step >= self.fills_from
-        spans = self.again[step] if is_filled else {}
+        spans = self._spans_again(step)
         expected = {where: len(self._broker.partition(where).committed(*span)) for where, span in spans.items()}
         found = {(part["topic"], part["partition"]): part["messages"] for part in record["again"]}
         assert _without_zeros(found) == _without_zeros(expected), f"step {step} has read {found} again of {expected}"
@@ -592,7 +595,7 @@ class Oracle:
         """The step's messages are within the bound, but for the first message of each range, which always gets through."""
         if self._step_bytes is None:
             return
-        spans = [*self.divided[step].items(), *self.again[step].items()]
+        spans = [*self.divided[step].items(), *self._spans_again(step).items()]
         ranges = [self._broker.partition(where).committed(*span) for where, span in spans]
         sizes = [[len(e.value or b"") + len(e.key or b"") for _, e in entries] for entries in ranges]
         held = sum(sum(each) for each in sizes if len(each) > 1)
