@@ -66,7 +66,7 @@ from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTran
 from coordinator.transition.reading import ReadingAgain
 from coordinator.transition.transitions import MAY_BE_OF_TRANSITION, Transitions
 from engine.analysis.column_names import input_names, with_names
-from engine.errors import DataError, EngineError
+from engine.errors import EngineError
 from engine.model.numbers import NumberedCircuit
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits

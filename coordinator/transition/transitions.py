@@ -46,7 +46,6 @@ from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.preparing import Prepared, choices_of, prepare
 from coordinator.transition.progress import Pace, share_filled
 from engine.errors import DataError, TaskLost
-from engine.errors import TaskLost
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
 from engine.resident.messages import Size

@@ -475,3 +475,27 @@ def test_a_log_that_is_cut_short_while_it_is_read_is_read_again() -> None:
         assert read == [0]
         assert world.ended[run] is None
         world.drain()
+
+
+@pytest.mark.parametrize("project", [circuit.FROM_STATE, circuit.READS_AGAIN], ids=["from state", "read again"])
+@pytest.mark.parametrize("point", ["ready", "switch.recorded", "clear.inside"])
+def test_the_steps_of_a_transition_are_replayed(point: str, project: circuit.Project) -> None:
+    """The last checkpoint is that of the run before, or the one before the switch, and a second crash comes in the recovery."""
+    world = Script(replace(WEATHER, checkpoint_s=100))
+    with world.alive():
+        world.send()
+        world.send_others(4)
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run, project=project)
+        for at in (point, "recovery.opened", "program.adopted"):
+            world.at[run.name, at] = lambda: world.kill(world.acting(), "by the script")
+            world.run_to_the_end()
+            assert isinstance(world.ended[run], KeyError), f"{at} is not reached"
+            run = world.start(available_now=True)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.oracle.revisions.in_force == project
+        world.drain()
