@@ -196,6 +196,27 @@ def test_a_message_that_cannot_be_read_for_new_nodes_leaves_the_old_project(play
     play.check(now)
 
 
+def test_a_message_that_is_read_again_gets_no_second_dead_letter(play: Playground) -> None:
+    """The revision in force has written its letter. After the switch, a message of its own gets one."""
+    play.topic("clicks")
+    play.topic("people")
+    play.send("clicks", [*clicks(0, 60), "no JSON", *clicks(60, 60)])
+    lettered = STREAM.replace("'@clicks'", "'@clicks', 'on.error' = 'dead-letter'")
+    before, now = (
+        play.resolve({"project.sql": lettered.format(**{**BEFORE, **changes})}, CONF)
+        for changes in ({}, {"where": "WHERE n > 10"})
+    )
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["steps_run"] > 3)
+        apply(run, now)
+        settled(run)
+        assert run.board.show()["transition_last"]["outcome"] == "switched"
+        play.send("clicks", ["no JSON either"])
+    play.run(now)
+    play.check(now)
+    assert len(play.read("clicks.dead-letter")) == 2
+
+
 def test_a_topic_that_grows_meanwhile_is_read_whole(play: Playground) -> None:
     play.topic("clicks")
     play.topic("people")

@@ -23,6 +23,7 @@ from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.led_over_breakages import LED_OVER
 from tests.sabotage.loading_breakages import LOADED
+from tests.sabotage.passage_breakages import PASSAGES
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
 from tests.sabotage.python_breakages import PYTHON
@@ -72,5 +73,6 @@ BREAKAGES: tuple[Breakage, ...] = (
     *READ_AGAIN,
     *LOADED,
     *LED_OVER,
+    *PASSAGES,
     *COMBINATIONS,
 )

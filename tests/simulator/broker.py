@@ -122,14 +122,15 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.producers: dict[str, Producer] = {}
         self.under_way: list[Request] = []
-        self._decided = decided
+        self._decided, self._made = decided, 0
 
     # Topics
 
     def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         if name in self.topics:
             raise Refused(KafkaError.TOPIC_ALREADY_EXISTS)
-        topic_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{name}/{len(self.topics)}").hex
+        self._made += 1
+        topic_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{name}/{self._made}").hex
         self.topics[name] = Topic(topic_id, dict(config or {}), [Partition() for _ in range(partitions)])
 
     def partition(self, where: Where) -> Partition:

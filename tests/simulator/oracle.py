@@ -100,7 +100,8 @@ class Revisions:
         self.phase: str | None = None
         self.is_held = False
         """Whether the last switch was taken back."""
-        self.turns = 0
+        self.turns = self.forced = 0
+        """How often the transition under way went another way, in all, and how often another project came into force."""
         self.whole = self.since = 0
         self.starts: dict[Where, int] = {}
         self.live: set[Where] = set()
@@ -121,6 +122,7 @@ class Revisions:
 
     def _force(self, digest: str) -> None:
         self._present = digest
+        self.forced += 1
         self.in_force, numbers = self._project(digest)
         self.numbers = frozenset(numbers)
 

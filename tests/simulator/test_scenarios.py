@@ -499,3 +499,43 @@ def test_the_steps_of_a_transition_are_replayed(point: str, project: circuit.Pro
         assert world.ended[run] is None
         assert world.oracle.revisions.in_force == project
         world.drain()
+
+
+def test_a_view_and_an_input_come_and_go() -> None:
+    """Nothing is written to a new topic before the switch. An input that no project has read meanwhile is read from where it begins now. When
+    the view goes, what it has written stays."""
+    world = Script()
+    one, both = (circuit.READS_AGAIN._replace(other=other) for other in (False, True))
+    with world.alive():
+        world.send()
+        for project in (both, one, both, circuit.PROJECTS[0]):
+            world.send_others(3)
+            world.send(ROWS[:3])
+            for partition in range(2) if project == both else ():
+                world.expire((circuit.OTHER, partition), world.broker.partition((circuit.OTHER, partition)).end - 1)
+            world.ask_transition(world.start(available_now=True), project=project)
+            world.run_to_the_end()
+            assert world.oracle.revisions.in_force == project
+        assert world.oracle.left
+        world.drain()
+
+
+def test_a_run_goes_on_with_a_transition_whatever_is_in_the_files() -> None:
+    """They have the project to come, or the one before, and the name of a view is another one."""
+    world = Script()
+    with world.alive():
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run)
+        for point in ("program.adopted", "ready", "clear.inside"):
+            world.at[run.name, point] = lambda: world.kill(world.acting(), "by the script")
+            world.run_to_the_end()
+            assert isinstance(world.ended[run], KeyError), f"{point} is not reached"
+            world.is_renamed = not world.is_renamed
+            run = world.start(available_now=True)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.oracle.revisions.in_force is not None
+        assert world.oracle.seen["transitions settled"] == 1
+        world.is_renamed = False
+        world.drain()

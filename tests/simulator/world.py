@@ -366,7 +366,7 @@ class World:
         expect: int | None,
         workers_now: int | None,
     ) -> None:
-        project = self.files()
+        project, forced = self.files(), self.oracle.revisions.forced
 
         def claimed(epoch: int) -> None:
             process.epoch = epoch
@@ -386,8 +386,9 @@ class World:
                 raise
             self._ended_by(process, fault)
         except CircuitChanged as fault:
-            if project[1:] == (self.oracle.revisions.in_force or project)[1:]:
-                raise
+            is_same = project[1:] == (self.oracle.revisions.in_force or project)[1:]
+            if is_same and forced == self.oracle.revisions.forced:
+                raise  # no other project was in force meanwhile
             self._ended_by(process, fault)
         except DatabaseMissing as fault:
             if len(self.hosts) == 1:

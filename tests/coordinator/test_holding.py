@@ -1,0 +1,119 @@
+"""Why the switch of a transition has to wait although its new nodes are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from coordinator.transition.holding import Holding
+from coordinator.transition.plan import Holds, TransitionFacts
+from engine.analysis.numbering import numbers_of
+from engine.model.aggregates import Aggregate, AggregateCall
+from engine.model.circuit import Circuit, Mode, Output, View
+from engine.model.numbers import NumberedCircuit
+from engine.model.rows import Source
+from engine.resident.messages import Size
+
+ROW = (pa.string(), pa.int64())
+SUM = (AggregateCall("sum", 1, False, pa.int64()),)
+AGGREGATE = 1
+FACTS = TransitionFacts(
+    levels=2,
+    differences=(Holds(view="a", number=20, appends=("a",)), Holds(view="b", number=21, appends=())),
+    young=(30,),
+    gone=(),
+    counted=(),
+    rebuilt=("a", "b"),
+    new=(),
+    dropped=(),
+)
+
+
+def project(mode: Mode, *, output: int) -> NumberedCircuit:
+    """A view of sums, whose output has this number."""
+    circuit = Circuit(
+        (
+            Source((), ROW, "in"),
+            Aggregate((0,), ROW, (0,), SUM),
+            View((1,), ROW, "sums", ("k", "n"), False),
+            Output((2,), (), "sums", mode, ("k", "n"), (0,)),
+        )
+    )
+    return NumberedCircuit(circuit, (*numbers_of(circuit)[:-1], output))
+
+
+class Documents(SimpleNamespace):
+    """A course of which only the documents of two projects matter."""
+
+    def __init__(self, before: NumberedCircuit, now: NumberedCircuit) -> None:
+        super().__init__(
+            facts=lambda intent: FACTS,
+            document=lambda revision: SimpleNamespace(circuit=before.circuit, numbers=before.numbers, numbered=before),
+            document_of=lambda intent: SimpleNamespace(circuit=now.circuit, numbers=now.numbers, inputs=()),
+            handles_read_again=lambda intent: set(),
+            prepare_switch=lambda intent: None,
+        )
+
+
+def reasons(
+    sizes: Sequence[Size],
+    *,
+    rows_max: int = 100,
+    course: Any = None,
+    counted: Sequence[int] = (),
+    errors: Sequence[int] = (),
+    accepts_errors: bool = False,
+) -> list[str]:
+    same = project("upsert", output=3)
+    log = SimpleNamespace(
+        counted=tuple(counted),
+        errors=tuple(SimpleNamespace(node=number, example="DIVIDE_BY_ZERO") for number in errors),
+        only_read_again=frozenset(),
+        reads_again={},
+        grown=frozenset(),
+    )
+    topics = SimpleNamespace(begin_offsets=lambda names: {}, end_offsets_of=lambda partitions: {})
+    phase = SimpleNamespace(intent=None, before=None)
+    holding: Any = Holding(course or Documents(same, same), log, topics, phase)  # type: ignore[arg-type]
+    found: list[str] = holding.reasons(sizes, rows_max, accepts_errors=accepts_errors)
+    return found
+
+
+NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))
+
+
+def test_nothing_holds_a_switch_that_takes_back_what_may_be_taken_back() -> None:
+    assert reasons((Size(come=5, gone=0), Size(come=5, gone=5))) == []
+
+
+def test_rows_of_an_append_output_are_never_taken_back() -> None:
+    (because,) = reasons((Size(come=5, gone=2), Size(come=0, gone=0)))
+    assert because.startswith("2 rows would have to be taken back from append output a")
+
+
+def test_a_step_passes_on_so_many_rows_and_no_more() -> None:
+    assert reasons((Size(come=50, gone=0), Size(come=0, gone=50))) == []
+    (because,) = reasons((Size(come=50, gone=0), Size(come=1, gone=50)))
+    assert because.startswith("101 rows differ")
+
+
+@pytest.mark.parametrize("counted", [(), (AGGREGATE,)])
+def test_what_an_output_has_kept_is_not_lost_with_the_output(counted: Sequence[int]) -> None:
+    """It is written in another way then, so it gets another number. Without rows in error nothing is kept."""
+    numbers = project("upsert", output=3).numbers
+    course = Documents(project("upsert", output=3), project("changelog", output=40))
+    held = reasons(NOTHING, course=course, counted=[numbers[index] for index in counted])
+    assert [because.split(",")[0] for because in held] == [
+        "output sums is withheld because of rows in error" for _ in counted
+    ]
+
+
+def test_new_nodes_with_rows_in_error_wait_for_the_user() -> None:
+    assert reasons(NOTHING, errors=[AGGREGATE]) == [], "the former project has them too"
+    (because,) = reasons(NOTHING, errors=[30])
+    assert because == "new nodes have rows in error: DIVIDE_BY_ZERO"
+    assert reasons(NOTHING, errors=[30], accepts_errors=True) == []

@@ -1,0 +1,163 @@
+"""Mistakes in what a transition writes, keeps and removes between the intent and its end."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+STEPPING, HOLDING = "coordinator/stepping/stepping.py", "coordinator/transition/holding.py"
+LOOP, TRANSITIONS_ = "coordinator/loop.py", "coordinator/transition/transitions.py"
+MACHINE, FILL_CIRCUITS = "coordinator/transition/machine.py", "engine/analysis/fill_circuits.py"
+TEST_HOLDING, TEST_MACHINE = "tests/coordinator/test_holding.py", "tests/coordinator/test_transition_machine.py"
+TEST_FILLING, TEST_WORLDS = "tests/engine/test_filling.py", "tests/simulator/test_scenarios.py"
+TEST_AGAIN = "tests/end_to_end/test_reading_again.py"
+FILLED, RECORDED = "filled state is that of a fresh run", "a step runs what the log says"
+ONCE, A_RUNS_ON = "exactly once", "new nodes cannot hurt the revision in force"
+
+PASSAGES = (
+    Breakage(
+        "position-not-in-the-division",
+        "How far a step fills is what the coordinator knows now, so a replay gives new nodes nothing.",
+        FILLED,
+        (
+            Edit(
+                STEPPING,
+                "            filled=_filled_in(program),\n",
+                "            filled=_filled_in(program)\n"
+                "            if record.step >= self._writer.state.steps\n"
+                "            else (self._writer.state.filled,) * 2,\n",
+            ),
+        ),
+        (f"{TEST_WORLDS}::test_the_steps_of_a_transition_are_replayed[switch.recorded-from state]",),
+    ),
+    Breakage(
+        "a-switch-with-a-division-pending",
+        "The switch does not wait for the steps that are divided.",
+        "1 division first",
+        (
+            Edit(
+                MACHINE,
+                "return self._of_filled(log, phase) if is_undivided else None",
+                "return self._of_filled(log, phase)",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_nothing_is_due_in_a_replay_or_while_a_step_is_divided",),
+    ),
+    Breakage(
+        "young-output-written-early",
+        "The outputs of new views write while they are filled.",
+        "nothing of the next revision is written before the switch",
+        (
+            Edit(
+                "engine/analysis/filling_circuit.py",
+                "if comparing.found.is_young(index) and not isinstance(comparing.now.nodes[index], Output):",
+                "if comparing.found.is_young(index):",
+            ),
+        ),
+        (f"{TEST_WORLDS}::test_a_view_and_an_input_come_and_go",),
+    ),
+    Breakage(
+        "dead-letters-twice",
+        "A malformed message that is read again gets a second dead letter.",
+        ONCE,
+        (
+            Edit(
+                "engine/run/sources.py",
+                "    if is_read_again(table.handle):  # the revision in force has counted it, and has written its letter\n",
+                "    if not table.handle:\n",
+            ),
+            Edit(
+                "coordinator/stepping/inputs.py",
+                '"skip" if each.on_error == "dead-letter" else each.on_error for each in again',
+                "each.on_error for each in again",
+            ),
+        ),
+        (f"{TEST_AGAIN}::test_a_message_that_is_read_again_gets_no_second_dead_letter",),
+    ),
+    Breakage(
+        "twins-are-kept",
+        "What only helps a transition stays in the state after the switch.",
+        "nothing is left of a transition",
+        (Edit(FILL_CIRCUITS, "gone=_gone(found, before, now) | comparing.helpers", "gone=_gone(found, before, now)"),),
+        (f"{TEST_FILLING}::test_numbers_name_one_node",),
+    ),
+    Breakage(
+        "tables-in-force-are-cleared",
+        "After the switch the tables of new nodes are removed, and after an abort those of the revision in force.",
+        FILLED,
+        (
+            Edit(
+                TRANSITIONS_,
+                "facts.gone if is_switched else facts.young",
+                "facts.young if is_switched else facts.gone",
+            ),
+        ),
+        (f"{TEST_WORLDS}::test_an_undisturbed_world_ends_well_and_visits_every_point",),
+    ),
+    Breakage(
+        "switched-although-rows-are-taken-back",
+        "The switch does not wait although an append output would have to take rows back.",
+        "an append topic is never retracted",
+        (
+            Edit(
+                HOLDING,
+                "            if each.appends and size.gone:\n",
+                "            if each.appends and size.gone < 0:\n",
+            ),
+        ),
+        (f"{TEST_HOLDING}::test_rows_of_an_append_output_are_never_taken_back",),
+    ),
+    Breakage(
+        "withheld-rows-are-lost",
+        "The switch drops an output that keeps rows, because its view is in error, and another node writes its topic.",
+        "no silence",
+        (
+            Edit(
+                HOLDING,
+                "            if written[handle] != numbers[handle]:\n",
+                "            if handle not in numbers:\n",
+            ),
+        ),
+        (f"{TEST_HOLDING}::test_what_an_output_has_kept_is_not_lost_with_the_output",),
+    ),
+    Breakage(
+        "plan-document-not-compared",
+        "Another document is taken for the one that the step log names.",
+        RECORDED,
+        (
+            Edit(
+                "io_kafka/step_log/plans.py",
+                "return text if digest_of(text) == digest else None",
+                "return text",
+            ),
+        ),
+        ("tests/io_kafka/test_plans.py",),
+    ),
+    Breakage(
+        "files-read-within-a-transition",
+        "A run that finds a transition goes on with the project of the files.",
+        RECORDED,
+        (
+            Edit(
+                LOOP,
+                "        if state.revisions.phase is not None:\n",
+                "        if state.revisions.phase == on_change:\n",
+            ),
+        ),
+        (f"{TEST_WORLDS}::test_a_run_goes_on_with_a_transition_whatever_is_in_the_files",),
+        tells="CircuitChanged|cannot continue",
+    ),
+    Breakage(
+        "expired-input-of-a-switch-ends-all-runs",
+        "Input that only the next project reads is gone in the step of the switch, and each run ends there.",
+        A_RUNS_ON,
+        (
+            Edit(
+                TRANSITIONS_,
+                "(DataError, *CANNOT_READ)",
+                "(DataError,)",
+            ),
+        ),
+        (f"{TEST_WORLDS}::test_a_topic_that_only_the_next_project_reads_expires_and_the_project_in_force_goes_on",),
+        tells="OffsetGone",
+    ),
+)
