@@ -28,7 +28,7 @@ from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Moment, Staffing
-from coordinator.starting import binding, positions, start
+from coordinator.starting import binding, binding_rules, positions, start
 from coordinator.stepping import inputs, stepping
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
@@ -881,7 +881,7 @@ def recovery_asks_the_members_of_the_layout() -> Iterator[None]:
         known |= set() if state.checkpoints else {EMPTY}
         return dict.fromkeys(known, state.layout.placed.owners)
 
-    with broken(start, "owners_by_version", owners):
+    with broken(binding_rules, "owners_by_version", owners):
         yield
 
 
@@ -1119,9 +1119,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 @contextmanager
 def files_read_within_a_transition() -> Iterator[None]:
     """A run that finds one begins with what the files say."""
-    with broken(
-        loop.Pipeline, "_as_recorded", lambda self, revision: replace(self._spec, circuit=circuit.PROJECTS[-1].circuit)
-    ):
+    with broken(loop.Pipeline, "_project_to_begin_with", lambda self, revision, on_change: self._spec):
         yield
 
 

@@ -200,6 +200,13 @@ def test_a_mutation_that_fails_by_itself_shows_nothing(place: str, error: str, i
     assert sabotage.fails_by_itself(f"seed 3 failed\n{trace}\nseed 3 failed") == is_misfit
 
 
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.__name__)
+def test_a_mutation_names_what_is_there(mutation: Mutation) -> None:
+    """Most of them are only tried in `make soak`."""
+    with mutation():
+        pass
+
+
 SOON = [mutation for mutation in MUTATIONS if mutation.__name__ not in SLOW]
 SAMPLED = SOON[::SAMPLE]
 
