@@ -5,6 +5,7 @@ An environment variable arms points in a process and in all processes that it st
     STEPWELL_CRASH="output.half@3=kill, fold.inside/1=stop"
 
     POINT[/WORKER][@N]=ACTION     at this process's N-th visit (default: the first); with WORKER, only that worker's visits count
+    FIRST>POINT...=ACTION         the same, of the visits after the first one to the point FIRST in this process
         kill     sends SIGKILL to this process: nothing is flushed, closed or reported
         stop     sends SIGSTOP to this process; after SIGCONT it continues, as a zombie does
         raise    raises `Crash`, which no handler of faults catches
@@ -21,7 +22,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -135,21 +136,28 @@ class Crash(BaseException):
 
 @dataclass(eq=False)
 class Order:
-    """One action at one point, which is obeyed once."""
+    """One action at one point, which is obeyed once. `after`: a point before the first visit to which no visit counts."""
 
     point: Point
     action: Action
     visit: int = 1
     worker: int | None = None
     visits: int = 0
+    after: Point | None = field(default=None, kw_only=True)
+    is_due: bool = field(default=False, init=False)
+    """Whether the visits count."""
 
     def __post_init__(self) -> None:
         assert self.point in POINTS, f"{self.point} is no crash point"
         assert self.action in _ACTIONS, f"{self.action} is none of {', '.join(_ACTIONS)}"
-        assert self.visit >= 1
+        assert self.visit >= 1 and (self.after is None or self.after in POINTS)
+        self.is_due = self.after is None
 
     def count_visit(self, point: Point, worker: int | None) -> bool:
         """Counts the visit, and returns whether the order is due now."""
+        if not self.is_due:
+            self.is_due = point == self.after
+            return False
         if point != self.point or (self.worker is not None and worker != self.worker):
             return False
         self.visits += 1
@@ -217,7 +225,7 @@ def arm(*orders: Order) -> Iterator[Sequence[Order]]:
             _orders.remove(order)
 
 
-_FORM = re.compile(r"\s*([a-z_.]+)(?:/(\d+))?(?:@(\d+))?=([a-z]+)\s*")
+_FORM = re.compile(r"\s*(?:([a-z_.]+)>)?([a-z_.]+)(?:/(\d+))?(?:@(\d+))?=([a-z]+)\s*")
 
 
 def parse(text: str) -> list[Order]:
@@ -225,15 +233,20 @@ def parse(text: str) -> list[Order]:
     orders = []
     for item in filter(str.strip, text.split(",")):
         found = _FORM.fullmatch(item)
-        point = None if found is None else next((known for known in POINTS if known == found[1]), None)
-        action = None if found is None else next((known for known in _ACTIONS if known == found[4]), None)
-        if found is None or point is None or action is None:
+        point = None if found is None else _point_called(found[2])
+        after = None if found is None or found[1] is None else _point_called(found[1])
+        action = None if found is None else next((known for known in _ACTIONS if known == found[5]), None)
+        if found is None or point is None or action is None or (after is None) != (found[1] is None):
             raise ValueError(
-                f"{VARIABLE}: {item.strip()!r} is no POINT[/WORKER][@N]=ACTION; points are {', '.join(POINTS)}"
+                f"{VARIABLE}: {item.strip()!r} is no [FIRST>]POINT[/WORKER][@N]=ACTION; points are {', '.join(POINTS)}"
             )
-        worker = None if found[2] is None else int(found[2])
-        orders.append(Order(point, action, int(found[3] or 1), worker))
+        worker = None if found[3] is None else int(found[3])
+        orders.append(Order(point, action, int(found[4] or 1), worker, after=after))
     return orders
+
+
+def _point_called(name: str) -> Point | None:
+    return next((known for known in POINTS if known == name), None)
 
 
 _orders.extend(parse(os.environ.get(VARIABLE, "")))

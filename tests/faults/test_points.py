@@ -53,6 +53,17 @@ def test_an_order_is_obeyed_once_at_its_visit_and_worker() -> None:
     assert order.visits == 3
 
 
+def test_visits_before_another_point_do_not_count() -> None:
+    order = Order("output.committed", "raise", visit=2, after="switch.recorded")
+    with arm(order):
+        reached("output.committed")
+        reached("output.committed")
+        reached("switch.recorded")
+        reached("output.committed")
+        with pytest.raises(Crash, match=r"output\.committed \(worker None, visit 2\)"):
+            reached("output.committed")
+
+
 def test_no_handler_of_faults_takes_a_crash_for_one() -> None:
     assert not issubclass(Crash, Exception)
 
@@ -61,8 +72,10 @@ def test_the_environments_orders() -> None:
     first, second = parse("output.half@3=kill, fold.inside/1=stop")
     assert (first.point, first.visit, first.worker, first.action) == ("output.half", 3, None, "kill")
     assert (second.point, second.visit, second.worker, second.action) == ("fold.inside", 1, 1, "stop")
+    (third,) = parse("switch.recorded>region.inside/1@2=kill")
+    assert (third.after, third.point, third.visit, third.worker) == ("switch.recorded", "region.inside", 2, 1)
     assert parse("") == []
-    for text in ("nowhere=kill", "fold.inside=weep", "fold.inside", "fold.inside@=kill"):
+    for text in ("nowhere>fold.inside=kill", "nowhere=kill", "fold.inside=weep", "fold.inside", "fold.inside@=kill"):
         with pytest.raises(ValueError, match=f"{VARIABLE}: '{re.escape(text)}' is no"):
             parse(text)
 

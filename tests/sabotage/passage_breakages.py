@@ -27,7 +27,7 @@ PASSAGES = (
                 "            else (self._writer.state.filled,) * 2,\n",
             ),
         ),
-        (f"{TEST_WORLDS}::test_the_steps_of_a_transition_are_replayed[switch.recorded-from state]",),
+        (f"{TEST_WORLDS}::test_the_steps_of_a_transition_are_replayed",),
     ),
     Breakage(
         "a-switch-with-a-division-pending",

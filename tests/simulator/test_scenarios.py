@@ -12,8 +12,9 @@ import pytest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.starting.errors import DatabaseMissing
+from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
-from faults.points import COPYING, LAYOUT, POINTS, REVISION, TRANSITION
+from faults.points import COPYING, LAYOUT, POINTS, RECOVERY, REVISION, TRANSITION, Point
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
@@ -21,6 +22,7 @@ from tests.simulator.oracle import LOG
 from tests.simulator.scheduler import Process
 from tests.simulator.weather import Weather
 from tests.simulator.world import World
+from tests.transition_moments import COMPARED, MOMENTS, OF_WORKERS, TURNED
 
 WEATHER = Weather(
     workers=2, points=0, interference=0, switching=0.3, client=0, network=0, task=0, crash_point=0, sleep=0, crash_targets=(),
@@ -329,8 +331,15 @@ def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> N
         world.drain()
 
 
-@pytest.mark.parametrize("project", [circuit.FROM_STATE, circuit.READS_AGAIN], ids=["from state", "read again"])
-@pytest.mark.parametrize("is_deadly", [False, True], ids=["an error", "lost workers"])
+@pytest.mark.parametrize(
+    ("project", "is_deadly"),
+    [
+        pytest.param(circuit.FROM_STATE, False, id="an error, from state"),
+        pytest.param(circuit.READS_AGAIN, True, id="lost workers, read again"),
+        pytest.param(circuit.FROM_STATE, True, id="lost workers, from state", marks=pytest.mark.soak),
+        pytest.param(circuit.READS_AGAIN, False, id="an error, read again", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize(("what", "turn"), [("the switch", "taken_back"), ("new nodes", "detached")])
 def test_what_is_new_fails_and_the_project_in_force_goes_on(
     what: str, turn: str, is_deadly: bool, project: circuit.Project
@@ -477,27 +486,24 @@ def test_a_log_that_is_cut_short_while_it_is_read_is_read_again() -> None:
         world.drain()
 
 
-@pytest.mark.parametrize("project", [circuit.FROM_STATE, circuit.READS_AGAIN], ids=["from state", "read again"])
-@pytest.mark.parametrize("point", ["ready", "switch.recorded", "clear.inside"])
-def test_the_steps_of_a_transition_are_replayed(point: str, project: circuit.Project) -> None:
-    """The last checkpoint is that of the run before, or the one before the switch, and a second crash comes in the recovery."""
+def test_the_steps_of_a_transition_are_replayed() -> None:
+    """The last checkpoint is that of the run before, and a second crash comes in the recovery."""
     world = Script(replace(WEATHER, checkpoint_s=100))
     with world.alive():
         world.send()
-        world.send_others(4)
         world.start(available_now=True)
         world.run_to_the_end()
         world.send()
         run = world.start(available_now=True)
-        world.ask_transition(run, project=project)
-        for at in (point, "recovery.opened", "program.adopted"):
+        world.ask_transition(run, project=circuit.FROM_STATE)
+        for at in ("switch.recorded", "recovery.opened", "program.adopted"):
             world.at[run.name, at] = lambda: world.kill(world.acting(), "by the script")
             world.run_to_the_end()
             assert isinstance(world.ended[run], KeyError), f"{at} is not reached"
             run = world.start(available_now=True)
         world.run_to_the_end()
         assert world.ended[run] is None
-        assert world.oracle.revisions.in_force == project
+        assert world.oracle.revisions.in_force == circuit.FROM_STATE
         world.drain()
 
 
@@ -538,4 +544,84 @@ def test_a_run_goes_on_with_a_transition_whatever_is_in_the_files() -> None:
         assert world.oracle.revisions.in_force is not None
         assert world.oracle.seen["transitions settled"] == 1
         world.is_renamed = False
+        world.drain()
+
+
+def at_moment(world: Script, run: Process, moment: str, action: Callable[[], None]) -> None:
+    """The action comes when the run is there."""
+    after, point = MOMENTS[moment]
+    is_compared = moment == COMPARED
+
+    def wait() -> None:
+        if is_compared and world.oracle.filled <= HASHES:
+            world.at[run.name, point] = wait
+        else:
+            action()
+
+    def count() -> None:
+        world.at[run.name, point] = wait
+
+    if after is None:
+        count()
+    else:
+        world.at[run.name, after] = count
+
+
+BROKEN_OFF_IN_SUITE = (
+    (COMPARED, "coordinator", "recovery.opened", 3),
+    ("messages are read again", "sleeping worker", None, 3),
+    ("a portion is in an open transaction", "worker", "recovery.chosen", 3),
+    ("the switch is written", "coordinator", "replay.compared", 1),
+)
+"""The seeds of test_simulator.py break off anywhere."""
+
+BROKEN_OFF = [
+    each if each in BROKEN_OFF_IN_SUITE else pytest.param(*each, marks=pytest.mark.soak)
+    for moment in MOMENTS
+    for whom in (("coordinator", "worker", "sleeping worker") if moment in OF_WORKERS else ("coordinator",))
+    for second in (None, *RECOVERY)
+    for workers in (1, 3)
+    if (each := (moment, whom, second, workers))
+]
+
+
+@pytest.mark.parametrize(("moment", "whom", "second", "workers"), BROKEN_OFF)
+def test_a_transition_is_broken_off_at_every_moment(moment: str, whom: str, second: Point | None, workers: int) -> None:
+    """The coordinator is killed there with its workers, or a worker, or one falls asleep; and `second`: its successor in the recovery."""
+    world = Script(replace(WEATHER, workers=workers, checkpoint_s=100))
+    turn: Literal["abort"] | None = "abort" if moment == TURNED else None
+    with world.alive():
+        world.send()
+        world.send_others(4)
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run, turn)
+        met: list[str] = []
+
+        def break_off() -> None:
+            met.append(moment)
+            if second is not None:
+                world.at[f"run{len(world.ended)}" if whom == "coordinator" else run.name, second] = break_again
+            if whom == "sleeping worker":
+                world.stop(world.acting(), "by the script")
+            else:
+                world.kill(world.acting(), "by the script")
+
+        def break_again() -> None:
+            met.append("again")
+            world.kill(world.acting(), "by the script")
+
+        at_moment(world, run, moment, break_off)
+        for _ in range(3):
+            world.run_to_the_end()
+            if world.ended[run] is None:
+                break
+            run = world.start(available_now=True)
+        assert met[:1] == [moment], "it does not come there"
+        assert world.ended[run] is None
+        before_it = moment == "its documents are not written"
+        assert world.oracle.revisions.in_force == (circuit.PROJECTS[0] if turn or before_it else circuit.READS_AGAIN)
+        assert world.oracle.seen["transitions settled"] == (not before_it)
         world.drain()
