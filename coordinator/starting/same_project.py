@@ -40,9 +40,11 @@ def numbers_if_continued(
     try:
         _check_project(spec, state, revision)
     except CircuitChanged:
-        in_error = {*state.counted, *state.nodes_in_error}
-        may = revision is not None and may_continue
-        numbers = continuing_numbers(revision.document, spec, in_error) if revision is not None and may else None
+        if revision is None or not may_continue:
+            raise
+        # After an abort the last division still counts the error rows of nodes that are gone.
+        counted = {*state.counted, *state.nodes_in_error} & {*revision.document.numbers}
+        numbers = continuing_numbers(revision.document, spec, counted)
         if numbers is None:
             raise
         return numbers

@@ -230,8 +230,10 @@ def members(play: Playground, resolved: Resolved) -> int:
     return len(log.layout.placed.members)
 
 
-PROVOKED = [point for point in POINTS if point not in (TRUNCATED, *COPYING) and not point.startswith("compact")]
-"""To the first one a service comes after 10,000 steps, to the second ones in a hot change alone, and to the others with a large state."""
+_UNPROVOKED: tuple[Point, ...] = (TRUNCATED, *COPYING, *REVISION, *TRANSITION)
+PROVOKED = [point for point in POINTS if point not in _UNPROVOKED and not point.startswith("compact")]
+"""To the first one a service comes after 10,000 steps, to the second ones in a hot change alone, to those of revisions and transitions with
+another project (test_revisions.py, test_reading_again.py), and to the others with a large state."""
 
 
 @pytest.mark.soak

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
-from faults.points import Order, Point, arm
+from faults.points import ONCE_VARIABLE, RECOVERY, VARIABLE, Order, Point, arm
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import DivisionRecord, decode
-from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, service, wait_until
 from tests.end_to_end.test_transitions import BREAKS, NEVER, ORDER_SECONDS, apply, begun, is_in_force, settled, turned
+from tests.transition_moments import COMPARED, MOMENTS, OF_WORKERS, TURNED
 
 STREAM = """
 CREATE STREAMING TABLE clicks (customer STRING, page STRING, n INT)
@@ -143,6 +146,67 @@ def test_what_is_read_again_is_read_alike_after_a_crash(
         play.check(now, ["by_page", "many", "large"])
         former = now
     play.check_steps(former)
+
+
+def crashing(play: Playground, number: int, conf: dict[str, Any]) -> Resolved:
+    """The next project, of which the changed view and others read messages again, and some that have come."""
+    play.send("clicks", clicks(10 * number, 60), number % 2)
+    more = BY_COUNTRY if number else ""
+    return play.resolve(project(where=f"WHERE n > {number}", bound=100 + number, more=more), conf)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_transition_is_broken_off_at_every_moment(play: Playground, workers: int) -> None:
+    """And then the run that goes on with it, in its recovery. A worker that is broken off is only lost."""
+    conf = {**CONF, "stepwell.workers": workers, "stepwell.checkpoint.interval": "1h"}
+    play.topic("clicks", 2)
+    play.topic("people", 1)
+    play.send("people", people(0, 9))
+    play.send("clicks", clicks(0, 150))
+    former = play.resolve(project(), conf)
+    play.run(former)
+    moments = {moment: each for moment, each in MOMENTS.items() if moment not in (TURNED, COMPARED)}
+    recovery = [point for point in RECOVERY if point != "replay.compared"]  # to the others each recovery comes
+    for number, (moment, (after, point)) in enumerate(moments.items()):
+        now = crashing(play, number, conf)
+        order = Order(point, "raise", after=after)
+        turned(play, former, now, order, Order(recovery[number % len(recovery)], "raise"))
+        assert order.visits, moment
+        play.run(now)
+        play.run(now)
+        assert play.log(now).revisions.phase is None and is_in_force(play, now), moment
+        play.check(now, ["by_page", "many", "large"])
+        former = now
+    play.check_steps(former)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_service_is_killed_at_every_moment_of_a_transition(play: Playground, tmp_path: Path, workers: int) -> None:
+    """The next one has the same files, and goes on with what is recorded."""
+    conf = {**CONF, "stepwell.workers": workers, "stepwell.checkpoint.interval": "1h"}
+    play.topic("clicks", 2)
+    play.topic("people", 1)
+    play.send("people", people(0, 9))
+    play.send("clicks", clicks(0, 150))
+    play.run(play.resolve(project(), conf))
+    of_coordinators = [each for each in MOMENTS if each not in (*OF_WORKERS, TURNED)]
+    options, log = ("--available-now", "--apply", "--take-over"), tmp_path / "service.log"
+    for number, moment in enumerate(of_coordinators):
+        after, point = MOMENTS[moment]
+        now = crashing(play, number, conf)
+        obeyed = tmp_path / str(number)
+        obeyed.mkdir()
+        orders = {VARIABLE: f"{'' if after is None else f'{after}>'}{point}=kill", ONCE_VARIABLE: str(obeyed)}
+        ended = []
+        for variables in (orders, {}):
+            with service(now, log, *options, **variables) as process:
+                ended.append(process.wait(WAIT_SECONDS_MAX))
+        assert ended == [-signal.SIGKILL, 0] and list(obeyed.iterdir()), f"{moment}: {log.read_text()[-2000:]}"
+        assert play.log(now).revisions.phase is None and is_in_force(play, now), moment
+        play.check(now, ["by_page", "many", "large"])
+    play.check_steps(now)
 
 
 def test_messages_that_expire_while_they_are_read_again_leave_the_old_project(play: Playground) -> None:

@@ -148,6 +148,20 @@ PASSAGES = (
         tells="a transition to revision 2 is under way",
     ),
     Breakage(
+        "counted-for-ever-after-an-abort",
+        "After an abort a project that computes the same is refused, because error rows of nodes that are gone were counted.",
+        "a project that computes the same continues its state",
+        (
+            Edit(
+                "coordinator/starting/same_project.py",
+                "{*state.counted, *state.nodes_in_error} & {*revision.document.numbers}",
+                "{*state.counted, *state.nodes_in_error}",
+            ),
+        ),
+        (f"{TEST_WORLDS}::test_a_project_that_looks_different_goes_on_after_an_abort",),
+        tells="CircuitChanged",
+    ),
+    Breakage(
         "expired-input-of-a-switch-ends-all-runs",
         "Input that only the next project reads is gone in the step of the switch, and each run ends there.",
         A_RUNS_ON,
