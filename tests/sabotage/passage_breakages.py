@@ -131,7 +131,7 @@ PASSAGES = (
                 "return text",
             ),
         ),
-        ("tests/io_kafka/test_plans.py",),
+        ("tests/io_kafka/test_plans.py::test_what_is_not_the_document_is_none",),
     ),
     Breakage(
         "files-read-within-a-transition",
