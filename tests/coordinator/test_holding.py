@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coordinator.transition.holding import Holding
+from coordinator.transition.holding import Holding, Looked
 from coordinator.transition.plan import Holds, TransitionFacts
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -53,9 +53,7 @@ class Documents(SimpleNamespace):
         super().__init__(
             facts=lambda intent: FACTS,
             document=lambda revision: SimpleNamespace(circuit=before.circuit, numbers=before.numbers, numbered=before),
-            document_of=lambda intent: SimpleNamespace(circuit=now.circuit, numbers=now.numbers, inputs=()),
-            handles_read_again=lambda intent: set(),
-            prepare_switch=lambda intent: None,
+            document_of=lambda intent: SimpleNamespace(circuit=now.circuit, numbers=now.numbers),
         )
 
 
@@ -63,6 +61,7 @@ def reasons(
     sizes: Sequence[Size],
     *,
     rows_max: int = 100,
+    topics: Sequence[str] = (),
     course: Any = None,
     counted: Sequence[int] = (),
     errors: Sequence[int] = (),
@@ -72,15 +71,10 @@ def reasons(
     log = SimpleNamespace(
         counted=tuple(counted),
         errors=tuple(SimpleNamespace(node=number, example="DIVIDE_BY_ZERO") for number in errors),
-        only_read_again=frozenset(),
-        reads_again={},
-        grown=frozenset(),
     )
-    topics = SimpleNamespace(begin_offsets=lambda names: {}, end_offsets_of=lambda partitions: {})
     phase = SimpleNamespace(intent=None, before=None)
-    holding: Any = Holding(course or Documents(same, same), log, topics, phase)  # type: ignore[arg-type]
-    found: list[str] = holding.reasons(sizes, rows_max, accepts_errors=accepts_errors)
-    return found
+    holding = Holding(course or Documents(same, same), log, phase)  # type: ignore[arg-type]
+    return holding.reasons(Looked(None, tuple(topics)), sizes, rows_max, accepts_errors=accepts_errors)
 
 
 NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))
@@ -88,6 +82,10 @@ NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))
 
 def test_nothing_holds_a_switch_that_takes_back_what_may_be_taken_back() -> None:
     assert reasons((Size(come=5, gone=0), Size(come=5, gone=5))) == []
+
+
+def test_what_topics_say_holds_a_switch() -> None:
+    assert reasons(NOTHING, topics=["the topic was cut"]) == ["the topic was cut"]
 
 
 def test_rows_of_an_append_output_are_never_taken_back() -> None:
