@@ -140,8 +140,8 @@ PASSAGES = (
         (
             Edit(
                 LOOP,
-                "        if state.revisions.phase is not None:\n",
-                "        if state.revisions.phase == on_change:\n",
+                "        if (phase := state.revisions.phase) is not None:\n",
+                "        if (phase := state.revisions.phase) == on_change:\n",
             ),
         ),
         (f"{TEST_WORLDS}::test_a_run_goes_on_with_a_transition_whatever_is_in_the_files",),
