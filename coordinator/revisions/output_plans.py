@@ -83,6 +83,12 @@ class _Output:
         return self._existing(old)
 
     def _new_topic(self) -> OutputPlan:
+        if self.topic in self.comparison.facts.used:
+            reason = f"an earlier revision of this pipeline has read or written topic {self.topic}, and the step log counts its messages"
+            refusal = self._refusal(
+                "topic_of_before", reason, "Name another topic; only a full refresh forgets this one"
+            )
+            return self._made("refused", "REFUSED", refusals=(refusal,))
         ends, begins = self.comparison.facts.ends, self.comparison.facts.begins
         held = [where for where, end in ends.items() if where.topic == self.topic and end > begins[where]]
         if held:

@@ -22,13 +22,17 @@ def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, ow
     asked = sorted(names)
     begins, ends = topics.begin_offsets(asked), topics.end_offsets(asked)
     both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
+    described = topics.describe(asked)
+    ids = {name: fact.topic_id for name, fact in described.items()}
+    held = {where.topic for where in both if ends[where] > begins[where]}
     return Facts(
         first=log.firsts,
         positions=log.positions,
         begins={where: begins[where] for where in both},
         ends={where: ends[where] for where in both},
-        compacted=frozenset(name for name, fact in topics.describe(asked).items() if fact.compacted),
+        compacted=frozenset(name for name, fact in described.items() if fact.compacted),
         grown=log.grown,
         own=own,
+        used=frozenset(name for name, topic in log.topics.items() if ids.get(name) != topic.id or name in held),
         loads={topic: load.rows for topic, load in log.tables.items()},
     )

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from engine.model.filling import HASHES
-from io_kafka.step_log.state import StepLogState
+from io_kafka.step_log.value import LogValue
 
 WINDOW_S = 10.0
 """The pace is that of the last ten seconds: long enough that a checkpoint does not show, and short enough to follow the load."""
@@ -27,7 +27,7 @@ class Messages:
     left: int
 
     @classmethod
-    def of(cls, log: StepLogState) -> Messages:
+    def of(cls, log: LogValue) -> Messages:
         phase = log.revisions.phase
         starts = {} if phase is None else {each.where: each.start for each in phase.intent.again}
         at = log.reads_again
@@ -39,7 +39,7 @@ class Messages:
         return self.done / (self.done + self.left) if self.done + self.left else 1.0
 
 
-def share_filled(log: StepLogState) -> float:
+def share_filled(log: LogValue) -> float:
     """From 0 to 1, while a transition fills."""
     phase = log.revisions.phase
     assert phase is not None
@@ -57,7 +57,7 @@ class Pace:
 
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def note(self, now_s: float, log: StepLogState) -> None:
+    def note(self, now_s: float, log: LogValue) -> None:
         """After each step that fills."""
         self._seen.append((now_s, Messages.of(log).left))
         while now_s - self._seen[0][0] > WINDOW_S:

@@ -8,13 +8,11 @@ after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import assert_never
 
 import structlog
 
 from coordinator.core import Core, Settle
-from coordinator.revisions.choices import recorded_choices
 from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
@@ -22,7 +20,6 @@ from coordinator.revisions.requests import (
     TurnTransition,
     second_transition,
 )
-from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.status import StatusBoard
@@ -44,7 +41,7 @@ from coordinator.transition.machine import (
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.preparing import Prepared, choices_of, prepare
-from coordinator.transition.progress import Pace, share_filled
+from coordinator.transition.told import Told, preparing
 from engine.errors import DataError, TaskLost
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
@@ -60,7 +57,7 @@ from io_kafka.step_log.revision_records import (
     RevisionTurn,
     TurnTo,
 )
-from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Phase, Switching
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
 
 _log = structlog.get_logger("coordinator.transition.transitions")
 
@@ -78,11 +75,6 @@ ERROR_CHARACTERS_MAX = 500
 """Of an error in a record of the step log."""
 
 
-_NOTHING = TransitionEnded(
-    number=0, outcome="aborted", step=0, begin_ms=0.0, pause_ms=0.0, messages=0, seconds=0.0, filling_s=0.0
-)
-
-
 class Transitions:
     """Of one run. `machine`, `portions` and what is being prepared outlive a recovery. `wake` ends a wait of the loop."""
 
@@ -94,7 +86,7 @@ class Transitions:
         wake: Callable[[], None],
         table_rows: TableRows | None,
     ) -> None:
-        self._files, self._writer, self._board, self._wake = files, writer, board, wake
+        self._files, self._writer, self._wake = files, writer, wake
         self._table_rows = table_rows
         self.machine, self.portions = Transition(), Portions(HASHES)
         self._course: Course | None = None
@@ -103,11 +95,8 @@ class Transitions:
         self._look: Beside[Looked] | None = None
         self._looked: Looked | None = None
         self._sizes: Sequence[Size] | None = None
-        self._now = files.kafka.outside.monotonic
-        self._began_at = self._switch_at = 0.0  # when the intent and the switch were to be recorded
-        self._ended = _NOTHING
+        self._told = Told(board, files.kafka.outside.monotonic)
         self._losses, self._lost_at = 0, -1
-        self._pace = Pace()
         self.may_begin = True
         """Whether the run goes on until it is stopped."""
 
@@ -175,7 +164,8 @@ class Transitions:
                 self._writer, self._files.plan_topic, self.course.documents, crew, self.machine
             )
             if is_over:
-                self._preparation, self._prepared = None, preparation.prepared
+                self._preparation = None
+            self._prepared = preparation.prepared
             self.show()
             if preparation.prepared is not None:
                 preparation.accept()
@@ -239,7 +229,8 @@ class Transitions:
             case Measure():
                 self._measure(crew)
             case LogSwitch():
-                phase, self._switch_at = self._filling(), self._now()
+                phase = self._filling()
+                self._told.switches()
                 self._writer.append(
                     [RevisionSwitch(epoch=self._writer.epoch, number=phase.intent.number, step=core.step)]
                 )
@@ -263,7 +254,8 @@ class Transitions:
     def _begin(self, core: Core) -> None:
         prepared, writer = self._prepared, self._writer
         assert prepared is not None and writer.state.revision is not None
-        plan, self._began_at = prepared.plan, self._now()
+        plan = prepared.plan
+        self._told.begins()
         intent = RevisionIntent(
             epoch=writer.epoch,
             number=writer.state.revision.number + 1,
@@ -279,7 +271,6 @@ class Transitions:
         self.course.files = prepared.request.spec
         self._prepared = None
         self.portions.begin()
-        self._pace = Pace()
         self.machine.began()
         self._sizes, self._look, self._looked = None, None, None
         reached("revision.intended")
@@ -317,15 +308,9 @@ class Transitions:
         reached("revision.settled")
         if gone:
             remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
-        ended = replace(
-            self._ended,
-            number=phase.intent.number,
-            outcome="switched" if phase.is_switched else "aborted",
-            step=phase.since - 1 if phase.is_switched else phase.since,
-            seconds=round(self._now() - self._began_at, 1) if self._began_at else 0.0,
-        )
-        self._board.update(transition_last=ended.to_json())
-        self._ended, self._began_at, self._switch_at = _NOTHING, 0.0, 0.0
+        ended = self._told.settled(phase)
+        assert writer.state.revision is not None
+        self.course.documents.keep({writer.state.revision.plan})
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
 
     def _tables_gone(self) -> tuple[str, ...]:
@@ -389,103 +374,29 @@ class Transitions:
 
     def note_adopted(self) -> None:
         """The workers run another program from the next step on."""
-        phase = self._writer.state.revisions.phase
-        if isinstance(phase, Filling) and self._began_at and not self._ended.begin_ms:
-            self._ended = replace(self._ended, begin_ms=round(1e3 * (self._now() - self._began_at), 1))
+        self._told.adopted(self._writer.state)
 
     def note_step(self, action: Settle) -> None:
-        """A step is settled. The one of the switch is what the transition is told by when it has ended."""
-        revisions = self._writer.state.revisions
-        if isinstance(revisions.phase, Filling) and revisions.phase.intent.again:
-            self._pace.note(self._now(), self._writer.state)
-        if not action.replay and isinstance(revisions.phase, Clearing) and revisions.phase.since == action.step + 1:
-            outputs = self._writer.state.step_records[action.step].outputs
-            self._ended = replace(
-                self._ended,
-                messages=sum(part.messages for part in outputs),
-                pause_ms=round(1e3 * (self._now() - self._switch_at), 1) if self._switch_at else 0.0,
-                filling_s=round(self._switch_at - self._began_at, 2) if self._began_at else 0.0,
-            )
-        if revisions.phase is not None:
+        """A step is settled."""
+        log = self._writer.state
+        self._told.stepped(action.step, log, replay=action.replay)
+        if log.revisions.phase is not None:
             self.show()
 
     def show(self) -> None:
-        shown = self._shown()
-        self._board.update(transition=None if shown is None else shown.to_json())
+        log, request = self._writer.state, self._request
+        if log.revisions.phase is not None:
+            facts = self.course.facts(log.revisions.phase.intent)
+            self._told.show(self._told.under_way(log, self.machine, facts, self._sizes, self.portions))
+        elif request is not None and log.revision is not None:
+            planned = None if self._prepared is None else self._prepared.plan.facts
+            self._told.show(preparing(log.revision.number + 1, planned, request.chosen))
+        else:
+            self._told.show(None)
 
-    def _shown(self) -> TransitionShown | None:
-        log, machine = self._writer.state, self.machine
-        phase = log.revisions.phase
-        if phase is None:
-            prepared = self._prepared if self._preparation is None else self._preparation.prepared
-            return None if prepared is None else self._preparing(prepared)
-        facts = self.course.facts(phase.intent)
-        shown, because, error = self._told_of(phase)
-        is_filling = isinstance(phase, Filling)
-        filled = share_filled(log) if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
-        is_of_another = self._sizes is not None and len(self._sizes) != len(facts.differences)
-        assert not is_of_another, "the sizes are those of another transition"
-        sizes = None if self._sizes is None else tuple(zip(facts.differences, self._sizes, strict=True))
-        return TransitionShown(
-            number=phase.intent.number,
-            phase=shown,
-            is_paused=machine.is_paused,
-            held_because=because,
-            filled=round(filled, 4),
-            seconds_left=self._seconds_left(phase.intent, log.filled) if is_filling else None,
-            since_step=phase.intent.step,
-            differences=None
-            if sizes is None
-            else tuple(Difference(of.view, each.come, each.gone) for of, each in sizes),
-            views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
-            error=error,
-            chosen=recorded_choices(phase.intent.choices),
-        )
-
-    def _preparing(self, prepared: Prepared) -> TransitionShown:
-        facts, log = prepared.plan.facts, self._writer.state
-        assert log.revision is not None
-        return TransitionShown(
-            number=log.revision.number + 1,
-            phase="preparing",
-            is_paused=False,
-            held_because="",
-            filled=0.0,
-            seconds_left=None,
-            since_step=None,
-            differences=None,
-            views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
-            error="",
-            chosen=prepared.request.chosen,
-        )
-
-    def _told_of(self, phase: Phase) -> tuple[TransitionPhase, str, str]:
-        """(the phase as it is shown, why the switch is held, the error)."""
-        match phase:
-            case Filling(turn=turn):
-                error = "" if turn is None or turn.error is None else turn.error
-                if self.machine.holds is None:
-                    return "filling", "", error
-                if self.machine.holds:
-                    return "held", self.machine.holds[0], error
-                if phase.is_held and not self.machine.is_switch_asked:
-                    return "held", f"the step of the switch has failed: {error}", error
-                if phase.intent.choices.hold and not self.machine.is_switch_asked:
-                    return "held", "it waits for `stepwell revision switch`, as --hold asked for", error
-                return "ready", "", error
-            case Detached(turn=turn):
-                return "detached", "", turn.error or ""
-            case Switching():
-                return "switching", "", ""
-            case Clearing():
-                return "clearing", "", ""
-            case _:
-                assert_never(phase)
-
-    def _seconds_left(self, intent: RevisionIntent, filled: int) -> float | None:
-        """Positions are counted as if nothing else were to be done, and messages as they have become fewer."""
-        of_positions = self.portions.ms_of_positions(intent.whole - filled)
-        of_messages = self._pace.seconds_left if intent.again else 0.0
-        if of_positions is None or of_messages is None:
-            return None
-        return round(1e-3 * of_positions + of_messages, 1)
+    @property
+    def _request(self) -> ApplyRequest | None:
+        """That of the transition that is to begin."""
+        if self._preparation is not None:
+            return self._preparation.request
+        return None if self._prepared is None else self._prepared.request

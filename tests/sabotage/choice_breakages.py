@@ -14,6 +14,26 @@ RESTARTS = "files without a change continue the state"
 
 CHOICES = (
     Breakage(
+        "topic-of-an-earlier-revision",
+        "A new output takes a topic that an earlier revision has written and somebody has deleted, and the switch is held for good.",
+        "refused before anything is written",
+        (Edit("coordinator/revisions/output_plans.py", "if self.topic in self.comparison.facts.used:", "if False:"),),
+        ("tests/stepwell/test_planned.py::test_a_new_output_does_not_take_the_topic_of_an_earlier_one",),
+    ),
+    Breakage(
+        "topics-made-anew-are-as-they-were",
+        "A topic that was deleted and made anew counts as the one that the step log has.",
+        "refused before anything is written",
+        (
+            Edit(
+                "coordinator/revisions/topic_facts.py",
+                "if ids.get(name) != topic.id or name in held",
+                "if name in held",
+            ),
+        ),
+        ("tests/coordinator/test_topic_facts.py::test_a_topic_of_the_log_that_is_not_as_it_was_made_is_used",),
+    ),
+    Breakage(
         "earlier-messages-count",
         "A source counts also the messages before its mark, if they are read again for another view.",
         BATCH,

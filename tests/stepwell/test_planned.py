@@ -440,6 +440,14 @@ def test_a_new_topic_has_no_messages(flights: Flights) -> None:
     )
 
 
+def test_a_new_output_does_not_take_the_topic_of_an_earlier_one(flights: Flights) -> None:
+    """Also if somebody has deleted it: the step log counts its messages."""
+    now = of_output(flights, "fleet", topic="fleet2")
+    (refusal,) = planned(flights.document, now, facts_of(flights.document, used=frozenset({"fleet2"}))).refusals
+    assert refusal.code == "topic_of_before" and "Name another topic" in refusal.way_out
+    assert "delete" not in refusal.way_out
+
+
 def test_a_new_append_topic_gets_what_the_first_run_wrote(flights: Flights) -> None:
     """Nothing keeps the rows of the view, so a view that is kept needs its messages for the new topic."""
     now, facts = of_output(flights, "late_flights", topic="later"), facts_of(flights.document)

@@ -1,0 +1,162 @@
+"""What people see of a transition: how far the one under way is, why it waits, and how the last one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from coordinator.revisions.choices import Chosen, recorded_choices
+from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
+from coordinator.status import StatusBoard
+from coordinator.transition.machine import Transition
+from coordinator.transition.plan import TransitionFacts
+from coordinator.transition.portions import Portions
+from coordinator.transition.progress import Pace, share_filled
+from engine.resident.messages import Size
+from io_kafka.step_log.revision_records import RevisionIntent
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Phase, Switching
+from io_kafka.step_log.value import LogValue
+
+_NOTHING = TransitionEnded(
+    number=0, outcome="aborted", step=0, begin_ms=0.0, pause_ms=0.0, messages=0, seconds=0.0, filling_s=0.0
+)
+
+
+class Told:
+    """Of one run. It measures the times of a transition by `now`, in seconds."""
+
+    def __init__(self, board: StatusBoard, now: Callable[[], float]) -> None:
+        self._board, self._now = board, now
+        self._began_at = self._switch_at = 0.0  # when the intent and the switch were to be recorded
+        self._ended = _NOTHING
+        self._pace = Pace()
+
+    # What happens
+
+    def begins(self) -> None:
+        """The intent is to be recorded."""
+        self._began_at, self._pace = self._now(), Pace()
+
+    def switches(self) -> None:
+        """The switch is to be recorded."""
+        self._switch_at = self._now()
+
+    def adopted(self, log: LogValue) -> None:
+        """The workers run another program from the next step on."""
+        if isinstance(log.revisions.phase, Filling) and self._began_at and not self._ended.begin_ms:
+            self._ended = replace(self._ended, begin_ms=round(1e3 * (self._now() - self._began_at), 1))
+
+    def stepped(self, step: int, log: LogValue, *, replay: bool) -> None:
+        """A step is settled. The one of the switch is what the transition is told by when it has ended."""
+        phase = log.revisions.phase
+        if isinstance(phase, Filling) and phase.intent.again:
+            self._pace.note(self._now(), log)
+        if not replay and isinstance(phase, Clearing) and phase.since == step + 1:
+            self._ended = replace(
+                self._ended,
+                messages=sum(part.messages for part in log.step_records[step].outputs),
+                pause_ms=round(1e3 * (self._now() - self._switch_at), 1) if self._switch_at else 0.0,
+                filling_s=round(self._switch_at - self._began_at, 2) if self._began_at else 0.0,
+            )
+
+    def settled(self, phase: Clearing) -> TransitionEnded:
+        """The transition is over."""
+        ended = replace(
+            self._ended,
+            number=phase.intent.number,
+            outcome="switched" if phase.is_switched else "aborted",
+            step=phase.since - 1 if phase.is_switched else phase.since,
+            seconds=round(self._now() - self._began_at, 1) if self._began_at else 0.0,
+        )
+        self._board.update(transition_last=ended.to_json())
+        self._ended, self._began_at, self._switch_at = _NOTHING, 0.0, 0.0
+        return ended
+
+    # What is shown
+
+    def show(self, shown: TransitionShown | None) -> None:
+        self._board.update(transition=None if shown is None else shown.to_json())
+
+    def under_way(
+        self,
+        log: LogValue,
+        machine: Transition,
+        facts: TransitionFacts,
+        sizes: Sequence[Size] | None,
+        portions: Portions,
+    ) -> TransitionShown:
+        """`facts`: of the transition in `log`. `sizes`: of its differences, as far as they are measured."""
+        phase = log.revisions.phase
+        assert phase is not None
+        shown, because, error = _told_of(phase, machine)
+        is_filling = isinstance(phase, Filling)
+        filled = share_filled(log) if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
+        return TransitionShown(
+            number=phase.intent.number,
+            phase=shown,
+            is_paused=machine.is_paused,
+            held_because=because,
+            filled=round(filled, 4),
+            seconds_left=self._seconds_left(phase.intent, log.filled, portions) if is_filling else None,
+            since_step=phase.intent.step,
+            differences=None if sizes is None else _differences(facts, sizes),
+            views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
+            error=error,
+            chosen=recorded_choices(phase.intent.choices),
+        )
+
+    def _seconds_left(self, intent: RevisionIntent, filled: int, portions: Portions) -> float | None:
+        """Positions are counted as if nothing else were to be done, and messages as they have become fewer."""
+        of_positions = portions.ms_of_positions(intent.whole - filled)
+        of_messages = self._pace.seconds_left if intent.again else 0.0
+        if of_positions is None or of_messages is None:
+            return None
+        return round(1e-3 * of_positions + of_messages, 1)
+
+
+def preparing(number: int, facts: TransitionFacts | None, chosen: Chosen) -> TransitionShown:
+    """A request is being prepared. `number`: of the revision that it leads to. `facts`: None before it is planned."""
+    return TransitionShown(
+        number=number,
+        phase="preparing",
+        is_paused=False,
+        held_because="",
+        filled=0.0,
+        seconds_left=None,
+        since_step=None,
+        differences=None,
+        views=ChangedViews() if facts is None else ChangedViews(facts.rebuilt, facts.new, facts.dropped),
+        error="",
+        chosen=chosen,
+    )
+
+
+def _differences(facts: TransitionFacts, sizes: Sequence[Size]) -> tuple[Difference, ...]:
+    assert len(sizes) == len(facts.differences), "the sizes are those of another transition"
+    pairs = zip(facts.differences, sizes, strict=True)
+    return tuple(Difference(of.view, each.come, each.gone) for of, each in pairs)
+
+
+def _told_of(phase: Phase, machine: Transition) -> tuple[TransitionPhase, str, str]:
+    """(the phase as it is shown, why the switch is held, the error)."""
+    match phase:
+        case Filling(turn=turn):
+            error = "" if turn is None or turn.error is None else turn.error
+            if machine.holds is None:
+                return "filling", "", error
+            if machine.holds:
+                return "held", machine.holds[0], error
+            if phase.is_held and not machine.is_switch_asked:
+                return "held", f"the step of the switch has failed: {error}", error
+            if phase.intent.choices.hold and not machine.is_switch_asked:
+                return "held", "it waits for `stepwell revision switch`, as --hold asked for", error
+            return "ready", "", error
+        case Detached(turn=turn):
+            return "detached", "", turn.error or ""
+        case Switching():
+            return "switching", "", ""
+        case Clearing():
+            return "clearing", "", ""
+        case _:
+            assert_never(phase)
