@@ -22,7 +22,7 @@ _OTHERS = re.compile(r" and \d+ more$")
 class UnknownTable(Fault):
     """`--reload` names no batch table of the project, or several."""
 
-    exit_code = ExitCode.USAGE
+    exit_code = ExitCode.PROJECT
 
 
 def with_recorded_loads(inputs: Iterable[InputTopic], recorded: Iterable[InputTopic]) -> tuple[InputTopic, ...]:

@@ -211,7 +211,7 @@ def test_a_table_that_is_not_there_is_told_before_the_service_is_asked(
     monkeypatch.setattr(plan, "look_at", look_at)
     with playing(line) as loop:
         told = line.here("apply", "--yes", "--reload", "a.csv")
-        assert told.code == 2 and "--reload a.csv: no batch table of the project has this name" in told.err
+        assert told.code == 3 and "--reload a.csv: no batch table of the project has this name" in told.err
         assert loop.seen == []
 
 

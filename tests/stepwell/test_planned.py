@@ -684,4 +684,4 @@ def test_a_batch_table_is_loaded_again_if_that_is_asked_for(
         said = re.sub(r" #\w+:", ":", " ".join(command.run(spec, before, *options).stdout.split()))
         assert (note in said) == (options == ()), said
     told = command.run(spec, before, "--reload", "zone.csv")
-    assert told.exit_code == ExitCode.USAGE and "--reload zone.csv: no batch table" in told.stderr
+    assert told.exit_code == ExitCode.PROJECT and "--reload zone.csv: no batch table" in told.stderr

@@ -24,9 +24,9 @@ NOT_OF_A_WORKER = {
     "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
     "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing", "UnsuitablePlanTopic",
     "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
-    "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError",
+    "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError", "NotAlone",
 }  # fmt: skip
-"""Faults of the step log, of the writer and of the local broker, which only the coordinator has; and bases."""
+"""Faults of the step log, of the writers and of the local broker, which only the coordinator has; and bases."""
 
 
 def over_the_wire(error: BaseException) -> Exception:
