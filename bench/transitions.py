@@ -146,12 +146,13 @@ def _under_load(bench: Bench, broker: int, rows: int) -> list[dict[str, Any]]:
             time.sleep(BASE_SECONDS)
             began = time.time()
             ended = _apply(bench, service, Project(project.name, topic, False, (VIEW, OTHER)))
+            read = service.wait(lambda status: True)["rows"]
             done = began + ended["filling_s"]
         steps = ours.steps_of(bench, prepared.name, topic)
     base = [step for step in steps if began - BASE_SECONDS / 2 < step.end < began]
     during = [step for step in steps if began <= step.end <= done]
-    row = _row("a view over messages, at half load", rows, ended)
-    return [row | {"load": round(rate), **_compared(base, during)}]
+    row = _row("a view over messages, at half load", read, ended)
+    return [row | {"what": "Changes of the project under load", "load": round(rate), **_compared(base, during)}]
 
 
 def _compared(base: Sequence[Step], during: Sequence[Step]) -> dict[str, Any]:
