@@ -89,7 +89,7 @@ def expire(play: Playground, topic: str, offset: int, partition: int = 0) -> Non
     play.topics.delete_below({TopicPartition(play.prefix + topic, partition): offset})
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_new_nodes_count_a_source_from_now_on(play: Playground, workers: int) -> None:
     """Its first messages have expired. A view that does not change counts them still, also after later revisions and restarts."""
     conf = {**CONF, "stepwell.workers": workers}
@@ -148,7 +148,7 @@ OF_CHOICES: tuple[Point, ...] = (
 )
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_a_crash_changes_nothing_of_what_was_chosen(play: Playground, workers: int) -> None:
     """At each point, and again in the recovery, with all three choices. Nothing is checkpointed, so all steps are replayed."""
     conf = {**CONF, "stepwell.workers": workers, "stepwell.checkpoint.interval": "1h"}

@@ -73,7 +73,7 @@ def data(play: Playground, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_a_table_comes_is_loaded_again_and_goes(
     play: Playground, data: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +187,7 @@ BREAKS: tuple[Point, ...] = (
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_a_load_that_is_broken_off_leaves_nothing_that_counts(
     play: Playground, data: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
