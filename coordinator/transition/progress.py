@@ -43,12 +43,11 @@ def share_filled(log: LogValue) -> float:
     """From 0 to 1, while a transition fills."""
     phase = log.revisions.phase
     assert phase is not None
-    levels = log.filled / HASHES
     if not phase.intent.again:
-        return levels * HASHES / phase.intent.whole
+        return log.filled / phase.intent.whole
     share = Messages.of(log).share
     messages = share if log.is_read_again else min(share, NOT_LEVEL_SHARE_MAX)
-    return (levels + messages) / (phase.intent.whole / HASHES + 1)
+    return (log.filled / HASHES + messages) / (phase.intent.whole / HASHES + 1)
 
 
 @dataclass

@@ -102,8 +102,8 @@ class Transitions:
 
     def recovered(self, course: Course) -> None:
         """New workers have opened a checkpoint."""
-        self._course, self._sizes = course, None
-        self._look = self._looked = None
+        self._course = course
+        self._forget_look()
         if self._preparation is not None:
             self._preparation.recovered()
         asked = self.machine
@@ -272,9 +272,13 @@ class Transitions:
         self._prepared = None
         self.portions.begin()
         self.machine.began()
-        self._sizes, self._look, self._looked = None, None, None
+        self._forget_look()
         reached("revision.intended")
         _log.info("a transition to another revision begins", revision=intent.number, step=core.step)
+
+    def _forget_look(self) -> None:
+        """What was seen before the switch is of another transition, or of another filling."""
+        self._sizes = self._look = self._looked = None
 
     def _measure(self, crew: Crew) -> None:
         facts = self.course.facts(self._filling().intent)
@@ -366,7 +370,7 @@ class Transitions:
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
         self.machine.turned()
-        self._sizes = self._look = self._looked = None
+        self._forget_look()
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 

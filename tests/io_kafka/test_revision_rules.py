@@ -74,7 +74,7 @@ def test_each_step_runs_what_the_log_says() -> None:
 
 
 def test_a_load_counts_from_the_intent_on_and_until_nobody_needs_it() -> None:
-    """The loads of both revisions are there until the transition is settled. Afterwards no step can be replayed that reads the former one."""
+    """The loads of both revisions are there until the transition is settled. Afterwards no step that reads the deleted load can be replayed."""
     former, new = loaded("former", 3), loaded("new", 4, 0)
     begun = (claim(0), former, revision(), layout(), fills(0, None), step(0, 1), begins(step=1, tables=(new,)))
     filled = (*begun, fills(1, WHOLE), step(1, 2))

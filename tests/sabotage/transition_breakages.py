@@ -469,7 +469,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/transitions.py",
-                "self._sizes, self._look, self._looked = None, None, None",
+                "self._sizes = self._look = self._looked = None",
                 "self._look = self._looked = None",
             ),
         ),
