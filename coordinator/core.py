@@ -232,7 +232,7 @@ class Core:
                 return Wait()
             self.request_stop()
             return self._stop_action(log)
-        return Divide(self.step)
+        return Wait() if self.transition.holds_steps(log) else Divide(self.step)
 
     def _changing(self, log: StepLogState) -> TransitionAction | Adopt | None:
         """What leads to another program, before the next step."""

@@ -46,7 +46,8 @@ from coordinator.starting.in_force import next_revision, revision_in_force
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.refresh import rebuild
-from coordinator.starting.same_project import numbers_if_continued
+from coordinator.starting.release import check_transition_of_release, refuse_other_release
+from coordinator.starting.same_project import numbers_if_continued, refuse_former
 from coordinator.starting.start import (
     bind_workers,
     first_needed_step,
@@ -125,6 +126,7 @@ class Pipeline:
         self._available_now = self._finishes = False
         self._inputs_before: Inputs | None = None  # which the run has read by last
         self._to_apply: ApplyRequest | None = None  # to be asked for as soon as the workers run
+        self._runs_recorded = False  # and not the project of the files
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -162,7 +164,11 @@ class Pipeline:
                 rebuild(self._spec, self._writer, self._topics)
             revision = revision_in_force(spec.kafka, spec.plan_topic, self._writer.state)
             spec = self._spec = self._project_to_begin_with(revision, on_change, chosen)
-            numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
+            numbers = None
+            if revision is not None and self._runs_recorded:
+                self._begin_as_recorded(revision, on_change)
+            else:
+                numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, log_facts.topic_id)
                 if self._request_in_force == "stop":
@@ -217,7 +223,23 @@ class Pipeline:
         if not chosen.is_nothing and self._to_apply is None:
             _log.warning("--from-now, --append and --retract have no effect", because=why)
         _log.info(why, revision=revision.number)
+        self._runs_recorded = True
         return former_project(revision.document, files)
+
+    def _begin_as_recorded(self, revision: Revision, on_change: OnChange) -> None:
+        """Refuses to run the recorded project if this release cannot."""
+        refuse_former(self._writer.state)
+        if not revision.document.frozen:
+            return
+        if on_change == "keep" and self._writer.state.revisions.phase is None:
+            refuse_other_release(revision.document)
+        check_transition_of_release(revision, self._writer.state)
+        self._transitions.stands_still(revision)
+        _log.warning(
+            "another release has recorded the project, and views stand still until the transition is made",
+            views=revision.document.views_standing_still,
+            because=next(iter(revision.document.frozen.values())),
+        )
 
     def _is_another(self, spec: PipelineSpec, revision: Revision) -> bool:
         """Whether the project of the files cannot continue the state as it is."""
@@ -457,6 +479,7 @@ class Pipeline:
                 checkpoint_at = monotonic()
             self._rescaling.look(core, crew)
             self._transitions.advance(crew)
+            self._transitions.check_goes_on(core)
             self._write_owner(course)
             inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
             inputs.is_filling_paused = core.transition.is_paused

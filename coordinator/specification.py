@@ -11,6 +11,7 @@ from base.options import SWITCH_ROWS_MAX, OnError, Truncate
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted
 from engine.analysis.marking import Marks
+from engine.analysis.release import Revisions, revisions_of
 from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
 from engine.run.sources import SourceTable
@@ -176,6 +177,11 @@ class PipelineSpec:
     @property
     def transactional_id(self) -> str:
         return f"stepwell.{self.name}"
+
+    @property
+    def made_with(self) -> Revisions:
+        """The revisions of what the circuit uses, in this release."""
+        return revisions_of(self.circuit)
 
     @property
     def policy(self) -> Policy:

@@ -18,6 +18,7 @@ from coordinator.specification import InputTopic
 from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.definitions import definition_of
 from engine.analysis.history import (
+    OF_NO_SOURCE,
     Feed,
     Histories,
     NoHistory,
@@ -47,6 +48,7 @@ _CODES: Mapping[Obstacle, RefusalCode] = {
     "grown": "grown_input",
     "unknown start": "unknown_start",
     "missing topic": "missing_topic",
+    "frozen": "former_result",
 }
 
 
@@ -73,6 +75,10 @@ class Needed:
         )
 
 
+def _former_result(why: str) -> Unreadable:
+    return Unreadable("frozen", f"{why}, so it cannot be told what the view was", REFRESH)
+
+
 class Comparison:
     """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle. `chosen`: by
     the user (choosing.py)."""
@@ -90,7 +96,7 @@ class Comparison:
         self.topics_before = {leaf.topic: leaf.handle for leaf in was.outputs}
         self.topics_now = {leaf.handle: leaf.topic for leaf in is_now.outputs}
         self.words, self.words_before = NodeWords(now), NodeWords(before)
-        self.reasons = Differences(self.found, self.words_before, self.words, self.differences)
+        self.reasons = Differences(self.found, self.words_before, self.words, self.differences, before.frozen)
         self.readings, self.unreadable = rereadings(before, now, facts)
         self.chosen_outputs = ChosenOutputs(
             from_switch=frozenset(map(self.output_of, chosen.append_from_now)),
@@ -221,7 +227,7 @@ class Comparison:
         assert previous is not None
         old = self.before.circuit.nodes[previous]
         assert isinstance(old, View)
-        if old.kept or self.gains_flows_only(name):
+        if (old.kept and not self._is_lost(previous)) or self.gains_flows_only(name):
             return False
         readers = self._readers_of(self.views[name])
         return any(
@@ -229,6 +235,16 @@ class Comparison:
             for i in readers
             if i not in self.chosen_outputs.from_switch
         )
+
+    def stands_still(self, old_view: int) -> bool:
+        """Whether this release cannot compute the view as it was. `old_view`: its previous index."""
+        return not self.before.frozen.keys().isdisjoint(definition_of(self.before.circuit, old_view).nodes)
+
+    def _is_lost(self, old_view: int) -> bool:
+        """Whether what the view was is not stored, and this release would compute it in another way."""
+        if not self.before.frozen:
+            return False
+        return isinstance(content_now(self.before.circuit, old_view, {}, self.before.frozen), NoHistory)
 
     # histories
 
@@ -241,19 +257,24 @@ class Comparison:
         if old_view is not None:
             texts.append("what it was is computed once more, to be compared")
             able, unable = self._readings_before
-            take = content_now(self.found.previous.circuit, old_view, self._why_not(unable))
+            take = content_now(self.before.circuit, old_view, self._why_not(unable), self.before.frozen)
             more = self._collected([take], self.words_before, able, unable)
             texts += [text for text in more[0] if text not in texts]
             readings += [reading for reading in more[1] if reading not in readings]
             holders |= more[2]
-            way_out = self._way_out_of_old_content(old_view)
-            lacking = {handle: replace(each, way_out=way_out) for handle, each in more[3]}
+            lacking = {
+                handle: replace(
+                    each,
+                    way_out=self._way_out_of_old_content(old_view, is_of_messages=each.obstacle != "frozen"),
+                )
+                for handle, each in more[3]
+            }
             # What helps against both helps against this one first.
             obstacles = [each for each in obstacles if each[0] not in lacking] + list(lacking.items())
         return Needed(tuple(texts), tuple(readings), frozenset(holders), tuple(obstacles))
 
-    def _way_out_of_old_content(self, old_view: int) -> str:
-        """What helps if it cannot be told what a view was."""
+    def _way_out_of_old_content(self, old_view: int, *, is_of_messages: bool) -> str:
+        """What helps if it cannot be told what a view was. `is_of_messages`: because messages are gone."""
         name = next((name for name in self.views if self.previous(name) == old_view), None)
         if name is None:
             return "Leave --retract out: the topic and its rows then stay"
@@ -265,7 +286,8 @@ class Comparison:
             return (
                 f"{' '.join(appends)}: what it was is then not needed; or give the output another topic; or {REFRESH}"
             )
-        return f"What it was is needed to tell what differs. Restore the messages; or {REFRESH}"
+        restore = "Restore the messages; or " if is_of_messages else ""
+        return f"What it was is needed to tell what differs. {restore or 'Give the output another topic; or '}{REFRESH}"
 
     @cached_property
     def _readings_before(self) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
@@ -303,6 +325,7 @@ class Comparison:
                     readings.append(able[handle])
                 case NoHistory(reasons=reasons):
                     obstacles += [(handle, unable[handle]) for handle, _ in reasons if handle in unable]
+                    obstacles += [(handle, _former_result(why)) for handle, why in reasons if handle == OF_NO_SOURCE]
         texts += [f"{words.title(twin.node)}: computed once more" for twin in twins_of(takes)]
         return list(dict.fromkeys(texts)), readings, holders, list(dict.fromkeys(obstacles))
 
@@ -330,7 +353,7 @@ class Comparison:
                 _CODES[each.obstacle],
                 subject,
                 place,
-                reason=f"{handle}: {each.reason}",
+                reason=f"{handle}: {each.reason}" if handle else each.reason,
                 way_out=each.way_out,
                 partitions=each.partitions,
             )

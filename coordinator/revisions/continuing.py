@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.specification import InputTopic
-from engine.analysis.identity import revisions_of
 from engine.analysis.numbering import numbers_after
 from engine.analysis.transition import nodes_with_state, transition
 from engine.model.circuit import Circuit, Output, View
@@ -26,7 +25,7 @@ def continuing_numbers(before: PlanDocument, project: Project, counted: Collecti
         return None  # the step log has what was loaded by the name of the table
     if _are_alike(before.inputs) or _are_alike(project.inputs):
         return None
-    if before.revisions != revisions_of(project.circuit):
+    if before.frozen:
         return None
     now = transition(named_project(before), named_project(project))
     if not _that_last(project.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from coordinator.specification import InputTopic, OutputTopic
-from engine.analysis.identity import revisions_of
+from engine.analysis.definitions import definition_of
 from engine.analysis.marking import Marks
-from engine.model.circuit import Circuit
+from engine.analysis.release import PYTHON, Revisions, computed_otherwise, freeze, python_of, revisions_of
+from engine.model.circuit import Circuit, View
 from engine.model.from_now import revision_of
 from engine.model.numbers import NumberedCircuit
 from engine.run import plan_document
@@ -71,7 +73,7 @@ class CountsFrom:
 class PlanDocument:
     """`numbers`: of each node of the circuit (engine/model/numbers.py). `places`: the file and the line of each view's
     definition, by its name. `versions`: of Stepwell, Spark and Python, by name. `revisions`: of operators and functions
-    that have changed (engine/analysis/identity.py). `marks`: which views count which sources from some offsets on (marks.py).
+    that have changed (engine/analysis/release.py). `marks`: which views count which sources from some offsets on (marks.py).
     `fingerprint_of_files`: that of the circuit as the files define it, if there are marks; otherwise empty."""
 
     circuit: Circuit
@@ -80,7 +82,7 @@ class PlanDocument:
     outputs: tuple[OutputTopic, ...]
     places: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    revisions: Mapping[str, int] = field(default_factory=dict)
+    revisions: Revisions = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
     fingerprint_of_files: str = ""
     format: Literal[1] = DOCUMENT_FORMAT
@@ -106,6 +108,31 @@ class PlanDocument:
     @property
     def numbered(self) -> NumberedCircuit:
         return NumberedCircuit(self.circuit, self.numbers)
+
+    @cached_property
+    def made_with(self) -> Revisions:
+        """The revisions of what the circuit uses, in the release that has recorded it."""
+        python = self.versions.get("python", "").split(".")
+        if PYTHON in self.revisions or len(python) < 2:
+            return self.revisions
+        return {**self.revisions, PYTHON: python_of(int(python[0]), int(python[1]))}  # a former release has recorded it
+
+    @cached_property
+    def frozen(self) -> Mapping[int, str]:
+        """Why this release cannot run nodes of the circuit as the one did that has recorded it, by their indices."""
+        return computed_otherwise(self.circuit, self.made_with)
+
+    @cached_property
+    def runnable(self) -> Circuit:
+        """The circuit as this release can run it."""
+        return freeze(self.circuit, self.frozen)
+
+    @property
+    def views_standing_still(self) -> tuple[str, ...]:
+        """The views in whose definitions nodes are frozen."""
+        circuit, frozen = self.circuit, self.frozen.keys()
+        views = ((i, node.name) for i, node in enumerate(circuit.nodes) if isinstance(node, View))
+        return tuple(name for i, name in views if not frozen.isdisjoint(definition_of(circuit, i).nodes))
 
     @property
     def counts_from(self) -> tuple[CountsFrom, ...]:

@@ -26,12 +26,19 @@ class FirstDifference:
 
 
 class Differences:
-    """Compares the definitions of two projects. `of_sources`: what differs in each source, by handle."""
+    """Compares the definitions of two projects. `of_sources`: what differs in each source, by handle. `frozen`: why this release cannot run
+    nodes of the previous project, by their indices."""
 
     def __init__(
-        self, found: Transition, was: NodeWords, now: NodeWords, of_sources: Mapping[str, Sequence[str]]
+        self,
+        found: Transition,
+        was: NodeWords,
+        now: NodeWords,
+        of_sources: Mapping[str, Sequence[str]],
+        frozen: Mapping[int, str],
     ) -> None:
         self._found, self._was, self._now, self._of_sources = found, was, now, of_sources
+        self._frozen = frozen
         self._nodes, self._old = found.now.circuit.nodes, found.previous.circuit.nodes
         self._grows = append_only_inputs(found.now.circuit)
         self._grew = append_only_inputs(found.previous.circuit)
@@ -62,6 +69,7 @@ class Differences:
             yield self._on_growth(index)
         old = self._counterpart(index, lost)
         if old is not None:
+            yield self._frozen.get(old, "")
             yield difference(self._was, old, self._now, index)
         yield self._of_leaves(index)
         if old is None:

@@ -1,6 +1,7 @@
 """The project of a recorded revision, as a run of today's files runs its last steps.
 
-What decides rows and messages is recorded: the circuit, and the formats and topics of sources and outputs. Everything else is as the files have
+What decides rows and messages is recorded: the circuit, of which nodes are frozen that this release cannot run, and the formats and topics of
+sources and outputs. Everything else is as the files have
 it now: what is done with malformed messages and truncations, the dead-letter topic, and where a registry is. The recorded values of these are
 those of the day on which the revision was recorded, and any start may have changed them since.
 """
@@ -26,7 +27,7 @@ def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
     return replace(
         files,
         kafka=replace(files.kafka, extras=extras_of_all(source.table for source in inputs)),
-        circuit=document.circuit,
+        circuit=document.runnable,
         inputs=inputs,
         outputs=tuple(_output(output, outputs.get(output.topic), files.registry_auth) for output in document.outputs),
         places=document.places,

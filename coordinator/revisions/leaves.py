@@ -15,6 +15,7 @@ from base.text.type_names import sql_type
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis import identity
 from engine.analysis.identity import Named
+from engine.analysis.release import Revisions
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
@@ -40,6 +41,9 @@ class Project(Protocol):
 
     @property
     def outputs(self) -> tuple[OutputTopic, ...]: ...
+
+    @property
+    def made_with(self) -> Revisions: ...
 
 
 def leaves_of(project: Project) -> Leaves:
@@ -123,13 +127,14 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 
 def named_project(project: Project) -> Named:
     """The circuit of a project with its sources and topics."""
-    return named(project.circuit, leaves_of(project))
+    return named(project.circuit, leaves_of(project), project.made_with)
 
 
-def named(circuit: Circuit, leaves: Leaves) -> Named:
-    """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded."""
+def named(circuit: Circuit, leaves: Leaves, revisions: Revisions) -> Named:
+    """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded. `revisions`: of the release
+    that has made its state."""
     sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
-    return Named(circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs})
+    return Named(circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs}, revisions)
 
 
 def _leaf_text(leaf: SourceLeaf) -> str:

@@ -16,6 +16,7 @@ from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.revisions.rereading import facts_of_inputs, partitions_of, reads
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.analysis.marking import Marks, marked_circuit, sources_below
+from engine.analysis.release import Revisions
 from engine.analysis.transition import transition
 from engine.model.circuit import Circuit, View
 from engine.model.from_now import handle_from_now, handle_of_files, revision_of
@@ -24,13 +25,14 @@ from io_kafka.offsets import TopicPartition
 
 @dataclass(frozen=True)
 class MarkedProject:
-    """A project whose views have their marks. `fingerprint_of_files`: of its circuit without them."""
+    """A project whose views have their marks. `fingerprint_of_files`: of its circuit without them. `made_with`: see Named."""
 
     circuit: Circuit
     inputs: tuple[InputTopic, ...]
     outputs: tuple[OutputTopic, ...]
     marks: Marks
     fingerprint_of_files: str
+    made_with: Revisions
 
     def document(self, files: PlanDocument) -> PlanDocument:
         """`files`: that of the files. Its numbers do not count."""
@@ -101,7 +103,14 @@ def positions_now(source: InputTopic, before: PlanDocument, facts: Facts) -> Off
 
 def _marked(files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
     if not marks:
-        return MarkedProject(files.circuit, files.inputs, files.outputs, {}, "")
+        return MarkedProject(
+            circuit=files.circuit,
+            inputs=files.inputs,
+            outputs=files.outputs,
+            marks={},
+            fingerprint_of_files="",
+            made_with=files.made_with,
+        )
     used = sorted({handle for sources in marks.values() for handle in sources.values()})
     named = {source.table.handle: source for source in files.inputs}
     more = []
@@ -115,6 +124,7 @@ def _marked(files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> Mar
         outputs=files.outputs,
         marks={view: dict(sorted(sources.items())) for view, sources in sorted(marks.items())},
         fingerprint_of_files=files.circuit.fingerprint,
+        made_with=files.made_with,
     )
 
 

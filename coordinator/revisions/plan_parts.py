@@ -29,7 +29,7 @@ LoadKind = Literal["", "first", "again"]
 RefusalCode = Literal[
     "expired_input", "compacted_input", "grown_input", "unknown_start", "missing_topic",
     "topic_of_another_view", "other_mode", "other_key", "other_format",
-    "append_over_event_time", "topic_not_empty", "topic_of_before", "too_many_nodes",
+    "append_over_event_time", "topic_not_empty", "topic_of_before", "too_many_nodes", "former_result",
 ]  # fmt: skip
 
 
@@ -85,7 +85,7 @@ class Count:
 class ViewPlan:
     """`happens`: what is done, in words. `first`: the first node that differs. `why`: what is different there. `gets_from`: the changed views
     whose differences it gets. `history`: where what it lacks comes from, a text for each place. `rows`: how many messages and rows
-    of state are read for it at most; None if unknown. `remark`: what may be other than in the first run."""
+    of state are read for it at most; None if unknown. `remark`: what the user should know of it."""
 
     name: str
     kind: ViewKind

@@ -27,7 +27,7 @@ from io_kafka.offsets import TopicPartition
 REASONS_MAX = 3
 """The partitions that a reason names. A topic of a hundred expired partitions is one finding."""
 
-Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic"]
+Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "frozen"]
 
 REFRESH = "`stepwell run --full-refresh` rebuilds all state and output from what the topics have"
 

@@ -62,7 +62,7 @@ def _filled(comparison: Comparison, name: str, previous: int | None, place: str,
         history=needed.texts,
         rows=None if refusals else comparison.rows_of(needed),
         nodes=nodes,
-        remark=_remark(comparison, index),
+        remark=_remarks(comparison, name),
         refusals=refusals,
     )
 
@@ -90,7 +90,18 @@ def _changed_below(comparison: Comparison, view: int) -> Iterator[str]:
                 waiting.append(below)
 
 
-def _remark(comparison: Comparison, view: int) -> str:
+def _remarks(comparison: Comparison, name: str) -> str:
+    """What the user should know of a view that is filled."""
+    texts = []
+    previous = comparison.previous(name)
+    if previous is not None and comparison.stands_still(previous):
+        texts.append("until the switch it stands still")
+    if text := _on_rows(comparison, comparison.views[name]):
+        texts.append(text)
+    return "; ".join(texts)
+
+
+def _on_rows(comparison: Comparison, view: int) -> str:
     """What a rebuilt view may have other than its first run had."""
     if comparison.reads_event_time(view):
         return "which rows were late depends on how the messages were read, so its rows may differ from those of the first run"

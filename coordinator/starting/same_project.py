@@ -22,7 +22,7 @@ from coordinator.revisions.leaves import difference_text as changed_property
 from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged, StateLost
-from engine.analysis.identity import revisions_of
+from coordinator.starting.release import refuse_other_release
 from engine.model.circuit import Circuit
 from io_kafka.formats.table import options_of_outputs
 from io_kafka.step_log.former_records import LeavesRecord
@@ -57,22 +57,12 @@ def _check_project(spec: PipelineSpec, state: StepLogState, revision: Revision |
     now = leaves_of(spec)
     if revision is not None:
         recorded = revision.document
-        _check_revisions(recorded.revisions, revisions_of(spec.circuit))
+        refuse_other_release(recorded)
         check_leaves(now, leaves_of(recorded), state)
         check_same_circuit(spec.circuit, recorded.circuit.fingerprint, recorded.circuit.to_json())
     elif state.circuit is not None:  # a log of format 2
         check_leaves(now, state.leaves, state)
         check_same_circuit(spec.circuit, state.circuit.fingerprint, state.circuit.text)
-
-
-def _check_revisions(before: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """Raises CircuitChanged if this release computes something in another way than the one that made the state."""
-    changed = sorted(name for name in before.keys() | now.keys() if before.get(name, 1) != now.get(name, 1))
-    if changed:
-        raise CircuitChanged(
-            f"this version of Stepwell computes {', '.join(changed)} in another way than the one that made the state.",
-            "Run that version, or rebuild the state with `stepwell run --full-refresh`.",
-        )
 
 
 def check_leaves(now: Leaves, recorded: Leaves | LeavesRecord | None, state: StepLogState) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.starting.errors import StateLost
 from coordinator.transition.plan import TransitionFacts, facts_of
+from engine.analysis.release import computed_otherwise
 from engine.run.plan_document import BadDocument
 from engine.run.program_document import ProgramDocument, program_of
 from io_kafka.step_log.plans import digest_of
@@ -45,7 +46,15 @@ class Documents:
         return self._found(self._plans, name, document_of)
 
     def program(self, name: str) -> ProgramDocument:
-        return self._found(self._programs, name, program_of)
+        """Raises StateLost if another release has made it that computes something in another way."""
+        found = self._found(self._programs, name, program_of)
+        otherwise = computed_otherwise(found.program.circuit, found.made_with)
+        if otherwise:
+            raise StateLost(
+                f"{next(iter(otherwise.values()))}, and a former version has begun the transition that is under way.",
+                "Run that version until the transition is settled or aborted, and then this one.",
+            )
+        return found
 
     def facts(self, name: str) -> TransitionFacts:
         return self._found(self._facts, name, facts_of)

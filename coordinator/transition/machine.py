@@ -94,6 +94,8 @@ class Transition:
     waits_for: VersionId | None = None
     """The checkpoint that has to be complete before the switch, before more is cleared, or before the end is recorded."""
     needs_checkpoint: bool = False
+    frozen_revision: int | None = None
+    """The revision that this release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition."""
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         """What is due at this drained boundary; None if steps may go on."""
@@ -146,6 +148,15 @@ class Transition:
         """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""
         is_between = self.needs_checkpoint or self.waits_for is not None
         return isinstance(log.revisions.phase, Clearing) or is_between or self.waits_beside
+
+    def holds_steps(self, log: StepLogState) -> bool:
+        """Whether no step may be divided, because it would run the frozen revision alone."""
+        is_in_force = log.revision is not None and log.revision.number == self.frozen_revision
+        return is_in_force and not isinstance(log.revisions.phase, Filling)
+
+    def is_at_end(self, log: StepLogState) -> bool:
+        """Whether steps are held, and no transition is under way or prepared that would end that."""
+        return self.holds_steps(log) and log.revisions.phase is None and not (self.preparing or self.is_wanted)
 
     @property
     def waits_beside(self) -> bool:

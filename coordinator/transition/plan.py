@@ -94,7 +94,10 @@ def plan_transition(comparison: Comparison) -> TransitionPlan:
     found, before, now = comparison.found, comparison.before, comparison.now
     document = replace(now, numbers=numbers_after(found, before.numbers))
     numbers = before.numbers, document.numbers
-    filling = fill_circuits(found, comparison.histories, numbers, comparison.new_outputs(), comparison.chosen_outputs)
+    chosen = comparison.chosen_outputs
+    filling = fill_circuits(
+        found, comparison.histories, numbers, comparison.new_outputs(), chosen, frozen=before.frozen
+    )
     return _made(before, document, found, filling)
 
 
@@ -117,10 +120,10 @@ def _made(before: PlanDocument, document: PlanDocument, found: Transition, filli
     )
     again = _read_again(filling.filling.circuit, old, sources)
     programs: Mapping[str, ProgramDocument] = {
-        "present": ProgramDocument(program=filling.present, sources=old),
-        "filling": ProgramDocument(program=filling.filling, sources=(*old, *again), clears=young),
-        "switching": ProgramDocument(program=filling.switching, sources=sources),
-        "following": ProgramDocument(program=filling.next, sources=sources),
+        "present": ProgramDocument.of(filling.present, old),
+        "filling": ProgramDocument.of(filling.filling, (*old, *again), young),
+        "switching": ProgramDocument.of(filling.switching, sources),
+        "following": ProgramDocument.of(filling.next, sources),
     }
     texts = {name: each.text for name, each in programs.items()}
     return TransitionPlan(

@@ -13,6 +13,7 @@ from typing import assert_never
 import structlog
 
 from coordinator.core import Core, Settle
+from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
@@ -22,6 +23,7 @@ from coordinator.revisions.requests import (
 )
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, remove_lost_loads
+from coordinator.starting.release import stands_still
 from coordinator.status import StatusBoard
 from coordinator.transition.beside import Beside
 from coordinator.transition.course import Course
@@ -113,6 +115,7 @@ class Transitions:
             is_paused=asked.is_paused,
             is_switch_asked=asked.is_switch_asked,
             turn=asked.turn,
+            frozen_revision=asked.frozen_revision,
         )
         self.show()
 
@@ -120,6 +123,17 @@ class Transitions:
     def course(self) -> Course:
         assert self._course is not None
         return self._course
+
+    def stands_still(self, revision: Revision) -> None:
+        """This release cannot run the revision in force alone (coordinator/starting/release.py)."""
+        self.machine.frozen_revision = revision.number
+
+    def check_goes_on(self, core: Core) -> None:
+        """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
+        log = self._writer.state
+        if self.machine.is_at_end(log) and not core.stopping:
+            assert log.revision is not None
+            raise stands_still(self.course.document(log.revision))
 
     # Requests
 

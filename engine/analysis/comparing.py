@@ -11,7 +11,7 @@ A node of B that goes on has the content that a view had in A, and needs the dif
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.analysis.filling import Compared, TakenBack
@@ -39,7 +39,7 @@ NO_CHOICE = ChosenOutputs()
 
 class Comparing:
     """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view,
-    because A does not write their topic. `outputs`: see ChosenOutputs."""
+    because A does not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py)."""
 
     def __init__(
         self,
@@ -49,9 +49,11 @@ class Comparing:
         numbers_now: tuple[int, ...],
         new_outputs: frozenset[int],
         *,
-        outputs: ChosenOutputs = NO_CHOICE,
+        outputs: ChosenOutputs,
+        frozen: Mapping[int, str],
     ) -> None:
         self.found, self.histories, self.new_outputs, self.outputs = found, histories, new_outputs, outputs
+        self.frozen = frozen
         self.before, self.now = found.previous.circuit, found.now.circuit
         self.numbers_before, self.numbers_now = numbers_before, numbers_now
         self.plan_before, self.plan_now = plan_stages(self.before), plan_stages(self.now)

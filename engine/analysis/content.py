@@ -52,6 +52,13 @@ def readable(circuit: Circuit, index: int) -> bool:
             assert_never(content)
 
 
+def is_readable_view(circuit: Circuit, index: int) -> bool:
+    """Whether the content of a kept view can be read. It cannot if it is derived from a node that is frozen (release.py)."""
+    view = circuit.nodes[index]
+    assert isinstance(view, View)
+    return view.stored or readable(circuit, view.inputs[0])
+
+
 def derive_contents(circuit: Circuit) -> Circuit:
     """The circuit with `derived` set for every view that need not store its content."""
     return Circuit(

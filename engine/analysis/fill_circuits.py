@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from engine.analysis.comparing import NO_CHOICE, ChosenOutputs, Comparing
 from engine.analysis.filling import LEVELS, Filling, Program
 from engine.analysis.filling_circuit import filling_program
-from engine.analysis.history import Histories
+from engine.analysis.history import NOTHING_FROZEN, Histories
+from engine.analysis.release import freeze
 from engine.analysis.switching_circuit import switching_program
 from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Output
@@ -19,15 +20,18 @@ def fill_circuits(
     numbers: tuple[Sequence[int], Sequence[int]],
     new_outputs: Collection[int],
     outputs: ChosenOutputs = NO_CHOICE,
+    *,
+    frozen: Mapping[int, str] = NOTHING_FROZEN,
 ) -> Filling:
     """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write and
-    that get all content of their view. `outputs`: what the user has chosen for others. Raises CannotFill."""
+    that get all content of their view. `outputs`: what the user has chosen for others. `frozen`: why nodes of A are (release.py).
+    Raises CannotFill."""
     before, now = map(tuple, numbers)
-    comparing = Comparing(found, histories, before, now, frozenset(new_outputs), outputs=outputs)
+    comparing = Comparing(found, histories, before, now, frozenset(new_outputs), outputs=outputs, frozen=frozen)
     filling, switching = filling_program(comparing), switching_program(comparing)
     young = {now[i] for i in range(len(now)) if found.is_young(i)}
     made = Filling(
-        present=Program.of(found.previous.circuit, before),
+        present=Program.of(freeze(found.previous.circuit, frozen), before),
         filling=filling,
         switching=switching,
         next=Program.of(found.now.circuit, now),

@@ -1,8 +1,8 @@
 """The circuit that fills young nodes and compares views: A, and beside it all that is young.
 
-The nodes of A come first, with their indices. Each young node that needs a history is there, over what its inputs take (history.py). What is
-Copied is computed again over the feeds below it, and a Twin has state of its own. A source that is read again is a node of its own: what the
-revision in force reads does not reach it, and its handle says of which project it is.
+The nodes of A come first, with their indices. Those that this release cannot run are frozen (release.py). Each young node that needs a history
+is there, over what its inputs take (history.py). What is Copied is computed again over the feeds below it, and a Twin has state of its own. A
+source that is read again is a node of its own: what the revision in force reads does not reach it, and its handle says of which project it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import COMPARE, FILL, Compared, Program, TakenBack
 from engine.analysis.history import Feed, Reread, content_kept, content_now
+from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Output, View
@@ -31,7 +32,8 @@ class _FillingCircuit:
 
     def __init__(self, comparing: Comparing) -> None:
         self.comparing = comparing
-        self.into = Growing(list(comparing.before.nodes), list(comparing.numbers_before))
+        present = freeze(comparing.before, comparing.frozen)
+        self.into = Growing(list(present.nodes), list(comparing.numbers_before))
         self.made: dict[int, int] = {}
 
     def make(self) -> Program:
@@ -146,7 +148,7 @@ class _FillingCircuit:
     def _old_content(self, previous: int, view: View) -> int:
         """With the columns of the view now."""
         comparing = self.comparing
-        take = content_now(comparing.before, previous, {})
+        take = content_now(comparing.before, previous, {}, comparing.frozen)
         level = COMPARE if is_read_from_state(take) else FILL
 
         def feed(each: Feed) -> int:

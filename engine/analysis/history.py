@@ -7,7 +7,7 @@ itself, `take(n)` is the first of these that is possible:
     Copied   n has no state, and is computed again over what its inputs take
     Reread   n is a source, whose messages are read again from where the pipeline began
     Twin     n has state that does not tell its content, so a young copy of it is filled from what its inputs take
-    NoHistory    one of the sources that would have to be read again cannot be
+    NoHistory    one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
 
 State goes first, because it is exactly what was counted: no retention, compaction or skipped message matters. An input that
 is young is filled itself (`Young`), so its readers need nothing else.
@@ -27,6 +27,11 @@ from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Source
 from engine.operators.table import operator_of
+
+NOTHING_FROZEN: Mapping[int, str] = {}
+
+OF_NO_SOURCE = ""
+"""In place of a handle."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Twin:
 
 @dataclass(frozen=True)
 class NoHistory:
-    """`reasons`: why each source that would have to be read again cannot be, by its handle."""
+    """`reasons`: why each source that would have to be read again cannot be, by its handle; and why a node is frozen, without a handle."""
 
     node: int
     reasons: tuple[tuple[str, str], ...]
@@ -135,9 +140,13 @@ def histories(
     return made
 
 
-def content_now(circuit: Circuit, index: int, unreadable: Mapping[str, str]) -> Take:
-    """Where the content of a node of the project in force is. `unreadable`: by handle, why the messages of a source cannot be read again."""
-    return _Taking(circuit, circuit, {each: each for each in range(len(circuit.nodes))}, unreadable).take(index)
+def content_now(
+    circuit: Circuit, index: int, unreadable: Mapping[str, str], frozen: Mapping[int, str] = NOTHING_FROZEN
+) -> Take:
+    """Where the content of a node of the project in force is. `unreadable`: by handle, why the messages of a source cannot be read again.
+    `frozen`: why nodes of the circuit are."""
+    every = {each: each for each in range(len(circuit.nodes))}
+    return _Taking(circuit, circuit, every, unreadable, frozen).take(index)
 
 
 def content_kept(found: Transition, index: int) -> Take:
@@ -161,6 +170,7 @@ class _Taking:
     previous: Circuit
     held: Mapping[int, int]
     unreadable: Mapping[str, str]
+    frozen: Mapping[int, str] = field(default_factory=dict)
     known: dict[int, Take] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -181,10 +191,12 @@ class _Taking:
         if index not in self.held:
             return Young(index)
         before = self.held[index]
-        if operator_of(node).is_fed_from_state(node):
+        if operator_of(node).is_fed_from_state(node) and before not in self.frozen:
             return Feed(index, before)
         if before in self._stored:
             return Feed(index, self._stored[before])
+        if before in self.frozen:
+            return NoHistory(index, ((OF_NO_SOURCE, self.frozen[before]),))
         below = tuple(map(self.take, node.inputs))
         lacking = [each for each in below if isinstance(each, NoHistory)]
         if lacking:

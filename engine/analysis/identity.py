@@ -21,15 +21,15 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import xxhash
 
+from engine.analysis.release import Revisions, functions_of, operators_of, python_in
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
-from engine.expressions.functions import revisions_in
 from engine.model.circuit import Circuit, Node, Output, View, plain_fields
 from engine.model.node import Expression, NodeBase
 from engine.model.rows import LastByKey, Map, ScalarMap, Source
@@ -63,11 +63,13 @@ class SourceLeaf:
 
 @dataclass(frozen=True)
 class Named:
-    """A circuit, and what it does not say of its ends. `sources`: by handle. `topics`: of the outputs, by handle."""
+    """A circuit, and what it does not say of its ends. `sources`: by handle. `topics`: of the outputs, by handle. `revisions`: of the release
+    that has made its state (release.py)."""
 
     circuit: Circuit
     sources: Mapping[str, SourceLeaf]
     topics: Mapping[str, str]
+    revisions: Revisions
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,6 @@ def pair_nodes(previous: Identities, now: Identities) -> dict[int, int]:
     for index, identity in enumerate(previous.nodes):
         waiting[identity].append(index)
     return {index: waiting[identity].pop(0) for index, identity in enumerate(now.nodes) if waiting.get(identity)}
-
-
-def revisions_of(circuit: Circuit) -> dict[str, int]:
-    """The revisions of the operators and functions of a circuit, as far as they have changed since their first one. By them a later
-    release knows whether it computes the same."""
-    found: dict[str, int] = {}
-    for node in circuit.nodes:
-        if (revision := operator_of(node).revision) > 1:
-            found[f"operator {node.kind}"] = revision
-        for text in _texts(plain_fields(node)):
-            found |= {f"function {name}": number for name, number in revisions_in(text).items()}
-    return found
 
 
 @dataclass(frozen=True)
@@ -157,8 +147,9 @@ class _Identifying:
                     for name, value in plain_fields(named).items()
                     if name not in ("inputs", *_LEFT_OUT.get(type(node), ()))
                 },
-                "operator": operator_of(node).revision,
-                "functions": [revisions for text in _texts(plain_fields(node)) if (revisions := revisions_in(text))],
+                "operator": operators_of(node, self._project.revisions),
+                "functions": functions_of(node, self._project.revisions),
+                "python": python_in(node, self._project.revisions),
                 "leaf": self._leaf_text(node),
                 "inputs": read,
                 "state": self._on_what_state_depends(index, node),
@@ -223,16 +214,6 @@ def _with_columns(node: Map | ScalarMap, columns: tuple[str, ...]) -> Map | Scal
 
     predicate = None if node.predicate is None else named(node.predicate)
     return replace(node, predicate=predicate, projections=tuple(map(named, node.projections)))
-
-
-def _texts(plain: Any) -> Iterator[str]:
-    if isinstance(plain, dict):
-        plain = list(plain.values())
-    if isinstance(plain, list):
-        for part in plain:
-            yield from _texts(part)
-    elif isinstance(plain, str):
-        yield plain
 
 
 def _hashed(value: Any) -> str:

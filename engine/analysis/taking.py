@@ -90,7 +90,7 @@ class Taking:
             case Reread():
                 return self.source(take)
             case NoHistory(reasons=reasons):
-                raise CannotFill("; ".join(f"{handle}: {reason}" for handle, reason in reasons))
+                raise CannotFill("; ".join(f"{handle}: {reason}" if handle else reason for handle, reason in reasons))
             case _:
                 assert_never(take)
 

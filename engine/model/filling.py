@@ -102,5 +102,17 @@ class Renamed(NodeBase):
         assert all(place is None or rows[place] == kind for place, kind in zip(self.places, self.types, strict=True))
 
 
-FillingNode = ContentFeed | Placed | Renamed | Difference | Switched
+@dataclass(frozen=True)
+class Frozen(NodeBase):
+    """Stands for a node of the project in force that this release cannot run (engine/analysis/release.py). It has no output, and leaves what
+    `holder`, the node itself, has stored as it is."""
+
+    holder: NodeBase
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        assert self.types == self.holder.types and self.inputs == self.holder.inputs
+        self.holder.check(inputs)
+
+
+FillingNode = ContentFeed | Placed | Renamed | Difference | Switched | Frozen
 """Every kind of node that only a transition has."""

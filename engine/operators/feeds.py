@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from base.arrays import Bools
 from base.slots import SLOTS
-from engine.model.filling import HASHES, ContentFeed, Difference, Placed, Renamed, Switched
+from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched
 from engine.model.node import NodeBase
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
@@ -94,6 +94,33 @@ def _arrange_feed(node: ContentFeed, inputs: Sequence[Key | None]) -> Arrangemen
     """The rows stay where they are, because the state from which they come is there. The values of a ScalarMap come to all workers."""
     exchanges: tuple[Exchange, ...] = (None, *(EVERYONE for _ in inputs[1:]))
     return Arrangement(exchanges, inputs[0])
+
+
+def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Frozen]:
+    """What others may know of the node stays as it was: they were placed, and keep their state, by that."""
+
+    def arrange(node: Frozen, inputs: Sequence[Key | None]) -> Arrangement:
+        at = operators[type(node.holder)].arrange(node.holder, inputs).colocation
+        return Arrangement(tuple(None for _ in inputs), at)
+
+    return Operator(
+        node=Frozen,
+        revision=1,
+        step=lambda node, inputs, context: zset.empty(node.types),
+        arrange=arrange,
+        retraction=lambda node: operators[type(node.holder)].retraction(node.holder),
+        keeps=lambda node, append_only: operators[type(node.holder)].keeps(node.holder, append_only),
+        unique_key=lambda node, inputs: operators[type(node.holder)].unique_key(node.holder, inputs),
+        content=NoContent(),
+        fed=None,
+        outputs_without_input=lambda node: False,
+        counts_errors=lambda node: False,
+        needs_append_only=False,
+        relies_on_growth=lambda node: False,
+        traces_in_recursion=None,
+        text=lambda node: f"stands for a {node.holder.kind} that this version cannot run",
+        user_name=lambda node: None,
+    )
 
 
 def step_placed(node: Placed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -214,10 +241,12 @@ SWITCHED = Operator(
 
 def filling_over(operators: Iterable[Operator[Any]]) -> tuple[Operator[Any], ...]:
     """`operators`: those of the nodes that can be fed."""
+    by_kind = {operator.node: operator for operator in operators}
     return (
-        _feed_over({operator.node: operator for operator in operators}),
+        _feed_over(by_kind),
         PLACED,
         RENAMED,
         DIFFERENCE_OF_VIEW,
         SWITCHED,
+        _frozen_over(by_kind),
     )

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from base.slots import SlotSet
 from base.version import VersionId
-from engine.analysis.content import content_of
+from engine.analysis.content import content_of, is_readable_view
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import StagePlan
 from engine.errors import DataError
@@ -41,8 +41,8 @@ def read_views(
     database: Path, plan: StagePlan, numbers: tuple[int, ...], names: Sequence[str], *, checks_errors: bool
 ) -> WorkerContents:
     """The contents of the named views. `numbers`: of the nodes of the circuit. The tables are copies. `checks_errors`: whether the database
-    knows which of the views have no answer, as it does of those of the revision in force. Raises DataError for such a view, KeyError for a
-    name that is no view, and StorageError."""
+    knows which of the views have no answer, as it does of those of the revision in force. Raises DataError for such a view,
+    and for one that this release cannot read, KeyError for a name that is no view, and StorageError."""
     circuit = plan.circuit
     nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
     asked = [nodes[name] for name in names]
@@ -52,6 +52,8 @@ def read_views(
         for name in names:
             if checks_errors and name in in_error:
                 raise _no_answer(name, version.step - 1)
+            if not is_readable_view(circuit, nodes[name][0]):
+                raise _stands_still(name, version.step - 1)
         step = StepFacts(version.step, plan.input_colocation, owns_keyless=0 in owned)
         context_of = partial(StepContext, run, step, transaction)
         tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
@@ -62,6 +64,13 @@ def _no_answer(view: str, step: int) -> DataError:
     return DataError(
         "an expression raises for some of its rows, so it has no answer as of this step.",
         "`stepwell status` shows the error. Correct or delete the rows, or guard against them in the view (CASE, nullif, try_cast).",
+    ).locate(owner=f"view {view}", step=step)
+
+
+def _stands_still(view: str, step: int) -> DataError:
+    return DataError(
+        "another version of Stepwell has computed it, and this one would read other rows from its state.",
+        "Ask again when the transition to the next revision is made.",
     ).locate(owner=f"view {view}", step=step)
 
 

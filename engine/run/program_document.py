@@ -7,10 +7,11 @@ socket, and a later release runs the programs that were recorded instead of maki
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engine.analysis.filling import Program
+from engine.analysis.release import Revisions, revisions_of
 from engine.model.filling import is_read_again
 from engine.operators.facts import RunFacts
 from engine.run import plan_document
@@ -25,12 +26,18 @@ PROGRAM_FORMAT: Literal[1] = 1
 @dataclass(frozen=True, kw_only=True)
 class ProgramDocument:
     """`sources`: of the program. `clears`: the numbers of the nodes whose tables are removed in the first step of the program, because an
-    attempt that was given up may have left some."""
+    attempt that was given up may have left some. `made_with`: the revisions of what it computes with, in the release that has made it."""
 
     program: Program
     sources: tuple[SourceTable, ...]
     clears: tuple[int, ...] = ()
+    made_with: Revisions = field(default_factory=dict)
     format: Literal[1] = PROGRAM_FORMAT
+
+    @classmethod
+    def of(cls, program: Program, sources: tuple[SourceTable, ...], clears: tuple[int, ...] = ()) -> ProgramDocument:
+        """Made by this release."""
+        return cls(program=program, sources=sources, clears=clears, made_with=revisions_of(program.circuit))
 
     @property
     def text(self) -> str:

@@ -101,6 +101,26 @@ def test_a_run_that_ends_with_its_input_waits_for_what_is_done_beside_the_steps(
     assert core.next(log) == Exit()
 
 
+def test_a_revision_that_this_release_cannot_run_has_steps_in_a_transition_alone() -> None:
+    """Not before the intent, and not after an abort; and those of the next revision are no concern of it."""
+    log = log_of()
+    core = core_of(log, PRESENT)
+    machine = core.transition
+    machine.frozen_revision, machine.preparing = 1, True
+    assert core.next(log) == Wait() and not machine.is_at_end(log)
+    machine.preparing = False
+    assert core.next(log) == Wait() and machine.is_at_end(log)
+    machine.is_wanted = True
+    assert core.next(log) == LogTransition() and not machine.is_at_end(log)
+    log.append(begins())
+    machine.began()
+    assert not machine.holds_steps(log) and not machine.is_at_end(log)
+    aborted = log_of(begins(), turns("abort"))
+    assert machine.holds_steps(aborted) and not machine.is_at_end(aborted), "tables are to be cleared"
+    machine.frozen_revision = 3
+    assert not machine.holds_steps(log_of()) and not machine.is_at_end(log_of())
+
+
 def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     """Each program is adopted before a step runs it, and what is cleared is in a checkpoint before the end is recorded."""
     log = log_of()

@@ -54,7 +54,7 @@ def named(circuit: Circuit) -> Named:
         for node in circuit.nodes
         if isinstance(node, Source)
     }
-    return Named(circuit, leaves, {node.handle: node.handle for node in circuit.nodes if isinstance(node, Output)})
+    return Named(circuit, leaves, {node.handle: node.handle for node in circuit.nodes if isinstance(node, Output)}, {})
 
 
 def view_over(below: int, name: str, nodes: tuple[Node, ...] = CIRCUIT.nodes) -> View:

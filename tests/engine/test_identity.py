@@ -8,15 +8,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from engine.analysis import identity
 from engine.analysis.identity import Named, SourceLeaf, identify, pair_nodes
-from engine.expressions import functions
+from engine.analysis.release import revisions_of
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import Distinct, Map, PythonMap, Source
-from engine.operators.descriptor import Operator
-from engine.operators.table import operator_of
 
 TEXTS = (pa.string(),)
 LEAF = SourceLeaf("topic a", ("name STRING",))
@@ -32,7 +29,8 @@ def project(below: Node, *views: str) -> Named:
     nodes += [
         View((2,), below.types, name, ("name", "more")[: len(below.types)], kept=True) for name in views or ("v",)
     ]
-    return Named(Circuit(tuple(nodes)), {"in": LEAF}, {})
+    circuit = Circuit(tuple(nodes))
+    return Named(circuit, {"in": LEAF}, {}, revisions_of(circuit))
 
 
 def kept_nodes(before: Named, after: Named) -> list[int]:
@@ -40,12 +38,13 @@ def kept_nodes(before: Named, after: Named) -> list[int]:
     return sorted(pair_nodes(was, identify(after, was)))
 
 
-def test_a_function_with_other_results_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    was = identify(project(upper()))
-    other = identify(project(upper("spark_lower(c0)")))
-    monkeypatch.setattr(functions, "REVISIONS", {"spark_upper": 1})
-    assert sorted(pair_nodes(was, identify(project(upper()), was))) == [0]
-    assert sorted(pair_nodes(other, identify(project(upper("spark_lower(c0)")), other))) == [0, 1, 2, 3]
+def test_a_function_with_other_results_is_another_function() -> None:
+    """The revisions are those of the release that has made the state."""
+    corrected = {"function spark_upper": 1}
+    assert kept_nodes(project(upper()), replace(project(upper()), revisions=corrected)) == [0]
+    assert kept_nodes(*[replace(project(upper()), revisions=corrected)] * 2) == [0, 1, 2, 3]
+    lower = project(upper("spark_lower(c0)"))
+    assert kept_nodes(lower, replace(lower, revisions=corrected)) == [0, 1, 2, 3]
 
 
 def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,15 +53,8 @@ def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.Monke
     assert kept_nodes(quoted, quoted) == [0, 1, 2, 3]
 
 
-def test_an_operator_with_other_results_is_another_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    was = identify(project(upper()))
-
-    def corrected(node: Node) -> Operator[Node]:
-        found = operator_of(node)
-        return replace(found, revision=2) if isinstance(node, Distinct) else found
-
-    monkeypatch.setattr(identity, "operator_of", corrected)
-    assert sorted(pair_nodes(was, identify(project(upper()), was))) == [0, 1]
+def test_an_operator_with_other_results_is_another_operator() -> None:
+    assert kept_nodes(project(upper()), replace(project(upper()), revisions={"operator Distinct": 2})) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +106,6 @@ def test_two_sources_of_one_topic_have_one_state_each() -> None:
     for handle in ("x", "y"):
         at = len(nodes)
         nodes += [Source((), TEXTS, handle), Distinct((at,), TEXTS), View((at + 1,), TEXTS, handle, ("n",), kept=True)]
-    twice = Named(Circuit(tuple(nodes)), {"x": LEAF, "y": LEAF}, {})
+    twice = Named(Circuit(tuple(nodes)), {"x": LEAF, "y": LEAF}, {}, {})
     was = identify(twice)
     assert pair_nodes(was, identify(twice, was)) == {index: index for index in range(6)}

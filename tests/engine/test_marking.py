@@ -21,7 +21,7 @@ def named(circuit: Circuit) -> Named:
         if isinstance(node, Source)
     }
     outputs = {node.handle: node.handle for node in circuit.nodes if isinstance(node, Output)}
-    return Named(circuit, leaves, outputs)
+    return Named(circuit, leaves, outputs, {})
 
 
 def views(circuit: Circuit) -> dict[str, int]:

@@ -33,7 +33,7 @@ def named(circuit: Circuit, topics: Mapping[str, str] | None = None) -> Named:
         if isinstance(node, Source)
     }
     handles = (node.handle for node in circuit.nodes if isinstance(node, Output))
-    return Named(circuit, leaves, {handle: (topics or {}).get(handle, handle) for handle in handles})
+    return Named(circuit, leaves, {handle: (topics or {}).get(handle, handle) for handle in handles}, {})
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tests.sabotage.python_breakages import PYTHON
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
+from tests.sabotage.release_breakages import RELEASES
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
@@ -66,6 +67,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *WINDOWS,
     *EVENT_TIME,
     *EVOLUTION,
+    *RELEASES,
     *APPLIED,
     *FILLING,
     *TRANSITIONS,

@@ -14,9 +14,7 @@ HISTORY, TEST_HISTORY = "engine/analysis/history.py", "tests/engine/test_history
 REREADING, OUTPUTS = "coordinator/revisions/rereading.py", "coordinator/revisions/output_plans.py"
 TEST_PLANNED = "tests/stepwell/test_planned.py"
 FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_changes_only_with_the_state"
-STORED_IS_FED = (
-    "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        below"
-)
+STORED_IS_FED = "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        if before in self.frozen"
 TEST_FED, TEST_TRACE = "tests/engine/test_fed.py", "tests/engine/test_trace.py"
 KINDS_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_the_sum_of_all_changes"
 ODD_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_that_sum_for_unusual_rows"
@@ -71,7 +69,7 @@ EVOLUTION = (
         "identity-without-revisions-of-functions",
         "A function that gives other results is taken for the previous one.",
         KEPT_STATE,
-        (Edit(IDENTITY, "for text in _texts(plain_fields(node)) if", "for text in _texts(None) if"),),
+        (Edit("engine/analysis/release.py", "for text in _texts(plain_fields(node))", "for text in _texts(None)"),),
         (f"{TEST_IDENTITY}::test_a_function_with_other_results_is_another_function",),
     ),
     Breakage(
@@ -301,7 +299,7 @@ EVOLUTION = (
         "stored-views-are-not-fed-from",
         "What a view has stored is not used, so messages are read again that may have expired.",
         "state goes first",
-        (Edit(HISTORY, STORED_IS_FED, "        below"),),
+        (Edit(HISTORY, STORED_IS_FED, "        if before in self.frozen"),),
         (f"{TEST_HISTORY}::test_a_new_view_over_a_node_of_every_kind_has_a_history",),
     ),
     Breakage(

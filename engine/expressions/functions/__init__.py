@@ -76,12 +76,12 @@ REVISIONS: Mapping[str, int] = {}
 (engine/analysis/identity.py). A function that is missing here has never changed."""
 
 
-def revisions_in(sql: str) -> dict[str, int]:
-    """The revisions of the functions that the SQL names, as far as they have changed."""
-    if not REVISIONS:
+def revisions_in(sql: str, revisions: Mapping[str, int]) -> dict[str, int]:
+    """The revisions of the functions that the SQL names, as far as `revisions` has them: REVISIONS, or those of another release."""
+    if not revisions:
         return {}  # a start asks for each expression of a circuit
     named = {*_NAMED.findall(sql), *(signature.function for _, signature in functions_named(sql))}
-    return {name: REVISIONS[name] for name in sorted(named & REVISIONS.keys())}
+    return {name: revisions[name] for name in sorted(named & revisions.keys())}
 
 
 def register(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -> None:
