@@ -66,7 +66,8 @@ class InputTopic:
     """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since, see
     starting/positions.py.
     `truncate`: only a changelog can have another one. `files`: of a batch table, a digest of the paths, sizes and times of the files that were
-    there when it was planned; empty if that is not known. It decides nothing."""
+    there when it was planned; empty if that is not known. It decides nothing.
+    `nulls`: of a keyed source, the columns that rows of its table lack although messages may have them (revisions/carrying.py)."""
 
     table: SourceTable
     starting_offsets: str
@@ -74,6 +75,7 @@ class InputTopic:
     dead_letter_topic: str | None
     truncate: Truncate = "fail"
     files: str = field(default="", compare=False)
+    nulls: tuple[str, ...] = ()
 
     def with_auth(self, auth: str | None) -> InputTopic:
         """The same with the password for its registry, which is a setting."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from coordinator.revisions.carrying import carried_tables, new_columns, why_not_carried, with_more_nulls
 from coordinator.revisions.choices import NOTHING_CHOSEN, ChoiceRefused, Chosen, check_known
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
@@ -32,8 +33,10 @@ def compared(
         others = Comparison(
             before, now, facts, replace(chosen, from_now=())
         )  # what a view needs depends on its outputs
-        marks = _to_be_marked(others, files, chosen.from_now)
-        now = with_more_marks(before, files, facts, chosen=marks, revision=number + 1).document(files)
+        tables = _to_be_carried(others, chosen.from_now)
+        marks = _to_be_marked(others, files, set(chosen.from_now) - tables.keys())
+        marked = with_more_marks(before, files, facts, chosen=marks, revision=number + 1)
+        now = replace(marked, inputs=with_more_nulls(marked.inputs, tables)).document(files)
     return Comparison(before, now, facts, chosen)
 
 
@@ -81,6 +84,28 @@ def _check_append(usual: Comparison, name: str) -> None:
         )
 
 
+def _to_be_carried(usual: Comparison, handles: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The sources of these that have a table already, each with its new columns. Raises ChoiceRefused if their rows cannot have NULL there."""
+    sources = {source.table.handle: source for source in usual.now.inputs}
+    carried: dict[str, tuple[str, ...]] = {}
+    for handle in handles:
+        source = sources[handle]
+        if not has_table(source, usual.before):
+            continue
+        why_not = why_not_carried(source, usual.before.inputs)
+        if why_not is None and not carried_tables(usual.found, [handle]):
+            why_not = "it gets no column"
+        if why_not is not None:
+            raise ChoiceRefused(
+                f"--from-now {handle}: {handle} has a key. Its table has the last message of every key, and new nodes are filled from the "
+                f"table, so nothing of it can be left out. The option only gives its rows NULL in new columns, and {why_not}.",
+                "Leave the option out. If the table itself has to be read again and its messages are gone, only "
+                "`stepwell run --full-refresh` rebuilds it.",
+            )
+        carried[handle] = new_columns(source, usual.before.inputs)
+    return carried
+
+
 def _to_be_marked(usual: Comparison, files: PlanDocument, handles: Collection[str]) -> Mapping[str, Collection[str]]:
     """By view, the sources that it is to count from now on: those of these that it would have to read again. Raises ChoiceRefused if a source
     has no such view."""
@@ -91,15 +116,7 @@ def _to_be_marked(usual: Comparison, files: PlanDocument, handles: Collection[st
             read = {handle_of_files(each) for each in needed.handles}
             if found := read & set(handles) & sources_below(files.circuit, name):
                 marks[name] = found
-    sources = {source.table.handle: source for source in files.inputs}
-    for handle in handles:
-        if has_table(sources[handle], usual.before):
-            raise ChoiceRefused(
-                f"--from-now {handle}: {handle} has a key. Its table has the last message of every key, and new nodes are filled from the "
-                "table, so nothing of it can be left out.",
-                "Leave the option out. If the table itself has to be read again and its messages are gone, only "
-                "`stepwell run --full-refresh` rebuilds it.",
-            )
+    for handle in sorted(handles):
         if not any(handle in found for found in marks.values()):
             raise ChoiceRefused(
                 f"--from-now {handle}: no view that is new or rebuilt would read {handle} again, so the option has no effect.",

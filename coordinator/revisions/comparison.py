@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from coordinator.revisions.carrying import carried_tables
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
@@ -19,6 +20,7 @@ from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.definitions import definition_of
 from engine.analysis.history import (
     OF_NO_SOURCE,
+    Carry,
     Feed,
     Histories,
     NoHistory,
@@ -38,7 +40,7 @@ from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output, View
 from engine.model.filling import OF_FORMER, handle_of_project
 from engine.model.from_now import handle_of_files
-from engine.model.rows import Union
+from engine.model.rows import Source, Union
 from engine.operators.table import operator_of
 from io_kafka.step_log.leaves import SourceLeaf
 
@@ -49,6 +51,7 @@ _CODES: Mapping[Obstacle, RefusalCode] = {
     "unknown start": "unknown_start",
     "missing topic": "missing_topic",
     "frozen": "former_result",
+    "nulls": "filled_with_nulls",
 }
 
 
@@ -103,7 +106,11 @@ class Comparison:
             taken_back=frozenset(map(self.dropped_output_of, chosen.retract)),
         )
         self.histories: Histories = histories(
-            self.found, self._why_not(self.unreadable), self.new_outputs(), frozenset(self._passing())
+            self.found,
+            self._why_not(self.unreadable),
+            self.new_outputs(),
+            frozenset(self._passing()),
+            carried=carried_tables(self.found, chosen.from_now),
         )
 
     def _of_files(self, handle: str) -> SourceLeaf | None:
@@ -323,11 +330,20 @@ class Comparison:
                 case Reread(handle=handle):
                     texts.append(able[handle].text)
                     readings.append(able[handle])
+                case Carry(node=index, holder=holder):
+                    texts.append(self._carried_text(index))
+                    holders.add(holder)
                 case NoHistory(reasons=reasons):
                     obstacles += [(handle, unable[handle]) for handle, _ in reasons if handle in unable]
                     obstacles += [(handle, _former_result(why)) for handle, why in reasons if handle == OF_NO_SOURCE]
         texts += [f"{words.title(twin.node)}: computed once more" for twin in twins_of(takes)]
         return list(dict.fromkeys(texts)), readings, holders, list(dict.fromkeys(obstacles))
+
+    def _carried_text(self, source: int) -> str:
+        node = self.now.circuit.nodes[source]
+        assert isinstance(node, Source)
+        nulls = next(each.nulls for each in self.now.inputs if each.table.handle == node.handle)
+        return f"the table of {node.handle}: state, with NULL in {', '.join(nulls)}"
 
     def source_read_again(self, handle: str) -> tuple[InputTopic, Rereading]:
         """`handle`: as the transition calls it (engine/model/filling.py). The source as its project has it, and how it is read. Raises

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from coordinator.revisions.carrying import with_nulls
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project, leaf_key, named_project
@@ -64,7 +65,7 @@ def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
             for handle, counts_from in _inherited(before, files, sources, sources_below(files.circuit, name)):
                 marks.setdefault(name, {})[handle_of_files(handle)] = handle
                 offsets[handle] = counts_from
-    return _marked(files, marks, offsets)
+    return _marked(before, files, marks, offsets)
 
 
 def with_more_marks(
@@ -83,7 +84,7 @@ def with_more_marks(
             marked = handle_from_now(handle, revision)
             marks.setdefault(view, {})[handle] = marked
             offsets[marked] = positions_now(named[handle], before, facts)
-    return _marked(files, marks, offsets)
+    return _marked(before, files, marks, offsets)
 
 
 Offsets = tuple[tuple[TopicPartition, int], ...]
@@ -101,18 +102,19 @@ def positions_now(source: InputTopic, before: PlanDocument, facts: Facts) -> Off
     return tuple(found)
 
 
-def _marked(files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
+def _marked(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
+    inputs = with_nulls(files.inputs, before.inputs)
     if not marks:
         return MarkedProject(
             circuit=files.circuit,
-            inputs=files.inputs,
+            inputs=inputs,
             outputs=files.outputs,
             marks={},
             fingerprint_of_files="",
             made_with=files.made_with,
         )
     used = sorted({handle for sources in marks.values() for handle in sources.values()})
-    named = {source.table.handle: source for source in files.inputs}
+    named = {source.table.handle: source for source in inputs}
     more = []
     for handle in used:
         source = named[handle_of_files(handle)]
@@ -120,7 +122,7 @@ def _marked(files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> Mar
         more.append(replace(source, table=table))
     return MarkedProject(
         circuit=marked_circuit(files.circuit, marks),
-        inputs=(*files.inputs, *more),
+        inputs=(*inputs, *more),
         outputs=files.outputs,
         marks={view: dict(sorted(sources.items())) for view, sources in sorted(marks.items())},
         fingerprint_of_files=files.circuit.fingerprint,
@@ -166,7 +168,7 @@ def _renamed(before: PlanDocument, files: Project, view: str) -> tuple[str, ...]
         if len(found) < len(before.marks[view]):
             continue
         marks = {name: {handle_of_files(handle): handle for handle, _ in found}}
-        tried = _marked(files, marks, dict(found))
+        tried = _marked(before, files, marks, dict(found))
         if transition(named_project(before), named_project(tried)).ids.leaves[name] == view:
             return (name,)
     return ()

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from coordinator.revisions.carrying import why_not_carried
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project
@@ -27,7 +28,7 @@ from io_kafka.offsets import TopicPartition
 REASONS_MAX = 3
 """The partitions that a reason names. A topic of a hundred expired partitions is one finding."""
 
-Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "frozen"]
+Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "frozen", "nulls"]
 
 REFRESH = "`stepwell run --full-refresh` rebuilds all state and output from what the topics have"
 
@@ -149,6 +150,13 @@ def _why_not(
 ) -> Unreadable | None:
     way_out = _way_out(source, before)
     keyed = _is_keyed(source)
+    if source.nulls:
+        columns = ", ".join(source.nulls)
+        return Unreadable(
+            "nulls",
+            f"the rows of its table have NULL in {columns} since --from-now, which its messages do not say",
+            way_out,
+        )
     compacted = sorted({where.topic for where in begun} & facts.compacted)
     if compacted and not (keyed and _same_key(source, before) and not _may_lack_values(source)):
         return Unreadable(
@@ -201,7 +209,9 @@ def _expired(
 def _way_out(source: InputTopic, before: PlanDocument) -> str:
     """What helps if not all messages are there. The table of a keyed source has rows that new nodes may not lose."""
     if has_table(source, before):
-        return REFRESH
+        if why_not_carried(source, before.inputs) is not None:
+            return REFRESH
+        return f"`--from-now {source.table.handle}`: its rows then have NULL in the columns that are new; or {REFRESH}"
     handle = handle_of_files(source.table.handle)
     return f"`--from-now {handle}`: new nodes then count {handle} from the present positions on; or {REFRESH}"
 

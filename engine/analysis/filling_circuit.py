@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import COMPARE, FILL, Compared, Program, TakenBack
-from engine.analysis.history import Feed, Reread, content_kept, content_now
+from engine.analysis.history import Carry, Feed, Reread, content_kept, content_now
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.taking import Growing, Taking, is_no_part, over_state
-from engine.model.circuit import Circuit, Output, View
-from engine.model.filling import OF_FORMER, OF_NEXT, Difference, Placed, Renamed
+from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.filling import OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
 from engine.model.node import Expression
 from engine.model.rows import LastByKey, Map, Source
 
@@ -58,12 +58,26 @@ class _FillingCircuit:
 
     def _young(self, index: int) -> int:
         if index not in self.made:
-            inputs = tuple(map(self._taking(FILL).put, self.comparing.histories.of[index]))
-            node = replace(self.comparing.now.nodes[index], inputs=inputs)
-            if isinstance(node, LastByKey):  # what it says of a message is of the source that is read again
-                node = replace(node, handle=OF_NEXT + node.handle)
-            self.made[index] = self.into.add(node, self.comparing.numbers_now[index])
+            self.made[index] = self.into.add(self._made_of(index), self.comparing.numbers_now[index])
         return self.made[index]
+
+    def _made_of(self, index: int) -> Node:
+        node, takes = self.comparing.now.nodes[index], self.comparing.histories.of[index]
+        if isinstance(node, LastByKey) and isinstance(takes[0], Carry):
+            return self._carried(node, takes[0].holder)
+        inputs = tuple(map(self._taking(FILL).put, takes))
+        if isinstance(node, LastByKey):  # what it says of a message is of the source that is read again
+            return replace(node, inputs=inputs, handle=OF_NEXT + node.handle)
+        return replace(node, inputs=inputs)
+
+    def _carried(self, node: LastByKey, holder: int) -> CarriedTable:
+        """With the columns of the former table by name and type."""
+        found, former = self.comparing.found, self.comparing.before.nodes[holder]
+        assert isinstance(former, LastByKey)
+        had = {column: place for place, column in enumerate(found.previous.sources[former.handle].columns)}
+        places = tuple(had.get(column) for column in found.now.sources[node.handle].columns)
+        bare = replace(former, inputs=())
+        return CarriedTable((holder,), node.types, former=bare, places=places, key=node.key, level=FILL)
 
     def _taking(self, level: int) -> Taking:
         """Of takes of B, over the state of A."""
@@ -84,6 +98,7 @@ class _FillingCircuit:
             feed=feed,
             source=self._read_again,
             twin=comparing.twin_number,
+            carried=is_no_part,
         )
 
     def _read_again(self, take: Reread) -> int:
@@ -162,6 +177,7 @@ class _FillingCircuit:
             feed=feed,
             source=self._read_as_before,
             twin=comparing.old_twin_number,
+            carried=is_no_part,
         ).put(take)
         before = comparing.before.nodes[previous]
         assert isinstance(before, View)

@@ -6,6 +6,7 @@ itself, `take(n)` is the first of these that is possible:
     Feed     the content of n is in the state, that of n itself or of a stored view directly over it
     Copied   n has no state, and is computed again over what its inputs take
     Reread   n is a source, whose messages are read again from where the pipeline began
+    Carry    n is the source of a table that has got columns, and the user wants them to be null in the rows that the table has
     Twin     n has state that does not tell its content, so a young copy of it is filled from what its inputs take
     NoHistory    one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
 
@@ -25,10 +26,11 @@ from typing import assert_never
 
 from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Circuit, Output, View
-from engine.model.rows import Source
+from engine.model.rows import LastByKey, Source
 from engine.operators.table import operator_of
 
 NOTHING_FROZEN: Mapping[int, str] = {}
+NOTHING_CARRIED: Mapping[int, int] = {}
 
 OF_NO_SOURCE = ""
 """In place of a handle."""
@@ -66,6 +68,14 @@ class Reread:
 
 
 @dataclass(frozen=True)
+class Carry:
+    """The table over the source `node` is made of the former one. `holder`: its previous index."""
+
+    node: int
+    holder: int
+
+
+@dataclass(frozen=True)
 class Twin:
     """A young copy of the node is filled from `below`."""
 
@@ -81,7 +91,7 @@ class NoHistory:
     reasons: tuple[tuple[str, str], ...]
 
 
-Take = Young | Feed | Copied | Reread | Twin | NoHistory
+Take = Young | Feed | Copied | Reread | Carry | Twin | NoHistory
 """A `match` over it ends in `assert_never`."""
 
 
@@ -115,6 +125,9 @@ class Histories:
             case Reread(node, handle):
                 source = found.now.circuit.nodes[node]
                 assert isinstance(source, Source) and source.handle == handle
+            case Carry(node, holder):
+                assert isinstance(found.now.circuit.nodes[node], Source)
+                assert isinstance(found.previous.circuit.nodes[holder], LastByKey)
             case NoHistory(_, reasons):
                 assert reasons
             case _:
@@ -122,10 +135,16 @@ class Histories:
 
 
 def histories(
-    found: Transition, unreadable: Mapping[str, str], new_outputs: Collection[int], passing: Collection[int] = ()
+    found: Transition,
+    unreadable: Mapping[str, str],
+    new_outputs: Collection[int],
+    passing: Collection[int] = (),
+    *,
+    carried: Mapping[int, int] = NOTHING_CARRIED,
 ) -> Histories:
     """`unreadable`: by handle, why the messages of a source cannot be read again. `new_outputs`: the Outputs that get all content of their view,
-    because the previous project did not write their topic. `passing`: young views that nobody needs the content of."""
+    because the previous project did not write their topic. `passing`: young views that nobody needs the content of. `carried`: by table, the
+    previous index of the former one of which it is made."""
     nodes = found.now.circuit.nodes
     taking = _Taking(found.now.circuit, found.previous.circuit, found.kept, unreadable)
     of: dict[int, tuple[Take, ...]] = {}
@@ -133,7 +152,8 @@ def histories(
     while waiting:
         index = waiting.pop()
         if index not in of:
-            of[index] = tuple(map(taking.take, nodes[index].inputs))
+            below = nodes[index].inputs
+            of[index] = (Carry(below[0], carried[index]),) if index in carried else tuple(map(taking.take, below))
             waiting += (each.node for each in parts_of(of[index]) if isinstance(each, Young))
     made = Histories(dict(sorted(of.items())))
     made.check(found)
@@ -227,9 +247,9 @@ def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
                 waiting += reversed(take.below)
 
 
-def leaves_of(takes: Iterable[Take]) -> tuple[Feed | Reread | NoHistory, ...]:
+def leaves_of(takes: Iterable[Take]) -> tuple[Feed | Reread | Carry | NoHistory, ...]:
     """Where the rows begin that these inputs take, each once and in order."""
-    return tuple(each for each in parts_of(takes) if isinstance(each, Feed | Reread | NoHistory))
+    return tuple(each for each in parts_of(takes) if isinstance(each, Feed | Reread | Carry | NoHistory))
 
 
 def twins_of(takes: Iterable[Take]) -> tuple[Twin, ...]:

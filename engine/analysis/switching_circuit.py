@@ -42,6 +42,7 @@ class _SwitchingCircuit:
             feed=lambda take: self.raw[take.node],
             source=lambda take: self.raw[take.node],
             twin=comparing.twin_number,
+            carried=self.raw.__getitem__,
             instead=self._instead,
         )
 

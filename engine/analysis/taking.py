@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, assert_never
 
-from engine.analysis.history import Copied, Feed, NoHistory, Reread, Take, Twin, Young
+from engine.analysis.history import Carry, Copied, Feed, NoHistory, Reread, Take, Twin, Young
 from engine.model.circuit import Circuit, Node
 from engine.model.filling import ContentFeed
 from engine.model.rows import ScalarMap
@@ -60,8 +60,8 @@ class Growing:
 @dataclass(frozen=True, kw_only=True)
 class Taking:
     """`circuit`: the one to which the indices of the takes belong. `young`: what stands for a node that is filled itself. `feed`: makes the feed
-    of what a Feed names. `source`: what gives the messages of a source. `twin`: the number of the twin of a node. `instead`: a node that stands
-    for a copy over these inputs, if there is one."""
+    of what a Feed names. `source`: what gives the messages of a source. `twin`: the number of the twin of a node. `carried`: what stands
+    for the source of a table that is made of the former one. `instead`: a node that stands for a copy over these inputs, if there is one."""
 
     into: Growing
     circuit: Circuit
@@ -69,6 +69,7 @@ class Taking:
     feed: Callable[[Feed], int]
     source: Callable[[Reread], int]
     twin: Callable[[int], int]
+    carried: Callable[[int], int]
     instead: Callable[[int, tuple[int, ...]], int | None] = lambda node, inputs: None
 
     def put(self, take: Take) -> int:
@@ -89,6 +90,8 @@ class Taking:
                 return self.into.once(copy, of=node)
             case Reread():
                 return self.source(take)
+            case Carry(node):
+                return self.carried(node)
             case NoHistory(reasons=reasons):
                 raise CannotFill("; ".join(f"{handle}: {reason}" if handle else reason for handle, reason in reasons))
             case _:
@@ -97,7 +100,15 @@ class Taking:
 
 def over_state(into: Growing, circuit: Circuit, feed: Callable[[Feed], int]) -> Taking:
     """Of what the state has: nothing of it is filled, read again or computed a second time."""
-    return Taking(into=into, circuit=circuit, young=is_no_part, feed=feed, source=_is_not_read, twin=is_no_part)
+    return Taking(
+        into=into,
+        circuit=circuit,
+        young=is_no_part,
+        feed=feed,
+        source=_is_not_read,
+        twin=is_no_part,
+        carried=is_no_part,
+    )
 
 
 def is_no_part(node: int) -> NoReturn:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.model.node import Column, NodeBase, Types, columns_exist
+from engine.model.rows import LastByKey
 
 HASHES = 1 << 64
 """A placed hash is below this number."""
@@ -103,6 +104,24 @@ class Renamed(NodeBase):
 
 
 @dataclass(frozen=True)
+class CarriedTable(NodeBase):
+    """The table of a keyed source that has got columns, made of the one that it had: the input, of which it reads the state like a ContentFeed
+    of `level`. It stores what the new table stores. `former`: the input as it is in its own project. `places`: of each column, where it is in
+    the input; None: it is null. `key`: of the new table, in the order of that of the former one."""
+
+    former: LastByKey
+    places: tuple[Column | None, ...]
+    key: tuple[Column, ...]
+    level: int
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert rows == self.former.types and len(self.places) == len(self.types) and self.level >= 0
+        assert all(place is None or rows[place] == kind for place, kind in zip(self.places, self.types, strict=True))
+        assert tuple(self.places[column] for column in self.key) == self.former.key
+
+
+@dataclass(frozen=True)
 class Frozen(NodeBase):
     """Stands for a node of the project in force that this release cannot run (engine/analysis/release.py). It has no output, and leaves what
     `holder`, the node itself, has stored as it is."""
@@ -114,5 +133,5 @@ class Frozen(NodeBase):
         self.holder.check(inputs)
 
 
-FillingNode = ContentFeed | Placed | Renamed | Difference | Switched | Frozen
+FillingNode = ContentFeed | Placed | Renamed | Difference | Switched | Frozen | CarriedTable
 """Every kind of node that only a transition has."""

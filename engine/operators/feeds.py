@@ -21,6 +21,7 @@ from engine.model.node import NodeBase
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.base import StepContext
+from engine.operators.carried import CARRIED_TABLE
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import ColocatedKey
 from engine.rows import zset
@@ -249,4 +250,5 @@ def filling_over(operators: Iterable[Operator[Any]]) -> tuple[Operator[Any], ...
         DIFFERENCE_OF_VIEW,
         SWITCHED,
         _frozen_over(by_kind),
+        CARRIED_TABLE,
     )

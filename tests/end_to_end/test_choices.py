@@ -20,7 +20,7 @@ from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
 from stepwell.inspection.query import query
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
-from tests.end_to_end.test_reading_again import BY_COUNTRY, CONF, ask, clicks, held, people, project
+from tests.end_to_end.test_reading_again import BEFORE, BY_COUNTRY, CONF, STREAM, ask, clicks, held, people, project
 from tests.end_to_end.test_transitions import ORDER_SECONDS, settled
 
 CLICKS = Chosen(from_now=("clicks",))
@@ -340,3 +340,78 @@ def test_what_outputs_have_written_is_taken_back(play: Playground, workers: int)
 
 def views_of(resolved: Resolved, name: str) -> Any:
     return next(view for view in resolved.project.views if view.name == name)
+
+
+WIDE = STREAM.replace("people (customer STRING, country STRING)", "people (customer STRING, country STRING, {columns})")
+CITIES = """
+CREATE MATERIALIZED VIEW by_city TBLPROPERTIES ('topic' = '@by_city', 'mode' = 'upsert', 'key' = 'city') AS
+  SELECT city, count(*) AS c, max(country) AS country FROM people GROUP BY city;
+"""
+BY_COUNTRY_OF_PEOPLE = """
+CREATE MATERIALIZED VIEW countries TBLPROPERTIES ('topic' = '@countries', 'mode' = 'upsert', 'key' = 'country') AS
+  SELECT country, count(*) AS c FROM people GROUP BY country;
+"""
+
+
+def wide(columns: str, more: str) -> dict[str, str]:
+    return {"project.sql": WIDE.format(columns=columns, **{**BEFORE, "more": more})}
+
+
+def citizens(first: int, count: int, city: str) -> list[tuple[str, str]]:
+    return [
+        (
+            f'{{"customer": "c{i}"}}',
+            f'{{"customer": "c{i}", "country": "{"AB"[i % 2]}", "city": "{city}{i % 3}", "zip": {i}}}',
+        )
+        for i in range(first, first + count)
+    ]
+
+
+def without(kept: Kept, topic: str, column: str, before: int) -> Kept:
+    """What counts if a table got this column when its topic had so many messages."""
+
+    def blank(message: TopicMessage) -> TopicMessage:
+        if message.value is None or message.offset >= before:
+            return message
+        plain = {name: value for name, value in json.loads(message.value).items() if name != column}
+        return message._replace(value=json.dumps(plain).encode())
+
+    return {**kept, topic: [blank(message) for message in kept[topic]]}
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_a_table_gets_a_column_whose_messages_have_expired(play: Playground, workers: int) -> None:
+    """Its rows have NULL there until their key has a message. Nothing else is rebuilt, and a later column needs the choice again."""
+    conf = {**CONF, "stepwell.workers": workers}
+    play.topic("clicks", 1)
+    play.topic("people", 1)
+    people_of, chosen = f"{play.prefix}people", Chosen(from_now=("people",))
+    play.send("people", citizens(0, 30, "x"))
+    before = play.resolve(project(more=BY_COUNTRY_OF_PEOPLE), conf)
+    play.run(before)
+    kept = messages(play, before)
+    expire(play, "people", 10)
+    now = play.resolve(wide("city STRING", BY_COUNTRY_OF_PEOPLE + CITIES), conf)
+    with play.running(before) as run:
+        with pytest.raises(
+            TransitionRefused, match=r"10 offsets are missing.*--from-now people.*have NULL in the columns"
+        ):
+            apply(run, now, Chosen())
+        apply(run, now, chosen)
+        settled(run)
+        assert run.board.show()["transition_last"]["messages"] == 1, "one city, which is null"
+        play.send("people", [*citizens(3, 9, "y"), ('{"customer": "c1"}', None), *citizens(40, 5, "z")])
+    play.run(now)
+    kept = joined(kept, messages(play, now))
+    kept = without(kept, people_of, "city", 30)
+    check(play, now, kept, ["countries", "by_city"])
+    zips = CITIES.replace("city", "zip")
+    later = play.resolve(wide("city STRING, zip INT", BY_COUNTRY_OF_PEOPLE + CITIES + zips), conf)
+    with pytest.raises(TransitionRefused, match="the rows of its table have NULL in city since --from-now"):
+        play.run(later, on_change="apply")
+    play.run(later, on_change="apply", chosen=chosen)
+    play.send("people", citizens(10, 15, "w"))
+    play.run(later)
+    kept = without(joined(kept, messages(play, later)), people_of, "city", 30)
+    check(play, later, without(kept, people_of, "zip", 45), ["countries", "by_city", "by_zip"])
+    play.check_steps(later)

@@ -32,7 +32,7 @@ RELEASES = (
     ),
     Breakage(
         "frozen-nodes-go-on",
-        "The recorded project runs with the operators of this release, so what it writes before the switch is counted in no difference.",
+        "The recorded project runs with the operators of this release, which take back rows that were never passed on.",
         NOT_MIXED,
         (Edit(RELEASE, "Frozen(node.inputs, node.types, holder=node) if index in nodes else node", "node"),),
         (broken_off("program.adopted"),),
@@ -50,6 +50,7 @@ RELEASES = (
         NOT_MIXED,
         (Edit(START, "    if phase is None and state.division_next > last:", "    if False:"),),
         (f"{UPGRADES}::test_steps_of_the_release_before_are_not_run_again",),
+        tells="DigestMismatch",
     ),
     Breakage(
         "frozen-nodes-alone",
@@ -76,6 +77,7 @@ RELEASES = (
             ),
         ),
         (broken_off("plan.written"),),
+        tells="have to be run again as the former version",
     ),
     Breakage(
         "programs-of-any-release",

@@ -1,0 +1,103 @@
+"""CarriedTable: the table of a keyed source gets columns, and the rows that it has get nulls in them.
+
+It is filled from the former table like a feed: rows of keys with hashes below the position follow each change of that table, and the rows of a
+range of keys come from its state. What it stores is what LastByKey stores, so the new table goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from engine.model.filling import HASHES, CarriedTable
+from engine.operators import words
+from engine.operators.arrangement import Arrangement, Key
+from engine.operators.base import StepContext
+from engine.operators.descriptor import NoContent, Operator
+from engine.operators.keys import ColocatedKey, distinct_keys
+from engine.rows import zset
+from engine.rows.hashing import Hashes, slot_of
+from engine.state.trace import Trace, as_rows, as_zset
+
+
+def step_carried(node: CarriedTable, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The change of the new table. `inputs[0]`: that of the former one."""
+    (change,) = inputs
+    before, after = context.step.fed(node.level)
+    mine = _trace(context, node.types, node.key)
+    new = [zset.empty((*node.types, pa.int32()))]
+    old = [zset.empty((*node.types, pa.int32()))]
+    if before and change.num_rows:
+        keys, hashes = _changed(node, change, before)
+        theirs = _former(node, context, None).probe(keys, hashes).rows
+        new.append(_with_columns(node, as_zset(theirs)))
+        old.append(as_zset(mine.probe(keys, hashes).rows))
+    if before < after:
+        slots = (slot_of(before), slot_of(after - 1) + 1)
+        rows = as_zset(_former(node, context, slots).scan())
+        new.append(_with_columns(node, _within(rows, node.former.key, before, after)))
+    found = zset.consolidate(zset.add([*new, *map(zset.negate, old)]))
+    if found.num_rows:
+        mine.append(as_rows(found), ColocatedKey(node.key, _all(node.key)).hashes(found))
+    return zset.consolidate(zset.project(found, range(len(node.types))))
+
+
+def _all(key: Key) -> Key:
+    """The table lies by its whole key."""
+    return tuple(range(len(key)))
+
+
+def _trace(context: StepContext, types: Sequence[pa.DataType], key: Key) -> Trace:
+    return context.trace(0, (*types, pa.int32()), key)
+
+
+def _former(node: CarriedTable, context: StepContext, slots: tuple[int, int] | None) -> Trace:
+    return _trace(replace(context, node=node.inputs[0], slots=slots), node.former.types, node.former.key)
+
+
+def _changed(node: CarriedTable, change: pa.Table, before: int) -> tuple[pa.Table, Hashes]:
+    """The keys of a change that are below a position, each once, and their hashes."""
+    hashes = ColocatedKey(node.former.key, _all(node.key)).hashes(change)
+    keys, of_keys, _ = distinct_keys(change, node.former.key, hashes)
+    chosen = np.flatnonzero(np.ones(len(of_keys), np.bool_) if before >= HASHES else of_keys < np.uint64(before))
+    return keys.take(pa.array(chosen)), of_keys[chosen]
+
+
+def _within(rows: pa.Table, key: Key, first: int, end: int) -> pa.Table:
+    hashes = ColocatedKey(key, _all(key)).hashes(rows)
+    chosen = hashes >= np.uint64(first)
+    if end < HASHES:
+        chosen &= hashes < np.uint64(end)
+    return rows.filter(pa.array(chosen))
+
+
+def _with_columns(node: CarriedTable, rows: pa.Table) -> pa.Table:
+    """Rows of the former table, each with its partition, with the columns of the new one."""
+    columns = [
+        pa.nulls(rows.num_rows, kind) if place is None else rows.column(place)
+        for place, kind in zip(node.places, node.types, strict=True)
+    ]
+    return zset.build([*columns, rows.column(len(node.former.types))], zset.weights_of(rows))
+
+
+CARRIED_TABLE = Operator(
+    node=CarriedTable,
+    revision=1,
+    step=step_carried,
+    arrange=lambda node, inputs: Arrangement((None,), node.key),
+    retraction=lambda node: "a new message of a key replaces its row",
+    keeps=lambda node, append_only: "the last row of every key",
+    unique_key=lambda node, inputs: node.key,
+    content=NoContent(),
+    fed=None,
+    outputs_without_input=lambda node: True,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    relies_on_growth=lambda node: False,
+    traces_in_recursion=None,
+    text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
+    user_name=lambda node: None,
+)
