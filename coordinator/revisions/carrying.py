@@ -1,7 +1,8 @@
-"""Tables of keyed sources that get columns without reading their messages again, because their user has asked for that with `--from-now`.
+"""Tables of keyed sources that are made of what they were, without reading their messages again.
 
-The rows that such a table has get NULL in the new columns, until a message of their key comes. The plan document keeps the names of these
-columns with the source: from then on its messages do not say what the table holds, so it cannot be made of them any more.
+A table that loses columns, or has them in another order, has all that it needs. One that gets columns is made so if its user has asked for that
+with `--from-now`. Its rows then have NULL in the new columns, until a message of their key comes. The plan document keeps the names of these columns
+with the source: from then on its messages do not say what the table holds, so it cannot be made of them any more.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ def tables_of(circuit: Circuit) -> dict[str, int]:
     return {node.handle: index for index, node in enumerate(circuit.nodes) if isinstance(node, LastByKey)}
 
 
-def carried_tables(found: Transition, handles: Collection[str]) -> dict[int, int]:
-    """The new tables of these sources, each with the previous index of the former one."""
-    before, now = tables_of(found.previous.circuit), tables_of(found.now.circuit)
-    return {
-        now[handle]: before[handle]
-        for handle in handles
-        if handle in now and handle in before and found.is_young(now[handle])
-    }
+def carried_tables(
+    found: Transition, now: Iterable[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
+) -> dict[int, int]:
+    """The new tables that are made of the former ones, each with the previous index of that. A table without new columns needs no message. One
+    that gets some is among these if the user has `chosen` its source."""
+    were, are = tables_of(found.previous.circuit), tables_of(found.now.circuit)
+    carried = {}
+    for source in now:
+        handle = source.table.handle
+        if handle not in were or handle not in are or not found.is_young(are[handle]):
+            continue
+        if why_not_carried(source, before) is None and (handle in chosen or not new_columns(source, before)):
+            carried[are[handle]] = were[handle]
+    return carried
 
 
 def why_not_carried(source: InputTopic, before: Iterable[InputTopic]) -> str | None:

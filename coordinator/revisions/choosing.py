@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from coordinator.revisions.carrying import carried_tables, new_columns, why_not_carried, with_more_nulls
+from coordinator.revisions.carrying import new_columns, why_not_carried, with_more_nulls
 from coordinator.revisions.choices import NOTHING_CHOSEN, ChoiceRefused, Chosen, check_known
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
@@ -93,7 +93,7 @@ def _to_be_carried(usual: Comparison, handles: Collection[str]) -> dict[str, tup
         if not has_table(source, usual.before):
             continue
         why_not = why_not_carried(source, usual.before.inputs)
-        if why_not is None and not carried_tables(usual.found, [handle]):
+        if why_not is None and not new_columns(source, usual.before.inputs):
             why_not = "it gets no column"
         if why_not is not None:
             raise ChoiceRefused(

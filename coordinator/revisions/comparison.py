@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from coordinator.revisions.carrying import carried_tables
+from coordinator.revisions.carrying import carried_tables, new_columns
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
@@ -110,7 +110,7 @@ class Comparison:
             self._why_not(self.unreadable),
             self.new_outputs(),
             frozenset(self._passing()),
-            carried=carried_tables(self.found, chosen.from_now),
+            carried=carried_tables(self.found, now.inputs, before.inputs, chosen.from_now),
         )
 
     def _of_files(self, handle: str) -> SourceLeaf | None:
@@ -342,8 +342,9 @@ class Comparison:
     def _carried_text(self, source: int) -> str:
         node = self.now.circuit.nodes[source]
         assert isinstance(node, Source)
-        nulls = next(each.nulls for each in self.now.inputs if each.table.handle == node.handle)
-        return f"the table of {node.handle}: state, with NULL in {', '.join(nulls)}"
+        table = next(each for each in self.now.inputs if each.table.handle == node.handle)
+        nulls = ", ".join(new_columns(table, self.before.inputs))
+        return f"the table of {node.handle}: state" + (f", with NULL in {nulls}" if nulls else "")
 
     def source_read_again(self, handle: str) -> tuple[InputTopic, Rereading]:
         """`handle`: as the transition calls it (engine/model/filling.py). The source as its project has it, and how it is read. Raises

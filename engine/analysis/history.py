@@ -6,7 +6,7 @@ itself, `take(n)` is the first of these that is possible:
     Feed     the content of n is in the state, that of n itself or of a stored view directly over it
     Copied   n has no state, and is computed again over what its inputs take
     Reread   n is a source, whose messages are read again from where the pipeline began
-    Carry    n is the source of a table that has got columns, and the user wants them to be null in the rows that the table has
+    Carry    n is the source of a table that has all it needs in the former one, or nulls in new columns if the user wants that
     Twin     n has state that does not tell its content, so a young copy of it is filled from what its inputs take
     NoHistory    one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
 

@@ -1,4 +1,4 @@
-"""CarriedTable: the table of a keyed source gets columns, and the rows that it has get nulls in them.
+"""CarriedTable: the table of a keyed source gets or loses columns, and the rows that it has get nulls in the new ones.
 
 It is filled from the former table like a feed: rows of keys with hashes below the position follow each change of that table, and the rows of a
 range of keys come from its state. What it stores is what LastByKey stores, so the new table goes on with it.

@@ -7,6 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 MARKING, SOURCES, LOG = "engine/analysis/marking.py", "engine/run/sources.py", "io_kafka/step_log/state.py"
 MARKS, CHOOSING = "coordinator/revisions/marks.py", "coordinator/revisions/choosing.py"
 COMPARING, FILLING = "engine/analysis/comparing.py", "engine/analysis/filling_circuit.py"
+CARRIED, TEST_CARRIED = "engine/operators/carried.py", "tests/engine/test_carried.py"
 TEST_MARKING, TEST_SOURCES = "tests/engine/test_marking.py", "tests/engine/test_sources.py"
 TEST_PLANS, TEST_FILLING = "tests/stepwell/test_choices.py", "tests/engine/test_filling.py"
 BATCH, ONCE, KEPT = "the batch answer", "exactly once", "the state of what does not change is kept"
@@ -126,5 +127,54 @@ CHOICES = (
         RESTARTS,
         (Edit(MARKS, "            numbers=numbers,\n            marks=self.marks,", "            numbers=numbers,"),),
         (f"{TEST_PLANS}::test_the_same_files_later_are_the_project_in_force",),
+    ),
+    Breakage(
+        "changes-of-a-carried-table-are-lost",
+        "Messages that come while a table is made of the former one do not reach the rows that are there already.",
+        BATCH,
+        (Edit(CARRIED, "if before and change.num_rows:", "if False:"),),
+        (f"{TEST_CARRIED}::test_rows_have_null_in_new_columns_until_their_key_has_a_message[1-2]",),
+    ),
+    Breakage(
+        "carried-rows-come-twice",
+        "Rows of keys below the position come again with the next range.",
+        BATCH,
+        (Edit(CARRIED, "chosen = hashes >= np.uint64(first)", "chosen = hashes >= np.uint64(0)"),),
+        (f"{TEST_CARRIED}::test_rows_have_null_in_new_columns_until_their_key_has_a_message[1-2]",),
+        tells="two rows|negative|weight",
+    ),
+    Breakage(
+        "partitions-are-not-carried",
+        "All rows of a table that is made of the former one are taken to be of partition 0.",
+        "a key in two partitions is noticed",
+        (
+            Edit(
+                CARRIED,
+                "return zset.build([*columns, rows.column(len(node.former.types))], zset.weights_of(rows))",
+                "return zset.build([*columns, pa.array([0] * rows.num_rows, pa.int32())], zset.weights_of(rows))",
+            ),
+        ),
+        (f"{TEST_CARRIED}::test_rows_have_null_in_new_columns_until_their_key_has_a_message[1-2]",),
+        tells="has messages in partitions",
+    ),
+    Breakage(
+        "nulls-are-forgotten",
+        "A later revision makes a table of its messages, which do not say what it holds.",
+        KEPT,
+        (Edit("coordinator/revisions/rereading.py", "    if source.nulls:", "    if False:"),),
+        (f"{TEST_PLANS}::test_a_table_gets_columns_without_its_messages",),
+    ),
+    Breakage(
+        "fewer-columns-need-messages",
+        "A table that only loses columns is read again.",
+        KEPT,
+        (
+            Edit(
+                "coordinator/revisions/carrying.py",
+                "(handle in chosen or not new_columns(source, before))",
+                "handle in chosen",
+            ),
+        ),
+        (f"{TEST_PLANS}::test_a_table_gets_columns_without_its_messages",),
     ),
 )

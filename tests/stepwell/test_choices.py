@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from coordinator.revisions.carrying import tables_of
 from coordinator.revisions.choices import ChoiceRefused, Chosen
 from coordinator.revisions.choosing import compared
 from coordinator.revisions.document import PlanDocument, document_of
@@ -167,12 +168,45 @@ def test_a_view_over_one_that_holds_nothing_counts_its_source(spark: SparkSessio
     plan_transition(found)
 
 
+def test_a_table_gets_columns_without_its_messages(spark: SparkSession) -> None:
+    """As long as its messages do not say what it holds, each column needs the choice."""
+    before, chosen = BEFORE.document(spark), Chosen(from_now=("planes",))
+    one, two = (
+        replace(BEFORE, planes=f"{PLANES}, {more}").document(spark)
+        for more in ("colour string", "colour string, age int")
+    )
+    facts = facts_of(before)
+    facts = replace(facts, begins={where: 5 if where.topic == "planes" else at for where, at in facts.begins.items()})
+    (refused,) = planned(before, one, facts).refusals
+    assert (refused.code, refused.subject) == ("expired_input", "source planes")
+    assert "`--from-now planes`: its rows then have NULL in the columns that are new" in refused.way_out
+    found = planned(before, one, facts, chosen)
+    (planes,) = [each for each in found.sources if each.handle == "planes"]
+    assert found.can_be_applied and planes.table == "the table of planes: state, with NULL in colour"
+    assert (
+        planes.rows == facts.rows[before.numbers[tables_of(before.circuit)["planes"]]]
+        if facts.rows
+        else planes.rows is None
+    )
+    after = in_force(before, one, facts, chosen)
+    assert [each.nulls for each in after.inputs if each.table.handle == "planes"] == [("colour",)]
+    assert planned(after, one, facts).is_nothing, "the files know nothing of it"
+    (again,) = planned(after, two, facts_of(after)).refusals
+    assert again.code == "filled_with_nulls" and "have NULL in colour since --from-now" in again.reason
+    last = in_force(after, two, facts, chosen, number=2)
+    assert [each.nulls for each in last.inputs if each.table.handle == "planes"] == [("colour", "age")]
+    fewer = planned(last, BEFORE.document(spark), facts)
+    assert [each.table for each in fewer.sources if each.handle == "planes"] == ["the table of planes: state"]
+    back = in_force(last, BEFORE.document(spark), facts, Chosen(), number=3)
+    assert not any(each.nulls for each in back.inputs), "the columns are gone"
+
+
 REFUSED: dict[str, tuple[Project, Chosen, str]] = {
     "unknown source": (CHANGED, Chosen(from_now=("flihgts",)), "--from-now flihgts: the project has no source over a topic of this name. Those that it can name are: flights, planes."),
     "nothing changed": (BEFORE, FROM_NOW, "--from-now flights: no view that is new or rebuilt would read flights again"),
     "from state": (BEFORE.having(seats=SEATS.replace("> 100", "> 200")), FROM_NOW, "has no effect"),
     "a table": (BEFORE.having(makers=MAKERS.replace("count(*)", "max(seats)")), Chosen(from_now=("planes",)), "--from-now planes: planes has a key"),
-    "a table with a column": (replace(BEFORE, planes=PLANES.replace("seats int", "seats int, colour string")), Chosen(from_now=("planes",)), "only `stepwell run --full-refresh` rebuilds it"),
+    "a table with a column of another type": (replace(BEFORE, planes=PLANES.replace("seats int", "seats bigint, colour string")), Chosen(from_now=("planes",)), "column seats has another type now"),
     "unknown output": (BEFORE, Chosen(append_from_now=("nope",)), "--append nope: the project has no output of this name"),
     "another mode": (BEFORE, Chosen(append_from_now=("late",)), "the output has the mode changelog"),
     "nothing dropped": (BEFORE, Chosen(retract=("nope",)), "--retract nope: the project has no output that is dropped of this name. Those that it can name are: none."),
