@@ -1,8 +1,8 @@
 """Tables of keyed sources that are made of what they were, without reading their messages again.
 
 A table that loses columns, or has them in another order, has all that it needs. One that gets columns is made so if its user has asked for that
-with `--from-now`. Its rows then have NULL in the new columns, until a message of their key comes. The plan document keeps the names of these columns
-with the source: from then on its messages do not say what the table holds, so it cannot be made of them any more.
+with `--from-now`. Its rows then have NULL in the new columns, until a message of their key comes. The plan document keeps the names of
+these columns with the source: from then on its messages do not say what the table holds, so it cannot be made of them any more.
 """
 
 from __future__ import annotations
