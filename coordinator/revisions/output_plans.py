@@ -73,6 +73,10 @@ class _Output:
 
     def plan(self) -> OutputPlan:
         former = self.comparison.topics_before.get(self.topic)
+        reason = self.comparison.facts.refused_schemas.get(self.handle)
+        if reason is not None:
+            way_out = "Give the output another topic, or change the compatibility of the subject"
+            return self._made("refused", "REFUSED", refusals=(self._refusal("refused_schema", reason, way_out),))
         if former is None:
             return self._new_topic()
         old = self.comparison.before.circuit.nodes[self.comparison.outputs_before[former]]

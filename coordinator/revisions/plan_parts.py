@@ -29,7 +29,7 @@ LoadKind = Literal["", "first", "again"]
 RefusalCode = Literal[
     "expired_input", "compacted_input", "grown_input", "unknown_start", "missing_topic",
     "topic_of_another_view", "other_mode", "other_key", "other_format",
-    "append_over_event_time", "topic_not_empty", "topic_of_before", "too_many_nodes", "former_result", "filled_with_nulls",
+    "append_over_event_time", "topic_not_empty", "topic_of_before", "too_many_nodes", "former_result", "filled_with_nulls", "refused_schema",
 ]  # fmt: skip
 
 

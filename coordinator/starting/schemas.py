@@ -8,13 +8,15 @@ the replay differs, and stops.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
 import structlog
 
 from base.options import OutputFormatName
-from coordinator.specification import PipelineSpec
+from coordinator.revisions.document import PlanDocument
+from coordinator.specification import OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit, Output
 from io_kafka.formats.descriptor import FromRegistry
 from io_kafka.formats.encodings import SchemaIds
@@ -48,6 +50,27 @@ def register_schemas(spec: PipelineSpec) -> Mapping[str, SchemaIds]:
         found[output.handle] = made.encoding(value, key)
         _log.info("schemas are registered", output=output.handle, value=value, key=key)
     return found
+
+
+def refused_schemas(before: PlanDocument, now: PlanDocument, auth: str | None) -> dict[str, str]:
+    """Why registries would refuse the schemas of outputs, by handle. Only those are asked for that differ from those before, so a registry that
+    is away matters to nobody else. Nothing is registered. Raises RegistryUnreachable and RegistryRefused."""
+    known = {subject for output in before.outputs for subject in _subjects(before, output)}
+    found: dict[str, str] = {}
+    for output in now.outputs:
+        for subject in _subjects(now, output):
+            if subject in known or output.registry is None:
+                continue
+            registry = registry_at(replace(output.registry, auth=auth))
+            reason = registry.why_incompatible(subject.name, subject.text, subject.kind)
+            if reason is not None:
+                found.setdefault(output.handle, f"the registry refuses the schema of subject {subject.name}: {reason}")
+    return found
+
+
+def _subjects(document: PlanDocument, output: OutputTopic) -> list[Subject]:
+    node = _node_of(document.circuit, output.handle)
+    return subjects_of(output.topic, form_of(document.circuit, node), node.written.format)
 
 
 def subjects_of(topic: str, form: OutputFormat, name: OutputFormatName) -> list[Subject]:

@@ -14,7 +14,7 @@ from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows
-from coordinator.starting.schemas import register_schemas
+from coordinator.starting.schemas import refused_schemas, register_schemas
 from coordinator.transition.disk_room import Room
 from coordinator.transition.loading import load_beside_steps
 from coordinator.transition.plan import TransitionPlan, plan_transition
@@ -56,6 +56,7 @@ def prepare(
     assert log.revision is not None
     try:
         facts = _facts(before, request.spec, log, topics)
+        facts = replace(facts, refused_schemas=refused_schemas(before, now, request.spec.registry_auth))
         comparison = compared(before, now, facts, request.chosen, number=log.revision.number)
     except ChoiceRefused as fault:
         raise TransitionRefused(fault.message, fault.what_to_do) from fault

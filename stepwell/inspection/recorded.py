@@ -17,6 +17,7 @@ from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import log_topic_of, plan_topic_of
 from coordinator.starting.in_force import revision_in_force
 from coordinator.starting.same_project import refuse_former
+from coordinator.starting.schemas import refused_schemas
 from engine.model.numbers import number_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogGone, StepLogReader
@@ -32,7 +33,8 @@ COUNTED_BYTES_MAX = 1 << 30
 
 
 def recorded(project: Project, now: PlanDocument) -> Recorded:
-    """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka."""
+    """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka and of
+    registries."""
     settings = KafkaSettings.parse(project.settings.kafka)
     topics, state = Topics(settings), _log(project, settings)
     revision = revision_in_force(settings, plan_topic_of(project.name), state)
@@ -44,7 +46,8 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
     rows, sizes = _counted(project) or (None, None)
     own = frozenset({log_topic_of(project.name), plan_topic_of(project.name)})
     facts = facts_of_topics(state, topics, known, own=own)
-    return Recorded(revision.number, document, replace(facts, rows=rows, bytes=sizes))
+    schemas = refused_schemas(document, now, project.settings.stepwell.registry_auth)
+    return Recorded(revision.number, document, replace(facts, rows=rows, bytes=sizes, refused_schemas=schemas))
 
 
 def _log(project: Project, settings: KafkaSettings) -> StepLogState:

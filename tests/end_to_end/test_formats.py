@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 
+from coordinator.revisions.planned import planned
+from coordinator.revisions.requests import TransitionRefused
 from engine.errors import DataError
 from faults.points import Crash, Order, arm
 from io_kafka.errors import RegistryUnreachable
 from io_kafka.registry import client
 from io_kafka.step_log.output_progress import DigestMismatch
+from stepwell.inspection.recorded import recorded
+from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import formats
 from tests.end_to_end.harness import Playground, renamed
@@ -361,3 +365,46 @@ def test_another_schema_id_in_a_replay_is_noticed(play: Playground, registry: Sc
     client.registry_at.cache_clear()
     with pytest.raises(DigestMismatch, match="output 'v' partition"):
         play.run(resolved, threads())
+
+
+PRICED = """
+CREATE STREAMING TABLE guests (id INT, name STRING, born DATE) USING kafka
+  TBLPROPERTIES ('subscribe' = '@guests', 'mode' = 'upsert', 'key' = 'id');
+CREATE MATERIALIZED VIEW years TBLPROPERTIES
+  ('topic' = '@years', 'mode' = 'upsert', 'key' = 'year', 'format' = 'avro') AS
+  SELECT year(born) AS year, {column} FROM guests GROUP BY year(born);
+CREATE MATERIALIZED VIEW names TBLPROPERTIES ('topic' = '@names', 'mode' = 'changelog', 'format' = 'avro') AS SELECT name FROM guests;
+"""
+
+
+def test_a_schema_that_the_registry_refuses_is_refused_before_anything_is_recorded(
+    play: Playground, registry: SchemaRegistry
+) -> None:
+    """By the plan, which registers nothing, and by the service. A column may be added where the registry takes it."""
+    play.topic("guests", 1)
+    play.send(
+        "guests", [(f'{{"id": {i}}}', f'{{"id": {i}, "name": "n{i}", "born": "200{i % 4}-01-01"}}') for i in range(9)]
+    )
+    files, now = ({"a.sql": PRICED.format(column=text)} for text in ("count(*) AS n", "CAST(count(*) AS STRING) AS n"))
+    resolved = play.resolve(files, conf(registry))
+    play.run(resolved)
+    subject = f"{play.prefix}years-value"
+    registry.incompatible[subject] = "READER_FIELD_TYPE"
+    asked = len(registry.asked)
+    changed = play.resolve(now, conf(registry))
+    document = document_of_project(changed.project, changed.spec.circuit)
+    found = recorded(changed.project.project, document)
+    (refusal,) = planned(found.document, document, found.facts).refusals
+    assert (refusal.code, refusal.subject) == ("refused_schema", "output years")
+    assert f"subject {subject}: READER_FIELD_TYPE" in refusal.reason
+    with pytest.raises(TransitionRefused, match="READER_FIELD_TYPE"):
+        play.run(changed, on_change="apply")
+    assert {
+        path.split("/versions")[0] for path in registry.asked[asked:] if path.startswith("POST /compatibility")
+    } == {f"POST /compatibility/subjects/{subject}"}, "only what differs is asked for"
+    assert len(registry.subjects[subject]) == 1
+    del registry.incompatible[subject]
+    written = len(play.read("years"))
+    shown = play.run(changed, on_change="apply")
+    assert shown["revision"] == 2 and len(play.read("years")) == written + 4, "each year has another type now"
+    assert len(registry.subjects[subject]) == 2

@@ -18,6 +18,10 @@ STORED_IS_FED = "        if before in self._stored:\n            return Feed(ind
 TEST_FED, TEST_TRACE = "tests/engine/test_fed.py", "tests/engine/test_trace.py"
 KINDS_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_the_sum_of_all_changes"
 ODD_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_that_sum_for_unusual_rows"
+SCHEMAS = "coordinator/starting/schemas.py"
+REFUSED_SCHEMA = (
+    "tests/end_to_end/test_formats.py::test_a_schema_that_the_registry_refuses_is_refused_before_anything_is_recorded"
+)
 FILLED = "filled state is that of a fresh run"
 KEPT_STATE = "state is kept exactly if it is what the new project would have"
 
@@ -666,5 +670,26 @@ EVOLUTION = (
             ),
         ),
         (f"{TEST_FED}::test_a_query_before_the_first_step_finds_no_row_of_an_aggregate_without_keys",),
+    ),
+    Breakage(
+        "schemas-are-not-compared",
+        "A plan does not ask whether a registry takes the schema of a changed output.",
+        "refused before anything is written",
+        (Edit(SCHEMAS, "            if reason is not None:", "            if reason == subject.text:"),),
+        (REFUSED_SCHEMA,),
+        tells="not enough values to unpack",
+    ),
+    Breakage(
+        "all-schemas-are-compared",
+        "A plan asks registries also for schemas that do not change, so one that is away stops changes that do not concern it.",
+        "refused before anything is written",
+        (
+            Edit(
+                SCHEMAS,
+                "if subject in known or output.registry is None:",
+                "if known is None or output.registry is None:",
+            ),
+        ),
+        (REFUSED_SCHEMA,),
     ),
 )
