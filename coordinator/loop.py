@@ -43,6 +43,7 @@ from coordinator.starting.batch_tables import TableRows, load_tables, remove_los
 from coordinator.starting.binding_rules import rules_of
 from coordinator.starting.errors import CircuitChanged, RecoveryFailed, StateLost
 from coordinator.starting.in_force import next_revision, revision_in_force
+from coordinator.starting.open_switch import why_switch_cannot_run
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.refresh import rebuild
@@ -162,7 +163,7 @@ class Pipeline:
         try:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
-            revision = revision_in_force(spec.kafka, spec.plan_topic, self._writer.state)
+            revision = self._revision_that_can_run()
             spec = self._spec = self._project_to_begin_with(revision, on_change, chosen)
             numbers = None
             if revision is not None and self._runs_recorded:
@@ -197,6 +198,15 @@ class Pipeline:
             self._writer.close()
             self._requests.end()
             self._board.update(phase="stopped")
+
+    def _revision_that_can_run(self) -> Revision | None:
+        """The one in force. A switch whose step can never run is taken back first."""
+        files, writer = self._spec, self._writer
+        revision = revision_in_force(files.kafka, files.plan_topic, writer.state)
+        fault = None if revision is None else why_switch_cannot_run(files, revision, writer.state, self._topics)
+        if fault is None or not self._transitions.take_fault(fault):
+            return revision
+        return revision_in_force(files.kafka, files.plan_topic, writer.state)
 
     def _project_to_begin_with(self, revision: Revision | None, on_change: OnChange, chosen: Chosen) -> PipelineSpec:
         """That of the files, or the one in force. While a transition is under way, the files are not needed to go on with it."""

@@ -428,6 +428,30 @@ def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_o
     play.check(before)
 
 
+def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_project(play: Playground) -> None:
+    """The run is down meanwhile, and no start may need the topic."""
+    play.topic("clicks")
+    play.topic("people")
+    play.topic("sales")
+    play.send("clicks", clicks(0, 60))
+    play.send("sales", [{"customer": f"c{i % 13}", "amount": i} for i in range(50)])
+    before, now = play.resolve(project(), CONF), play.resolve(project(more=SALES), CONF)
+    play.run(before)
+    with arm(Order("switch.recorded", "raise")), play.running(before) as run:
+        begun(run, now)
+        run_ended(run)
+        run.fault = None
+    play.delete_topic("sales")
+    play.send("clicks", clicks(60, 20))
+    with play.running(before) as run:
+        found = held(run)
+        assert "sales" in found["error"]
+        ask(run, "abort")
+        settled(run)
+    play.run(before)
+    play.check(before)
+
+
 def test_old_content_that_cannot_be_made_again_is_refused(play: Playground) -> None:
     """The view is kept and holds no rows. A column of its output gets another name, and its messages have expired."""
     play.topic("clicks")
