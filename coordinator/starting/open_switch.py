@@ -1,7 +1,7 @@
 """A start that finds a switch whose step has no output yet: whether the next project can still run.
 
-Its topics may have gone since the switch was recorded. Each start would fail then, although a switch can be taken back as long as its step has no
-output.
+Its topics may have gone since the switch was recorded. Each start would fail then, although a switch can be taken back as long as its
+step has no output.
 """
 
 from __future__ import annotations
