@@ -318,13 +318,15 @@ class Pipeline:
     def _start(self, spec: PipelineSpec, revision: Revision | None, log_id: str) -> Running:
         """What workers are started with: the revision in force alone."""
         setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
+        document = None if revision is None else revision.document
         self._board.update(revision=setup.revision)
         return Running(
             key=ProgramKey("present", setup.revision),
             spec=spec,
             setup=setup,
             identities=identities,
-            answers=setup.numbered,
+            answers=setup.numbered if document is None or not document.frozen else document.numbered,
+            made_with=spec.made_with if document is None else document.made_with,
         )
 
     def _start_again(self, course: Course, log_id: str) -> None:
@@ -544,7 +546,8 @@ class Pipeline:
         is_of_another = in_force is not None and in_force.number != revision
         until = in_force.step if in_force is not None and is_of_another else None
         if log.layout is not None and (log.layout.number, revision, until) != self._owner_written:
-            write_owner(self._spec, course.answers_of(revision), log, until, marks=course.marks_of(revision))
+            marks, made_with = course.marks_of(revision), course.made_with_of(revision)
+            write_owner(self._spec, course.answers_of(revision), log, until, marks=marks, made_with=made_with)
             self._owner_written = (log.layout.number, revision, until)
 
     def _phase(self, core: Core) -> str:

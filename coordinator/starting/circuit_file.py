@@ -15,6 +15,7 @@ from pathlib import Path
 
 from base.whole_file import write_whole
 from engine.analysis.marking import Marks
+from engine.analysis.release import Revisions
 
 CIRCUIT_FILE = "circuit.json"
 
@@ -24,7 +25,8 @@ class StateOwner:
     """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `numbers`: of its nodes
     (engine/model/numbers.py). `databases`: the names of the folders of the workers' databases. `until`: versions that were taken before a
     later step than this one have the views of another circuit, which the file gets when one of them is complete; None: all have these. `marks`:
-    which the circuit of the files lacks (engine/analysis/marking.py)."""
+    which the circuit of the files lacks (engine/analysis/marking.py). `made_with`: the revisions of what the views were computed with
+    (engine/analysis/release.py)."""
 
     pipeline: str
     fingerprint: str
@@ -33,6 +35,7 @@ class StateOwner:
     databases: tuple[str, ...]
     until: int | None = None
     marks: Marks = field(default_factory=dict)
+    made_with: Revisions = field(default_factory=dict)
 
     def write(self, folder: Path, pid: int) -> None:
         """Writes the file, unless it has this content already. `pid` is this process's."""
@@ -56,6 +59,7 @@ def read_owner(folder: Path) -> StateOwner | None:
             tuple(str(name) for name in found["databases"]),
             until=found.get("until"),
             marks={str(view): dict(marked) for view, marked in found.get("marks", {}).items()},
+            made_with={str(name): int(number) for name, number in found.get("made_with", {}).items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

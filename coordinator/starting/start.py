@@ -41,6 +41,7 @@ from coordinator.starting.layouts import completion_records
 from coordinator.starting.same_topics import refuse_lost_log, settled_topics
 from coordinator.starting.schemas import register_schemas
 from engine.analysis.marking import Marks
+from engine.analysis.release import Revisions
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.errors import TaskLost
@@ -67,7 +68,8 @@ def prepare(
     the step log, which is part of the identity of the databases. `revision`: the one in force, which is that of the project."""
     revision = revision or first_revision(spec, writer, topics)
     if writer.state.revisions.phase is None:  # else the last checkpoint may have the views of another one
-        write_owner(spec, revision.document.numbered, writer.state, marks=spec.marks)
+        document = revision.document
+        write_owner(spec, document.numbered, writer.state, marks=spec.marks, made_with=document.made_with)
     try:
         identities, outputs = settled_outputs(spec, topics, writer.state.topics)
     except TopicChanged:
@@ -104,9 +106,15 @@ def settled_outputs(
 
 
 def write_owner(
-    spec: PipelineSpec, plan: NumberedCircuit, state: StepLogState, until: int | None = None, *, marks: Marks
+    spec: PipelineSpec,
+    plan: NumberedCircuit,
+    state: StepLogState,
+    until: int | None = None,
+    *,
+    marks: Marks,
+    made_with: Revisions,
 ) -> None:
-    """Writes `circuit.json`, when the log has the layout. `until`, `marks`: see StateOwner."""
+    """Writes `circuit.json`, when the log has the layout. `until`, `marks`, `made_with`: see StateOwner."""
     folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())
     owner = StateOwner(
         spec.name,
@@ -116,6 +124,7 @@ def write_owner(
         folders,
         until=until,
         marks=marks,
+        made_with=made_with,
     )
     owner.write(spec.storage, spec.kafka.outside.pid())
 

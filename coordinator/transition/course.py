@@ -23,6 +23,7 @@ from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.reading import source_read_again
 from engine.analysis.filling import Program
 from engine.analysis.marking import Marks
+from engine.analysis.release import Revisions
 from engine.model.filling import OF_FORMER, OF_NEXT, TAKEN_BACK, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import Adopt
@@ -43,15 +44,16 @@ Settled = tuple[PipelineSpec, tuple[TopicIdentity, ...], Outputs]
 @dataclass(frozen=True, kw_only=True)
 class Running:
     """What the steps of a program run with. `spec`: the project whose inputs are read and whose outputs are written. `answers`: the circuit of
-    the project whose views have answers. `counted`: the numbers of new nodes whose error rows every step counts. `order`: by which workers
-    adopt it; None if they were started with it. `again`: the sources that are read again, with the handles that they have there. `before`: in
-    the step of a switch, the circuit of the former project."""
+    the project whose views have answers. `made_with`: the revisions of what that computes with. `counted`: the numbers of new nodes whose
+    error rows every step counts. `order`: by which workers adopt it; None if they were started with it. `again`: the sources that are read
+    again, with the handles that they have there. `before`: in the step of a switch, the circuit of the former project."""
 
     key: ProgramKey
     spec: PipelineSpec
     setup: TaskSetup
     identities: tuple[TopicIdentity, ...]
     answers: NumberedCircuit
+    made_with: Revisions
     counted: tuple[int, ...] = ()
     order: Adopt | None = None
     again: tuple[InputTopic, ...] = ()
@@ -110,6 +112,7 @@ class Course:
             setup=setup,
             identities=identities,
             answers=document.numbered,
+            made_with=document.made_with,
             counted=chosen.counted,
             order=order,
             again=again,
@@ -236,6 +239,11 @@ class Course:
         """The circuit of a revision that the transition under way leads from or to, or that is in force."""
         record = self._other_revision(number)
         return self.start.answers if record is None else self.document(record).numbered
+
+    def made_with_of(self, number: int) -> Revisions:
+        """The revisions of what it computes with (engine/analysis/release.py)."""
+        record = self._other_revision(number)
+        return self.start.made_with if record is None else self.document(record).made_with
 
     def marks_of(self, number: int) -> Marks:
         """The marks of its views (coordinator/revisions/marks.py)."""

@@ -33,6 +33,7 @@ from base.version import VersionId
 from coordinator.starting.circuit_file import StateOwner, read_owner
 from coordinator.starting.same_project import check_same_circuit
 from engine.analysis.marking import marked_circuit
+from engine.analysis.release import computed_otherwise, freeze
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views
@@ -91,9 +92,10 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
         raise NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
     circuit = _as_in_force(circuit, owner)
     check_same_circuit(circuit, owner.fingerprint, owner.circuit)
+    runnable = freeze(circuit, computed_otherwise(circuit, owner.made_with))
 
     def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-        return read_contents(folder, resolved.project.databases, circuit, owner.numbers, names)
+        return read_contents(folder, resolved.project.databases, runnable, owner.numbers, names)
 
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from or read_here)

@@ -18,6 +18,7 @@ from coordinator.revisions.planned import Planned, planned
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
 from coordinator.starting.errors import CircuitChanged, StateLost
 from engine.analysis import release
+from engine.errors import DataError
 from engine.model.aggregates import Aggregate
 from engine.model.joins import OuterJoin
 from engine.model.node import NodeBase
@@ -25,6 +26,7 @@ from engine.operators import table
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Operator
 from faults.points import Crash, Order, Point, arm
+from stepwell.inspection.query import query
 from stepwell.inspection.recorded import recorded
 from stepwell.planning.revisions import document_of_project
 from tests.end_to_end.harness import Playground, Resolved, wait_until
@@ -190,6 +192,9 @@ def test_what_was_computed_in_another_way_and_not_stored_cannot_be_compared(play
         )
         with pytest.raises(TransitionRefused, match="cannot be told what the view was"):
             play.run(resolved, on_change="apply")
+        assert query(resolved.project, resolved.spec.circuit, "SELECT * FROM unpaid").rows.count() == 120
+        with pytest.raises(DataError, match=r"view totals.*another version of Stepwell has computed it"):
+            query(resolved.project, resolved.spec.circuit, "SELECT * FROM totals")
     play.run(resolved)
     play.check(resolved)
 

@@ -35,7 +35,7 @@ RELEASES = (
         "The recorded project runs with the operators of this release, which take back rows that were never passed on.",
         NOT_MIXED,
         (Edit(RELEASE, "Frozen(node.inputs, node.types, holder=node) if index in nodes else node", "node"),),
-        (broken_off("program.adopted"),),
+        ("tests/engine/test_release.py::test_a_frozen_node_says_of_itself_what_the_node_said",),
     ),
     Breakage(
         "former-result-from-totals",
