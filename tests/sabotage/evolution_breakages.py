@@ -677,7 +677,6 @@ EVOLUTION = (
         "refused before anything is written",
         (Edit(SCHEMAS, "            if reason is not None:", "            if reason == subject.text:"),),
         (REFUSED_SCHEMA,),
-        tells="not enough values to unpack",
     ),
     Breakage(
         "all-schemas-are-compared",
