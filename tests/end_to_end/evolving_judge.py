@@ -173,6 +173,36 @@ class Judge:
         if found:
             raise Violated(found)
 
+    def of_next(self, following: InForce, view: str, content: Answer, step: int) -> list[str]:
+        """What is wrong with a view of the next revision before the switch, as of the checkpoint before this step. Topics that the revision in
+        force does not read are in no division, so only what the others say can be compared."""
+        ends = self.oracle.boundary(step - 1)
+        topics = {topic for topic, _ in ends}
+        unread = {topic for source in following.resolved.project.sources for topic in source.topics} - topics
+        if not ends or unread:
+            return []
+        right, errors = self.answers(following, ends)
+        return [] if view in errors else list(differences(content.rows, right[view].rows))
+
+    def judge_rebuilt(self, now: InForce, kept: Kept) -> None:
+        """After a full refresh, which counts what the topics have then, and without marks."""
+        self.kept = kept
+        right, _ = self.answers(now)
+        found = []
+        for view in now.project.views.values():
+            if view.topic is None or view.name not in right:
+                continue
+            self.written[view.topic].view = view
+            content = Content(Watched(view.name, view.topic, KINDS[view.kind].mode))
+            messages = self.play.read(view.topic)
+            taken = [(m.partition, Message(m.offset, m.key, m.value, m.headers)) for m in messages]
+            columns = now.columns(view.name)
+            list(content.take(0, [(p, self._read(view.topic, m, columns)) for p, m in taken]))
+            rows = self._put_out(now, view.name, None) if view.mode == "append" else right[view.name].rows
+            found += content.compare(0, Answer(rows))
+        if found:
+            raise Violated(found)
+
     def _check_topic(self, story: Story, topic: str, written: Written, right: Mapping[str, Answer]) -> Iterator[str]:
         """What the messages make. Each time that the columns change, what came before is read with the new ones."""
         view = written.view

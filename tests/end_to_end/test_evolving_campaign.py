@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from coordinator.specification import is_table_topic
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
 from stepwell.errors import StepwellError
-from stepwell.inspection.query import query
+from stepwell.inspection.query import query, query_next
 from stepwell.service.client import ControlClient
 from tests.end_to_end.evolving_family import KINDS, Drawing, Project
 from tests.end_to_end.evolving_feed import Feed
@@ -149,6 +150,8 @@ class Campaign:
         self.process: subprocess.Popen[bytes] | None = None
         self.stack = ExitStack()
         self.killed_steps = -1
+        self.way: tuple[str, ...] = ()
+        self.log_at = 0
         self.expired: set[str] = set()
 
     # The round
@@ -189,6 +192,7 @@ class Campaign:
     def _start(self, *arguments: str) -> None:
         self.count(f"run {' '.join(a for a in arguments if a.startswith('--'))}".strip())
         self.tell(f"start {arguments}")
+        self.way, self.log_at = arguments, self.log.stat().st_size
         self.process = self.stack.enter_context(service(self.judge.now.resolved, self.log, *arguments))
 
     @property
@@ -224,7 +228,8 @@ class Campaign:
         return None if self.process is None else self.process.poll()
 
     def _said(self) -> str:
-        return self.log.read_text()[-3000:]
+        """By the last service."""
+        return self.log.read_text()[self.log_at :][-4000:]
 
     # A change
 
@@ -287,7 +292,7 @@ class Campaign:
         while True:
             assert time.monotonic() < self.deadline, f"the change does not end: {self.status()}: {self._said()}"
             if not self.lives:
-                self._again(wish)
+                wish = self._again(wish)
                 is_asked = True
                 continue
             status = self.status()
@@ -416,11 +421,34 @@ class Campaign:
             self.given_up = True
             self._turn("abort")
             return
+        if "asked for" in because:
+            self._look_ahead(wish)
         if "rows in error" in because:
             self.feed.correct()
             time.sleep(1.0)
         self._turn("switch")
         time.sleep(0.3)
+
+    def _look_ahead(self, wish: Wish) -> None:
+        """What `query --next` says is Spark's answer over what the last checkpoint has read. Views with marks are judged after the switch."""
+        if wish.choices.from_now or self.judge.now.marks or self.chance.random() < 0.4:
+            return
+        circuit = wish.resolved.spec.circuit
+        following = InForce(wish.project, wish.resolved, 0, {})
+        for view in wish.project.views.values():
+            if KINDS[view.kind].mode == "append":
+                continue
+            try:
+                read = partial(self.client.views, next_of=circuit.fingerprint)
+                told = query_next(wish.resolved.project, circuit, f"SELECT * FROM {view.name}", read)
+            except StepwellError as fault:
+                self.tell(f"query --next of {view.name}: {fault.message[:200]}")
+                continue
+            self.judge.keep(self._topics(wish.resolved) | self._topics(self.judge.now.resolved))
+            found = self.judge.of_next(following, view.name, answer_of(told.rows), told.version.step)
+            self.count("views of the next revision")
+            assert not found, f"query --next: {found}"
+            return
 
     def _detached(self, under_way: Mapping[str, Any]) -> None:
         self.tell(f"detached: {under_way['error'][:300]}")
@@ -516,11 +544,14 @@ class Campaign:
 
     is_expected = False
 
-    def _again(self, wish: Wish) -> None:
-        """Starts a service that has ended, in one of the ways that are possible then."""
+    def _again(self, wish: Wish) -> Wish:
+        """Starts a service that has ended, in one of the ways that are possible then. Returns the wish as it is after a refusal."""
         code = self._exit_code()
         expected = (0, int(ExitCode.DATA), -signal.SIGKILL)
-        assert self.is_expected or code in expected, f"the service ended by itself: {code}: {self._said()}"
+        if "--apply" in self.way and code in (int(ExitCode.PROJECT), int(ExitCode.STATE)) and not self.is_expected:
+            wish = self._refused(wish, self._said())
+        else:
+            assert self.is_expected or code in expected, f"the service ended by itself: {code}: {self._said()}"
         self.is_expected = False
         self.tell(f"the service has ended: {code}")
         log = self.play.log(wish.resolved)
@@ -537,6 +568,7 @@ class Campaign:
         if self.chance.random() < 0.15 and "--available-now" not in way:
             way = [*way, "--workers", str(self.chance.randint(1, 4))]
         self._start(*way)
+        return wish
 
     def _end_service(self) -> None:
         self.ask("stop")
@@ -666,14 +698,15 @@ class Campaign:
             self.feed.err()
             self.count("judged with rows in error")
         with self.feed.resting():
-            ends = self._ends()
+            read = self._topics(self.judge.now.resolved)
+            ends = {where: end for where, end in self._ends().items() if where.topic in read and end}
             if not self.lives:
                 self._start("--as-recorded")
             self.wait_for(lambda status: status["phase"] == "run" and "change" not in status["layout"])
 
             def is_read() -> bool:
                 log = self.play.log(self.judge.now.resolved)
-                return all(log.positions.get(where, end) >= end for where, end in ends.items())
+                return all(log.positions.get(where, 0) >= end for where, end in ends.items())
 
             self.wait_for(lambda status: is_read())
             self.ask("checkpoint")
@@ -684,6 +717,12 @@ class Campaign:
 
             status = self.wait_for(lambda status: is_checkpointed())
             yield status
+
+    @staticmethod
+    def _topics(resolved: Resolved) -> set[str]:
+        """Of the sources, without those of batch tables."""
+        names = {topic for source in resolved.project.sources for topic in source.topics}
+        return {name for name in names if not is_table_topic(resolved.spec.name, name)}
 
     def _judge(self) -> None:
         sources = [source for view in self.judge.now.resolved.project.sources for source in view.topics]
@@ -724,10 +763,21 @@ class Campaign:
     def _refresh(self) -> None:
         """Rebuilt from what the topics have. Its steps begin again, so only what there is at the end is judged."""
         self.count("full refresh")
-        self._end_service()
-        self._start("--full-refresh", "--available-now")
-        assert self.process is not None
-        self.process.wait(120)
+        self.feed.correct()
+        with self.feed.resting():
+            self._end_service()
+            self._start("--full-refresh", "--available-now")
+            assert self.process is not None
+            if self.chance.random() < 0.5:
+                time.sleep(8 * self.chance.random())  # a random moment, not a guess of one
+                self._kill([self._pid()])
+                # Before its record there is no refresh yet, and after it any run finishes it.
+                self._start("--full-refresh", "--available-now")
+            code = self.process.wait(120)
+            assert code == 0, f"the refresh has ended with {code}: {self._said()}"
+            now = replace(self.judge.now, since=0, marks={})
+            there = self.play.read_all(self._topics(now.resolved))
+            self.judge.judge_rebuilt(now, {topic: [m.as_input for m in those] for topic, those in there.items()})
 
     def _end(self) -> None:
         if self.lives:
