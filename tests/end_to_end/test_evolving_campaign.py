@@ -483,7 +483,9 @@ class Campaign:
         return document_of(read_plan(self.play.settings, resolved.spec.plan_topic, record.plan))
 
     def _is_in_force(self, wish: Wish) -> bool:
-        return self._document().fingerprint_of_files == wish.resolved.spec.circuit.fingerprint and (
+        document = self._document()
+        fingerprint = document.fingerprint_of_files or document.circuit.fingerprint
+        return fingerprint == wish.resolved.spec.circuit.fingerprint and (
             not wish.choices.reload or self._revision() > self.revision
         )
 
