@@ -41,14 +41,23 @@ class InForce:
         return tuple(next(v for v in self.resolved.project.views if v.name == view).schema.names)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A definition of an append output. `is_from_now`: it gets only what comes out from its switch on. Otherwise it gets in that step what the
+    definition before it lacks."""
+
+    now: InForce
+    is_from_now: bool
+
+
 @dataclass
 class Written:
-    """What an output topic has got. `columns`: from which step on it has which. `parts`: of an append topic, from which step on it gets what
-    comes out of which project; it holds all of the first one. `retracted`: the step that has taken its rows back."""
+    """What an output topic has got. `columns`: from which step on it has which. `parts`: of an append topic, the projects that have defined
+    it. `retracted`: the step that has taken its rows back, and `dropped` the one from which on nobody writes it."""
 
     view: View
     columns: list[tuple[int, tuple[str, ...]]]
-    parts: list[tuple[int, InForce]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     retracted: int | None = None
     dropped: int | None = None
 
@@ -107,15 +116,12 @@ class Judge:
         columns = now.columns(view.name)
         found = self.written.get(view.topic)
         if found is None:
-            self.written[view.topic] = Written(view, [(now.since, columns)], [(now.since if is_from_now else -1, now)])
+            self.written[view.topic] = Written(view, [(now.since, columns)], [Part(now, is_from_now)])
             return
         if found.columns[-1][1] != columns:
             found.columns.append((now.since, columns))
-        if is_from_now:
-            found.parts.append((now.since, now))
-        elif (found.view.kind, found.view.query) != (view.kind, view.query):
-            # It may only have gained rows, so all that it holds are rows of this definition.
-            found.parts = [(-1, now)]
+        if is_from_now or (found.view.kind, found.view.query) != (view.kind, view.query):
+            found.parts.append(Part(now, is_from_now))
         found.view = view
 
     def switched(self, now: InForce, append_from_now: Collection[str], retracted: Collection[str]) -> None:
@@ -228,14 +234,16 @@ class Judge:
             yield from content.compare(last, right[view.name])
 
     def _check_append(self, story: Story, content: Content, written: Written) -> Iterator[str]:
-        """It has all rows of the first project, and of each later one those that came out from its switch on."""
+        """It has all rows of the first definition, and what each later one has added."""
         rows: Counter[str] = Counter()
-        ends = [since for since, _ in written.parts[1:]]
-        for (since, now), until in zip(written.parts, [*ends, None], strict=True):
-            name = self._name_in(now, written.view.kind)
-            rows.update(self._put_out(now, name, None if until is None else self._boundary(story, until)))
-            if since >= 0:
-                rows.subtract(self._put_out(now, name, self._boundary(story, since)))
+        for number, part in enumerate(written.parts):
+            later = written.parts[number + 1 :]
+            until = self._boundary(story, later[0].now.since) if later else None
+            rows.update(self._put_out(part.now, self._name_in(part.now, written.view.kind), until))
+            base = part.now if part.is_from_now else written.parts[number - 1].now if number else None
+            if base is not None:
+                name = self._name_in(base, written.view.kind)
+                rows.subtract(self._put_out(base, name, self._boundary(story, part.now.since)))
         if any(count < 0 for count in rows.values()):
             yield f"{written.view.name}: the judge is wrong, because the view has lost rows {+Counter({r: -n for r, n in rows.items()})}"
             return

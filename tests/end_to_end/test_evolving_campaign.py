@@ -192,7 +192,7 @@ class Campaign:
     def _start(self, *arguments: str) -> None:
         self.count(f"run {' '.join(a for a in arguments if a.startswith('--'))}".strip())
         self.tell(f"start {arguments}")
-        self.way, self.log_at = arguments, self.log.stat().st_size
+        self.way, self.log_at, self.killed_steps = arguments, self.log.stat().st_size, -1
         self.process = self.stack.enter_context(service(self.judge.now.resolved, self.log, *arguments))
 
     @property
@@ -549,7 +549,7 @@ class Campaign:
     def _again(self, wish: Wish) -> Wish:
         """Starts a service that has ended, in one of the ways that are possible then. Returns the wish as it is after a refusal."""
         code = self._exit_code()
-        expected = (0, int(ExitCode.DATA), -signal.SIGKILL)
+        expected = (0, int(ExitCode.DATA)) if "--available-now" in self.way else (0,)
         if "--apply" in self.way and code in (int(ExitCode.PROJECT), int(ExitCode.STATE)) and not self.is_expected:
             wish = self._refused(wish, self._said())
         else:
