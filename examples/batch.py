@@ -14,8 +14,8 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -69,10 +69,14 @@ def batch_answer(
     inputs: Mapping[str, Sequence[TopicMessage]],
     errors: dict[str, Exception] | None = None,
     of_views: Mapping[str, Mapping[str, Sequence[TopicMessage]]] | None = None,
+    only: Collection[str] | None = None,
 ) -> dict[str, DataFrame]:
     """The content of every view, by name. `inputs`: all messages of every topic that a source reads. If Spark raises for a view, that ends the
     evaluation; with `errors` the view and all views over it are left out, and what was raised is put there. `of_views`: the messages for views
-    that count others than `inputs`; only tables that a declaration makes of messages can differ so."""
+    that count others than `inputs`; only tables that a declaration makes of messages can differ so. `only`: some of the views, with all that
+    they read."""
+    if only is not None:
+        resolved = replace(resolved, views=tuple(view for view in resolved.views if view.name in only))
     with quiet_spark(), kafka_reads(lambda read: _records(read, inputs)):
         definitions = load_definitions(resolved.project, resolved.spark)
         spark = definitions.spark

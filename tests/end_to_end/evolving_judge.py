@@ -15,6 +15,7 @@ from typing import Any
 
 from examples.batch import TopicMessage, batch_answer
 from io_kafka.step_log.state import StepLogState
+from stepwell.planning.plans import ResolvedProject
 from tests.end_to_end import formats
 from tests.end_to_end.evolving_family import KINDS, WINDOWS, Project, View
 from tests.end_to_end.harness import Playground, Resolved, answer_of
@@ -30,10 +31,11 @@ Kept = dict[str, list[TopicMessage]]
 @dataclass(frozen=True)
 class InForce:
     """A project in force. `since`: the step of its switch, which is 0 for the first one. `marks`: by view and topic, the offsets from
-    which it is counted."""
+    which it is counted. `kept`: the resolved project over a copy of its files, which later projects replace."""
 
     project: Project
     resolved: Resolved
+    kept: ResolvedProject
     since: int
     marks: Mapping[str, Mapping[Place, int]]
 
@@ -159,7 +161,7 @@ class Judge:
         """Spark's answers, and the views for which it raises."""
         errors: dict[str, Exception] = {}
         marked = {view: self._input(marks, ends) for view, marks in now.marks.items()}
-        frames = batch_answer(now.resolved.project, self._input({}, ends), errors, marked)
+        frames = batch_answer(now.kept, self._input({}, ends), errors, marked)
         return {name: answer_of(frame) for name, frame in frames.items() if name not in errors}, set(errors)
 
     def judge(self, status: Mapping[str, Any], log: StepLogState, contents: Mapping[str, Answer]) -> None:
@@ -257,9 +259,9 @@ class Judge:
         return now.project.views[kind].name
 
     def _put_out(self, now: InForce, name: str, ends: Ends | None) -> list[str]:
-        """The rows that an append output has put out over the messages below these ends."""
+        """The rows that an append output has put out over the messages below these ends. It reads no other view."""
         marked = {view: self._input(marks, ends) for view, marks in now.marks.items()}
-        frame = batch_answer(now.resolved.project, self._input({}, ends), None, marked)[name]
+        frame = batch_answer(now.kept, self._input({}, ends), None, marked, [name])[name]
         rows = list(answer_of(frame).rows)
         view = next(view for view in now.project.views.values() if view.name == name)
         return self._closed(view, rows, ends) if view.kind == "counted" else rows

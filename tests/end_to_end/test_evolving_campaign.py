@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,11 +33,12 @@ from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
 from stepwell.errors import StepwellError
 from stepwell.inspection.query import query, query_next
+from stepwell.planning.plans import ResolvedProject
 from stepwell.service.client import ControlClient
 from tests.end_to_end.evolving_family import KINDS, Drawing, Project
 from tests.end_to_end.evolving_feed import Feed
 from tests.end_to_end.evolving_judge import InForce, Judge, dead_letters
-from tests.end_to_end.harness import Playground, Resolved, answer_of, pids, service, wait_until
+from tests.end_to_end.harness import Playground, Resolved, answer_of, pids, service
 from tests.end_to_end.oracle import Violated
 from tests.end_to_end.oracle_rows import Answer
 from tests.end_to_end.test_processes import java_of
@@ -47,13 +49,13 @@ pytestmark = pytest.mark.soak
 ROUNDS = int(os.environ.get("SOAK_EVOLVING", "6"))
 FIRST = int(os.environ.get("SOAK_EVOLVING_FIRST", "0"))
 
-CHANGES = 3
+CHANGES = 2
 """Of one round."""
 
 EVENTS_MAX = 3
 """In one change."""
 
-LEG_SECONDS_MAX = 150.0
+LEG_SECONDS_MAX = 300.0
 """For one change, with all that happens meanwhile."""
 
 HOLDS_MAX = 20
@@ -91,10 +93,11 @@ class Choices:
 
 @dataclass(frozen=True)
 class Wish:
-    """A change that is to be made. `names`: of the views, by kind."""
+    """A change that is to be made. `kept`: see InForce."""
 
     project: Project
     resolved: Resolved
+    kept: ResolvedProject
     choices: Choices
     hold: bool
 
@@ -150,6 +153,7 @@ class Campaign:
         self.process: subprocess.Popen[bytes] | None = None
         self.stack = ExitStack()
         self.killed_steps = -1
+        self.copies = 0
         self.way: tuple[str, ...] = ()
         self.log_at = 0
         self.expired: set[str] = set()
@@ -162,7 +166,7 @@ class Campaign:
         feed.burst(10)
         project = self.drawing.first()
         resolved = self._resolved(project)
-        self.judge = Judge(self.play, self.registry, InForce(project, resolved, 0, {}))
+        self.judge = Judge(self.play, self.registry, InForce(project, resolved, self._kept(resolved), 0, {}))
         self.client = ControlClient(resolved.project.project.state_folder)
         self.tell(f"first: {sorted(project.views)}; {self.conf}")
         with self.judge.oracle, feed, self.stack:
@@ -181,6 +185,13 @@ class Campaign:
         for file in (self.play.folder / "transformations").glob("*"):
             file.unlink()
         return self.play.resolve(project.files(self.zones), self.conf)
+
+    def _kept(self, resolved: Resolved) -> ResolvedProject:
+        """Over a copy of the files."""
+        self.copies += 1
+        copy, of_files = self.folder / f"copy{self.copies}", resolved.project.project
+        shutil.copytree(of_files.root / "transformations", copy / "transformations")
+        return replace(resolved.project, project=replace(of_files, root=copy))
 
     def _write_zones(self) -> None:
         zones = "XYZW"
@@ -218,10 +229,10 @@ class Campaign:
                 found.append(status)
             return bool(found) and reached(found[-1])
 
-        try:
-            wait_until(look)
-        except AssertionError as fault:
-            raise AssertionError(f"{fault}; the last status is {found[-1:]}; {self._said()}") from None
+        deadline = time.monotonic() + LEG_SECONDS_MAX
+        while not look():
+            assert time.monotonic() < deadline, f"the last status is {found[-1:]}; {self._said()}"
+            time.sleep(0.05)
         return found[-1]
 
     def _exit_code(self) -> int | None:
@@ -275,7 +286,8 @@ class Campaign:
         self._write_zones()
         from_now = ("clicks",) if chance.random() < 0.15 else ()
         choices = Choices(from_now, tuple(append), tuple(retract), reload)
-        return Wish(project, self._resolved(project), choices, hold=chance.random() < 0.3)
+        resolved = self._resolved(project)
+        return Wish(project, resolved, self._kept(resolved), choices, hold=chance.random() < 0.3)
 
     def _ways(self, wish: Wish) -> None:
         """Until the change is made, or given up."""
@@ -434,7 +446,7 @@ class Campaign:
         if wish.choices.from_now or self.judge.now.marks or self.chance.random() < 0.4:
             return
         circuit = wish.resolved.spec.circuit
-        following = InForce(wish.project, wish.resolved, 0, {})
+        following = InForce(wish.project, wish.resolved, wish.kept, 0, {})
         for view in wish.project.views.values():
             if KINDS[view.kind].mode == "append":
                 continue
@@ -501,7 +513,7 @@ class Campaign:
         record = self.play.log(wish.resolved).revision
         assert record is not None and record.number > self.revision, f"{record} after revision {self.revision}"
         self.revision = record.number
-        now = InForce(wish.project, wish.resolved, record.step, self._marks(asked_ends))
+        now = InForce(wish.project, wish.resolved, wish.kept, record.step, self._marks(asked_ends))
         self.tell(f"revision {record.number} from step {record.step} on; marks {now.marks}")
         self.judge.switched(now, wish.choices.append, wish.choices.retract)
 
@@ -575,7 +587,7 @@ class Campaign:
     def _end_service(self) -> None:
         self.ask("stop")
         assert self.process is not None
-        code = self.process.wait(90)
+        code = self.process.wait(180)
         assert code in (0, int(ExitCode.DATA)), f"a stop has ended with {code}: {self._said()}"
 
     def _event(self, under_way: Mapping[str, Any]) -> None:
@@ -617,7 +629,7 @@ class Campaign:
         with suppress(ValueError, psutil.Error):
             java_of(self.process).kill()  # type: ignore[arg-type]
             assert self.process is not None
-            code = self.process.wait(90)
+            code = self.process.wait(180)
             assert code == ExitCode.MACHINE, f"{code}: {self._said()}"
             self.is_expected = True
 
