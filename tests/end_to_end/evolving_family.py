@@ -339,7 +339,7 @@ class Drawing:
     columns: dict[str, list[int]] = field(default_factory=dict)
 
     def first(self) -> Project:
-        kinds = [kind for kind in KINDS if KINDS[kind].stays or self.chance.random() < 0.5]
+        kinds = [kind for kind in KINDS if KINDS[kind].stays or self.chance.random() < 0.35]
         project = Project({})
         for kind in kinds:
             project = self._with_new(project, kind)
@@ -360,7 +360,7 @@ class Drawing:
         for kind in KINDS:
             drawn, view = chance.random(), made.views.get(kind)
             if view is None:
-                if drawn < 0.3:
+                if drawn < 0.15:
                     with_it = self._with_new(made, kind)
                     edits += [f"new {kind}"] if kind in with_it.views else []
                     made = with_it
