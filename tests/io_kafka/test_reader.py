@@ -309,14 +309,13 @@ def test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions, ahead: bool
 ) -> None:
     """A changed project reads it no more. It has a place from the steps before, and the client says that it is gone."""
-    topics = Topics(settings)
-    gone = topics.ensure(topic + "gone", 2).name
+    admin, gone = AdminClient(settings.admin_config()), Topics(settings).ensure(topic + "gone", 2).name
     transactions.put(gone, [b"a"])
     transactions.put(topic, [b"x"])
     await_end(settings, gone, 0, 2)
     await_end(settings, topic, 0, 2)
     reader.read([OffsetRange(gone, 0, 0, 1), OffsetRange(topic, 0, 0, 1)], ahead=ahead)
-    AdminClient(settings.admin_config()).delete_topics([gone], operation_timeout=30)[gone].result()
+    admin.delete_topics([gone], operation_timeout=30)[gone].result()
     deadline, at = time.monotonic() + 60, 2
     while any(where.topic == gone for where in reader._positioned().positions):
         assert time.monotonic() < deadline, "the client does not notice that the topic is gone"
