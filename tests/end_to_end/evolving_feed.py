@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from tests.end_to_end.harness import READ_SECONDS_MAX, Playground
+from tests.end_to_end.harness import READ_SECONDS_MAX, Playground, wait_until
 from tests.io_kafka.formats import avro_messages as a
 from tests.schema_registry import SchemaRegistry
 
@@ -93,6 +93,18 @@ class Feed:
         yield
         if was:
             self._going.set()
+
+    def also_to(self, name: str, partition: int) -> None:
+        """The topic has got this partition. A producer that has sent to it before would learn of that after minutes."""
+        with self.resting():
+            self.producer = Producer({"bootstrap.servers": self.play.servers, "linger.ms": 1})
+            wait_until(
+                lambda: (
+                    partition
+                    in self.producer.list_topics(timeout=READ_SECONDS_MAX).topics[self.play.prefix + name].partitions
+                )
+            )
+            self.spread[name].append(partition)
 
     # What is sent
 

@@ -690,8 +690,7 @@ class Campaign:
         count = len({w for w in self._ends() if w.topic == self.play.prefix + "clicks"})
         if count < 6:
             self.play.grow("clicks", count + 1)
-            with self.feed.resting():
-                self.feed.spread["clicks"].append(count)
+            self.feed.also_to("clicks", count)
 
     def _burst(self) -> None:
         with self.feed.resting():
