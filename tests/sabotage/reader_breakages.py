@@ -88,5 +88,6 @@ READERS = (
             Edit("io_kafka/clients/reader.py", "            if where in self.wanted:\n", "            if where:\n"),
         ),
         ("tests/io_kafka/test_reader.py::test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read",),
+        tells="does not exist on this broker",
     ),
 )
