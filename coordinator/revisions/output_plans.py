@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
-from coordinator.starting.schemas import form_of, subjects_of
+from coordinator.revisions.subjects import form_of, subjects_of
 from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Output, View
 from engine.model.rows import Map
