@@ -14,8 +14,8 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -68,21 +68,32 @@ def batch_answer(
     resolved: ResolvedProject,
     inputs: Mapping[str, Sequence[TopicMessage]],
     errors: dict[str, Exception] | None = None,
+    of_views: Mapping[str, Mapping[str, Sequence[TopicMessage]]] | None = None,
+    only: Collection[str] | None = None,
 ) -> dict[str, DataFrame]:
     """The content of every view, by name. `inputs`: all messages of every topic that a source reads. If Spark raises for a view, that ends the
-    evaluation; with `errors` the view and all views over it are left out, and what was raised is put there."""
+    evaluation; with `errors` the view and all views over it are left out, and what was raised is put there. `of_views`: the messages for views
+    that count others than `inputs`; only tables that a declaration makes of messages can differ so. `only`: some of the views, with all that
+    they read."""
+    if only is not None:
+        resolved = replace(resolved, views=tuple(view for view in resolved.views if view.name in only))
     with quiet_spark(), kafka_reads(lambda read: _records(read, inputs)):
         definitions = load_definitions(resolved.project, resolved.spark)
         spark = definitions.spark
         with active(spark), _streams_as_tables():
-            for source in resolved.sources:
-                if source.format in ("record", "table"):  # the definitions read it by themselves
-                    continue
-                (topic,) = source.topics
-                table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
-                # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
-                table.localCheckpoint(eager=False).createOrReplaceTempView(source.handle)
-            return _views(spark, resolved, definitions, errors)
+            _show_sources(spark, resolved, inputs)
+            return _views(spark, resolved, definitions, errors, (inputs, of_views or {}))
+
+
+def _show_sources(spark: SparkSession, resolved: ResolvedProject, inputs: Mapping[str, Sequence[TopicMessage]]) -> None:
+    """What views read from here on."""
+    for source in resolved.sources:
+        if source.format in ("record", "table"):  # the definitions read it by themselves
+            continue
+        (topic,) = source.topics
+        table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
+        # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
+        table.localCheckpoint(eager=False).createOrReplaceTempView(source.handle)
 
 
 def _views(
@@ -90,10 +101,15 @@ def _views(
     resolved: ResolvedProject,
     definitions: Definitions,
     errors: dict[str, Exception] | None,
+    counted: tuple[Mapping[str, Sequence[TopicMessage]], Mapping[str, Mapping[str, Sequence[TopicMessage]]]],
 ) -> dict[str, DataFrame]:
+    """`counted`: the messages of all views, and of those that count others."""
     answers: dict[str, DataFrame] = {}
+    inputs, of_views = counted
     waiting = [output.name for output in definitions.outputs if output.kind == "temporary_view"]
     for view in resolved.views:
+        if view.name in of_views:
+            _show_sources(spark, resolved, of_views[view.name])
         waiting = _show_temporary_views(spark, definitions, waiting)
         parts = [flow.query(spark).select(*view.schema.names) for flow in definitions.flows_of(view.name)]
         if view.kind != "sink":
@@ -111,6 +127,8 @@ def _views(
             content = _without_answer(spark, view)
         if view.kind != "sink":
             content.createOrReplaceTempView(view.name)
+        if view.name in of_views:
+            _show_sources(spark, resolved, inputs)
     return answers
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from coordinator.revisions.comparison import Comparison
+from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
+from coordinator.revisions.subjects import form_of, subjects_of
 from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Output, View
 from engine.model.rows import Map
@@ -182,6 +184,21 @@ class _Output:
         if formats[0] != formats[1]:
             reason = f"the format of topic {self.topic} was {formats[0]}, and is {formats[1]} now"
             yield self._refusal("other_format", reason, other)
+        elif keys[0] == keys[1] and self._key_schema(old, self.comparison.before) != self._key_schema(
+            node, self.comparison.now
+        ):
+            reason = (
+                f"the schema of the keys of topic {self.topic} has the name of the view, which was {old.handle}. Under the name {self.handle} "
+                "each row would have another key, and no consumer could tell that the former one is gone"
+            )
+            yield self._refusal(
+                "other_key", reason, f"Call the view {old.handle} again, or give the output another topic"
+            )
+
+    def _key_schema(self, output: Output, document: PlanDocument) -> str | None:
+        """That which a registry has of the keys. Its id is in each of them."""
+        subjects = subjects_of(self.topic, form_of(document.circuit, output), output.written.format)
+        return next((each.text for each in subjects if each.name == f"{self.topic}-key"), None)
 
     def _rows_max(self, view: str) -> int | None:
         """How many rows can differ, if it is known: those of the state below, if the definition has another filter and nothing else."""

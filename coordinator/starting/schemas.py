@@ -9,30 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
-import pyarrow as pa
 import structlog
 
-from base.options import OutputFormatName
 from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.subjects import Subject, form_of, subjects_of
 from coordinator.specification import OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit, Output
 from io_kafka.formats.descriptor import FromRegistry
 from io_kafka.formats.encodings import SchemaIds
-from io_kafka.formats.spec import OutputFormat
 from io_kafka.formats.table import FORMATS
 from io_kafka.registry.client import registry_at
 
 _log = structlog.get_logger("coordinator.starting.schemas")
-
-
-class Subject(NamedTuple):
-    """A schema and the subject under which it is registered. `kind`: that of the schema, as registries name it."""
-
-    name: str
-    text: str
-    kind: str
 
 
 def register_schemas(spec: PipelineSpec) -> Mapping[str, SchemaIds]:
@@ -73,24 +62,5 @@ def _subjects(document: PlanDocument, output: OutputTopic) -> list[Subject]:
     return subjects_of(output.topic, form_of(document.circuit, node), node.written.format)
 
 
-def subjects_of(topic: str, form: OutputFormat, name: OutputFormatName) -> list[Subject]:
-    """That of values, and that of keys if they have the format of values. None for a format without schemas. Raises FormatError."""
-    made = FORMATS[name].writes.made
-    if not isinstance(made, FromRegistry):
-        return []
-    found = [Subject(f"{topic}-value", made.value(form), made.kind)]
-    if form.key and form.key_format in (None, name):
-        found.append(Subject(f"{topic}-key", made.key(form), made.kind))
-    return found
-
-
 def _node_of(circuit: Circuit, handle: str) -> Output:
     return next(node for node in circuit.nodes if isinstance(node, Output) and node.handle == handle)
-
-
-def form_of(circuit: Circuit, node: Output) -> OutputFormat:
-    """The columns of an output."""
-    types = circuit.nodes[node.inputs[0]].types
-    schema = pa.schema([pa.field(name, kind) for name, kind in zip(node.names, types, strict=True)])
-    key = tuple(node.names[column] for column in node.key)
-    return OutputFormat(node.handle, schema, node.mode, key, key_format=node.written.key_format)

@@ -172,9 +172,13 @@ class Transition:
 
     # Reports
 
+    def asked(self) -> None:
+        """A request is being prepared. What was asked for of the transition before it is over."""
+        self.preparing, self.turn = True, None
+
     def began(self) -> None:
+        """An abort that was asked for while it was prepared comes next: what is recorded of it, such as loads, is taken back as usual."""
         self.is_wanted = self.is_paused = self.is_switch_asked = False
-        self.turn = None
         self.look_again()
 
     def look_again(self) -> None:

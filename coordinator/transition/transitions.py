@@ -167,7 +167,7 @@ class Transitions:
         def work() -> Prepared:
             return prepare(request, course.document(revision), log, topics, room, table_rows=table_rows)
 
-        self.machine.preparing = True
+        self.machine.asked()
         self._preparation = Preparation(request, answer, work, outside, self._wake)
 
     def advance(self, crew: Crew) -> None:
@@ -197,7 +197,11 @@ class Transitions:
     def _turn(self, what: str) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
         if phase is None:
-            raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
+            if not (machine.preparing or machine.is_wanted):
+                raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
+            self._only(what, what == "abort", "being prepared")
+            machine.turn = "abort"
+            return
         match what:
             case "pause":
                 self._only(what, isinstance(phase, Filling), phase.kind)

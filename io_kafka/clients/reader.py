@@ -109,6 +109,7 @@ _MISSING = frozenset((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 _REFUSALS = _MISSING | frozenset(
     (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
 )
+_OF_ONE_TOPIC = _MISSING | frozenset((KafkaError.TOPIC_AUTHORIZATION_FAILED,))
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
@@ -312,6 +313,9 @@ class _Positioned:
             # The error concerns an earlier place, in a topic that was recreated since: assign it again at the present place.
             self._consumer.incremental_unassign([ClientPartition(*where)])
             self._consumer.incremental_assign([ClientPartition(*where, position.reached)])
+        elif error.code() in _OF_ONE_TOPIC and where not in self.wanted:
+            # A place that is left from an earlier step. Its topic need not be there any more: no project has to read it.
+            self.leave([where])
         else:
             raise fault_of(KafkaException(error), self._servers, f"reading {where}", *where)
 
@@ -336,9 +340,10 @@ class _Positioned:
             self.refusal = error
 
     def _refused(self, error: KafkaError) -> None:
-        """Raises the fault for an error of the callback. The callback names no partition, so the broker is asked which one is missing."""
+        """Raises the fault for an error of the callback. The callback names no partition, so the broker is asked which one is missing. One that
+        is not wanted now loses its place, as in `_event`."""
         self.refusal = None
-        code = error.code()
+        code, left = error.code(), list[TopicPartition]()
         if code not in _MISSING:
             topics = ", ".join(sorted({where.topic for where in self.positions}))
             raise fault_of(KafkaException(error), self._servers, "reading", topics)
@@ -347,8 +352,12 @@ class _Positioned:
                 found = self._consumer.list_topics(where.topic, timeout=DIAGNOSIS_SECONDS_MAX).topics[where.topic]
             except KafkaException:
                 return  # the read goes on, if need be until its deadline
-            if where.partition not in found.partitions:
+            if where.partition in found.partitions:
+                continue
+            if where in self.wanted:
                 raise UnknownTopic(where.topic, where.partition if found.partitions else None)
+            left.append(where)
+        self.leave(left)
 
 
 # By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from coordinator.starting.schemas import Subject, subjects_of
+from coordinator.revisions.subjects import Subject, subjects_of
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.spec import OutputFormat

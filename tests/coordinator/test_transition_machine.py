@@ -252,6 +252,27 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     assert core.next(log) == LogSettled()
 
 
+def test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun() -> None:
+    """One that was asked for of the transition before it does not concern it."""
+    log = log_of()
+    core = core_of(log, PRESENT)
+    core.transition.turn = "abort"
+    core.transition.asked()
+    core.transition.preparing, core.transition.is_wanted = False, True
+    assert core.next(log) == LogTransition()
+    core.transition.began()
+    assert core.transition.turn is None
+    core.transition.asked()
+    core.transition.turn = "abort"
+    core.transition.preparing, core.transition.is_wanted = False, True
+    assert core.next(log) == LogTransition()
+    log.append(begins())
+    core.transition.began()
+    assert core.next(log) == Adopt(0)
+    core.adopted(FILLING)
+    assert core.next(log) == LogTurn("abort")
+
+
 @pytest.mark.parametrize("is_divided", [False, True])
 def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided: bool) -> None:
     """The switch and the filling wait for the end of the pause."""

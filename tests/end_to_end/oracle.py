@@ -76,12 +76,14 @@ class Violated(AssertionError):
 
 @dataclass
 class Story:
-    """What the step log says, by step. `ranges`: of the division; `inputs`: number of messages read; `outputs`: number of messages and end."""
+    """What the step log says, by step. `ranges`: of the division; `inputs`: number of messages read; `outputs`: number of messages and end.
+    `switches`: the first steps of later revisions of the project."""
 
     ranges: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
     inputs: dict[int, dict[Place, int]] = field(default_factory=dict)
     outputs: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    switches: list[int] = field(default_factory=list)
 
     @property
     def steps(self) -> range:
@@ -342,6 +344,16 @@ def tell(log: Sequence[Message]) -> Story:
                 story.faults.append(f"first: step {step} is recorded, and was never divided")
             elif offsets.issuperset(range(divided[step], message.offset)):
                 story.faults.append(f"first: the division of step {step} is in one transaction with its output")
+        elif record["kind"] == "revision_switch":
+            story.switches.append(step)
+        elif (
+            record["kind"] == "revision_turn"
+            and record["reason"] in ("abort", "taken_back")
+            and (story.switches and story.switches[-1] not in story.outputs)
+        ):  # the switch, and what was divided behind it, is void
+            first = story.switches.pop()
+            for void in [later for later in story.ranges if later >= first]:
+                del story.ranges[void], divided[void]
     return story
 
 

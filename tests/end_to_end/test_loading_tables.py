@@ -282,6 +282,50 @@ def test_an_abort_leaves_the_former_load(play: Playground, data: Path) -> None:
     play.check_steps(before)
 
 
+def test_an_abort_while_a_table_is_loaded_takes_the_change_back(
+    play: Playground, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user cannot know how far the service is. Nothing else can be asked of it then, and the reason is named."""
+    play.send("clicks", clicks(0, 100))
+    write_people(data, "A", "B")
+    before = play.resolve(project(data), CONF)
+    play.run(before)
+    now = play.resolve(project(data, COUNTRIES), CONF)
+    reads = Gate(play, monkeypatch)
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["phase"] == "run")
+        asked = threading.Thread(target=apply, args=(run, now))
+        asked.start()
+        assert reads.begun.wait(ORDER_SECONDS)
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "preparing")
+        with pytest.raises(TransitionRefused, match="the transition is being prepared, so pause is not possible"):
+            ask(run, "pause")
+        ask(run, "abort")
+        reads.opened.set()
+        asked.join(ORDER_SECONDS)
+        settled(run)
+        assert run.board.show()["transition_last"]["outcome"] == "aborted"
+        assert not topics_of_tables(play, now) and is_in_force(play, before)
+        apply(run, now)
+        run.wait_until(lambda shown: shown["revision"] == 2 and shown["transition"] is None)
+    play.run(now)
+    play.check(now)
+
+
+class Gate:
+    """The reader of a table waits after the first rows until it is opened."""
+
+    def __init__(self, play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.opened, self._play = threading.Event(), threading.Event(), play
+        monkeypatch.setattr(play, "table_rows", self.rows)
+
+    def rows(self, handle: str) -> Iterator[pa.RecordBatch]:
+        for batch in Playground.table_rows(self._play, handle):
+            self.begun.set()
+            assert self.opened.wait(ORDER_SECONDS)
+            yield batch
+
+
 def test_a_table_that_cannot_be_read_refuses_the_change(play: Playground, data: Path) -> None:
     """Nothing of the load is left, and the project in force goes on."""
     play.send("clicks", clicks(0, 50))

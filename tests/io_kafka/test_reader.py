@@ -303,6 +303,30 @@ def test_a_topic_that_is_not_there_is_named(settings: KafkaSettings, topic: str)
     reader.close()
 
 
+@IN_BOTH_WAYS
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions, ahead: bool
+) -> None:
+    """A changed project reads it no more. It has a place from the steps before, and the client says that it is gone."""
+    admin, gone = AdminClient(settings.admin_config()), Topics(settings).ensure(topic + "gone", 2).name
+    transactions.put(gone, [b"a"])
+    transactions.put(topic, [b"x"])
+    await_end(settings, gone, 0, 2)
+    await_end(settings, topic, 0, 2)
+    reader.read([OffsetRange(gone, 0, 0, 1), OffsetRange(topic, 0, 0, 1)], ahead=ahead)
+    admin.delete_topics([gone], operation_timeout=30)[gone].result()
+    deadline, at = time.monotonic() + 60, 2
+    while any(where.topic == gone for where in reader._positioned().positions):
+        assert time.monotonic() < deadline, "the client does not notice that the topic is gone"
+        transactions.put(topic, [b"y"])
+        await_end(settings, topic, 0, at + 2)
+        reader.read([OffsetRange(topic, 0, at, at + 1)], ahead=ahead)
+        at += 2
+    with pytest.raises(UnknownTopic, match="gone"):
+        reader.read([OffsetRange(gone, 0, 1, 2)])
+
+
 def test_an_unreachable_broker_is_reported_before_the_deadline_with_the_place() -> None:
     nobody = RangeReader(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), stall_s=1)
     with pytest.raises(ReadDeadline, match=r"topic 't' partition 2: read up to offset 7 of 9.* 1 s: .*refused"):

@@ -691,4 +691,17 @@ EVOLUTION = (
         ),
         (REFUSED_SCHEMA,),
     ),
+    Breakage(
+        "keys-of-another-name",
+        "A view with keys in Avro is renamed over its topic, which has each row under two keys from then on.",
+        "exactly once",
+        (
+            Edit(
+                "coordinator/revisions/output_plans.py",
+                "elif keys[0] == keys[1] and self._key_schema(",
+                "elif keys[0] != keys[1] and self._key_schema(",
+            ),
+        ),
+        ("tests/stepwell/test_planned.py::test_a_view_whose_keys_have_its_name_is_not_renamed_over_its_topic",),
+    ),
 )

@@ -12,6 +12,7 @@ LOADS, LOADING, TABLES = (
 RECORDS, STATE = "io_kafka/step_log/table_records.py", "io_kafka/step_log/state.py"
 TEST_LOADS, TEST_RULES = "tests/coordinator/test_loads.py", "tests/io_kafka/test_revision_rules.py"
 TEST_LOADING, TEST_FILES = "tests/end_to_end/test_loading_tables.py", "tests/stepwell/test_batch_tables.py"
+TEST_MACHINE = "tests/coordinator/test_transition_machine.py"
 ANSWER = "the batch answer"
 
 LOADED = (
@@ -202,5 +203,31 @@ LOADED = (
             ),
         ),
         ("tests/stepwell/test_apply.py::test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop",),
+    ),
+    Breakage(
+        "an-abort-that-came-too-early",
+        "An abort is forgotten that was asked for while a table was loaded, and the change is made.",
+        "a command does what it says",
+        (
+            Edit(
+                "coordinator/transition/machine.py",
+                "        self.is_wanted = self.is_paused = self.is_switch_asked = False\n",
+                "        self.is_wanted = self.is_paused = self.is_switch_asked = False\n        self.turn = None\n",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),
+    ),
+    Breakage(
+        "an-abort-of-the-transition-before",
+        "An abort that came after the switch of a transition takes back the next one.",
+        "a command does what it says",
+        (
+            Edit(
+                "coordinator/transition/machine.py",
+                "self.preparing, self.turn = True, None",
+                "self.preparing = True",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),
     ),
 )

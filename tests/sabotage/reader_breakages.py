@@ -75,4 +75,19 @@ READERS = (
         ),
         (f"{TEST_OPTIONS}::test_errors_have_file_and_line",),
     ),
+    Breakage(
+        "a-topic-of-the-past-is-missed",
+        "A reader misses a topic that only earlier steps have read, so a service ends when the topic of a dropped source is deleted.",
+        "a step needs its own input alone",
+        (
+            Edit(
+                "io_kafka/clients/reader.py",
+                "elif error.code() in _OF_ONE_TOPIC and where not in self.wanted:",
+                "elif error.code() in _OF_ONE_TOPIC and where is None:",
+            ),
+            Edit("io_kafka/clients/reader.py", "            if where in self.wanted:\n", "            if where:\n"),
+        ),
+        ("tests/io_kafka/test_reader.py::test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read",),
+        tells="does not exist on this broker",
+    ),
 )

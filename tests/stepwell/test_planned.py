@@ -20,7 +20,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from base.fault import ExitCode
-from base.options import Mode
+from base.options import Mode, OutputFormatName
 from bench.sql.lowering import resolved as resolved_suite
 from bench.sql.suites import tpch
 from coordinator.revisions.document import PlanDocument, document_of
@@ -42,6 +42,7 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.planning.revisions import document_of_project
 from stepwell.project.loading import load_project
+from stepwell.project.output_formats import FormatOfOutput
 from tests.stepwell import folder as project_folder
 from tests.stepwell.lowering.projects import Query, Workbench
 from tests.stepwell.lowering.projects import output as made_output
@@ -466,6 +467,32 @@ def test_another_format_of_a_topic_is_refused(flights: Flights) -> None:
     now = of_output(flights, "fleet", written=replace(spec.written, name="csv"))
     (refusal,) = planned(flights.document, now, facts_of(flights.document)).refusals
     assert (refusal.code, refusal.reason) == ("other_format", "the format of topic fleet was json, and is csv now")
+
+
+@pytest.mark.parametrize(("written", "key", "is_refused"), [
+    ("avro", ("carrier",), True), ("protobuf", ("carrier",), True), ("json", ("carrier",), False), ("avro", (), False),
+])  # fmt: skip
+def test_a_view_whose_keys_have_its_name_is_not_renamed_over_its_topic(
+    spark: SparkSession, written: OutputFormatName, key: tuple[str, ...], is_refused: bool
+) -> None:
+    """The id of the schema is in each key, so all keys would be others."""
+    bench = Workbench(spark).source("flights", "carrier string, delay bigint")
+    before, now = (
+        document_of_bench(
+            bench.beside().view(
+                name,
+                "SELECT carrier, max(delay) AS worst FROM flights GROUP BY carrier",
+                output=replace(made_output(name, "changelog", key), written=FormatOfOutput(name=written)),
+            ),
+            {name: "worst"},
+        )
+        for name in ("worst", "renamed")
+    )
+    found = planned(before, now, facts_of(before))
+    assert [each.code for each in found.refusals] == (["other_key"] if is_refused else [])
+    for refusal in found.refusals:
+        assert "the name of the view, which was worst" in refusal.reason and "another topic" in refusal.way_out
+    assert not planned(before, before, facts_of(before)).refusals
 
 
 def late(spark: SparkSession, *queries: Query, mode: Mode = "append", streaming: bool = False) -> PlanDocument:
