@@ -206,7 +206,8 @@ def _columns(before: list[str], now: list[str]) -> str:
     if gone or come:
         if gone and come:
             return _was_is("a column", ", ".join(gone), ", ".join(come))
-        return f"{', '.join(gone)}: left out now" if gone else f"{', '.join(come)}: new here"
+        what = "the columns" if len(gone or come) > 1 else "the column"
+        return f"{what} {', '.join(gone or come)}: {'left out now' if gone else 'new here'}"
     return "" if before == now else "the columns have another order"
 
 

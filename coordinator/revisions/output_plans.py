@@ -143,12 +143,22 @@ class _Output:
                 f"{self._append_from_now()}; or give it another topic",
             )
             return self._made("refused", "REFUSED", refusals=(refusal,))
+        known = (
+            "if its topic has rows of earlier messages, which --from-now takes back:"
+            if self._is_newly_marked()
+            else f"if {RETRACTS}, which is known when it is filled: then"
+        )
         return self._made(
             "append_difference",
-            f"rows that were not there{columns}, in one step; held if {RETRACTS}, which is known when it is filled: "
-            f"then --append {self.handle}=from-now or another topic is the way out",
+            f"rows that were not there{columns}, in one step; held {known} --append {self.handle}=from-now or another topic is the way out",
             held_if=RETRACTS,
         )
+
+    def _is_newly_marked(self) -> bool:
+        """Whether the view does not count messages any more of which its topic may have rows."""
+        comparison, name = self.comparison, self.view.name
+        marks = comparison.before.marks.get(comparison.found.ids.leaves[name], {})
+        return comparison.now.marks.get(name, {}) != marks
 
     def _append_from_now(self) -> str:
         return f"`--append {self.handle}=from-now`: it then gets {FROM_SWITCH}"

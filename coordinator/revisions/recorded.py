@@ -24,8 +24,9 @@ def nothing_to_keep(pipeline: str) -> NothingRecorded:
 
 @dataclass(frozen=True)
 class Recorded:
-    """`number`: that of the revision, from 1 on."""
+    """`number`: that of the revision, from 1 on. `under_way`: the number of the revision to which a transition leads; None without one."""
 
     number: int
     document: PlanDocument
     facts: Facts
+    under_way: int | None

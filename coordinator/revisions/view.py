@@ -84,8 +84,8 @@ class TransitionShown:
 class TransitionEnded:
     """The last transition that this run has seen ended. `step`: the first one of the revision that was switched to; after an abort the next
     step of the one that stays. `begin_ms`, `pause_ms`: how long no step could begin because it began, and because of the switch. `messages`:
-    what the outputs received in the switch. `filling_s`: from its beginning to the switch, holds and pauses included. `seconds`: from its
-    beginning to its end."""
+    what the outputs that the change concerns received in the step of the switch, with what new input changed in them. `filling_s`: from its
+    beginning to the switch, holds and pauses included. `seconds`: from its beginning to its end."""
 
     number: int
     outcome: Literal["switched", "aborted"]

@@ -194,7 +194,8 @@ class Stepping:
     def _note_portion(self, record: DivisionRecord, took_ms: float) -> None:
         before, after = _filled_in(self._writer.state.program_of(record.step))
         again = self._inputs.read_again(self._again(record))
-        self._portions.note(after - before if record.filled is not None else 0, again, took_ms, record.division.rows)
+        given = self._portions.cost_something(before, after) if record.filled is not None else 0
+        self._portions.note(given, again, took_ms, record.division.rows)
 
     def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
         try:

@@ -44,8 +44,8 @@ class Holding:
         for each, size in zip(facts.differences, sizes, strict=True):
             if each.appends and size.gone:
                 held.append(
-                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be; with "
-                    f"`--append {each.appends[0]}=from-now` it gets only what comes out from the switch on"
+                    f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be; "
+                    f"`--append {each.appends[0]}=from-now` of `stepwell apply` gives it only what comes out from the switch on"
                 )
         held += self._why_not_released()
         held += looked.reasons

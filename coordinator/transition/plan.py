@@ -70,7 +70,8 @@ def facts_of(text: str) -> TransitionFacts:
 @dataclass(frozen=True, kw_only=True)
 class TransitionPlan:
     """`document`: of the project to which it leads. `again`: the sources that are read again, by the handles that they have there. `texts`: of
-    all documents. `plans`: their names. `fed`: the numbers of the nodes of the previous project from whose state new nodes are filled."""
+    all documents. `plans`: their names. `fed`: the numbers of the nodes of the previous project from whose state new nodes are filled.
+    `fed_levels`: the levels that have feeds."""
 
     document: PlanDocument
     facts: TransitionFacts
@@ -78,6 +79,7 @@ class TransitionPlan:
     texts: tuple[str, ...]
     plans: TransitionPlans
     fed: tuple[int, ...]
+    fed_levels: frozenset[int]
 
     @property
     def plan(self) -> str:
@@ -133,6 +135,7 @@ def _made(before: PlanDocument, document: PlanDocument, found: Transition, filli
         texts=(document.text, facts.text, *texts.values()),
         plans=TransitionPlans(facts=digest_of(facts.text), **{name: digest_of(text) for name, text in texts.items()}),
         fed=_fed(filling),
+        fed_levels=frozenset(node.level for node in filling.filling.circuit.nodes if isinstance(node, ContentFeed)),
     )
 
 

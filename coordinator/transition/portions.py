@@ -1,10 +1,13 @@
 """How much the next step gives to new nodes: a portion of the content of feeds, or of messages that are read again.
 
-The feeds of the first level come first, then the messages, and then the other levels. A portion is a range of positions, or a number of
-messages. What it costs is not known before it is given. It has a fixed part, because new nodes read their state and send their rows however few
-there are, and a part that grows with it. Both are estimated from the portions before it (costs.py). Without input a portion may take `IDLE_MS`.
-With input it gets the share `SHARE` of the time of a step. Where that would mostly pay the fixed part, a portion may take `USEFUL` times the
-fixed part instead: many small portions would take the same time from the steps, and hardly get on.
+The feeds of the first level come first, then the messages, and then the other levels. A level that has no feeds is passed in one portion,
+which costs nothing. So a project that only needs another plan is in force after a few steps, however busy the machine is.
+
+A portion is a range of positions, or a number of messages. What it costs is not known before it is given. It has a fixed part, because new
+nodes read their state and send their rows however few there are, and a part that grows with it. Both are estimated from the portions before
+it (costs.py). Without input a portion may take `IDLE_MS`. With input it gets the share `SHARE` of the time of a step. Where that would
+mostly pay the fixed part, a portion may take `USEFUL` times the fixed part instead: many small portions would take the same time from the
+steps, and hardly get on.
 """
 
 from __future__ import annotations
@@ -51,10 +54,12 @@ LEAST_SHARE = 0.05
 
 @dataclass
 class Portions:
-    """`level`: the positions of one level. `width`: of the last portion. `messages`: in the last portion of them. The costs are those of a step
-    by its rows, and of a portion by its positions and by its messages."""
+    """`level`: the positions of one level. `fed`: the levels that have feeds; None if that is not known, as after a restart. `width`: of the
+    last portion. `messages`: in the last portion of them. The costs are those of a step by its rows, and of a portion by its positions
+    and by its messages."""
 
     level: int
+    fed: frozenset[int] | None = None
     width: int = 0
     messages: int = 0
     of_rows: Cost = field(default_factory=Cost)
@@ -64,8 +69,9 @@ class Portions:
     def __post_init__(self) -> None:
         self._swings = cycle(SWINGS)
 
-    def begin(self) -> None:
-        """Another transition begins, whose portions cost something else."""
+    def begin(self, fed: frozenset[int]) -> None:
+        """Another transition begins, whose portions cost something else. `fed`: the levels that have feeds."""
+        self.fed = fed
         self.width = self.messages = 0
         self.of_positions, self.of_messages = Cost(), Cost()
 
@@ -87,13 +93,22 @@ class Portions:
     def next(self, position: int, rows: int, whole: int) -> int:
         """The position after a step that reads so many rows. A portion ends with its level at the latest, because the feeds of the next level
         begin there. `whole`: the position at which everything is filled."""
+        end_of_level = (position // self.level + 1) * self.level
+        if not self._is_fed(position):
+            return min(end_of_level, whole)
         if not self.width:
             self.width = self.level // FIRST_PARTS
         else:
             most = min(self.level, GROWTH_MAX * self.width)
             self.width = self._size(self.of_positions, next(self._swings), rows, self.level // PARTS_MAX, most)
-        end_of_level = (position // self.level + 1) * self.level
         return min(position + self.width, end_of_level, whole)
+
+    def _is_fed(self, position: int) -> bool:
+        return self.fed is None or position // self.level in self.fed
+
+    def cost_something(self, before: int, after: int) -> int:
+        """How many of the positions between these two belong to feeds. A portion lies within a level."""
+        return after - before if self._is_fed(before) else 0
 
     def _size(self, cost: Cost, swing: float, rows: int, least: int, most: int) -> int:
         budget_ms = IDLE_MS if not rows else SHARE / (1 - SHARE) * self.of_rows.at(rows)

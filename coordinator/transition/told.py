@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -47,15 +47,19 @@ class Told:
         if isinstance(log.revisions.phase, Filling) and self._began_at and not self._ended.begin_ms:
             self._ended = replace(self._ended, begin_ms=round(1e3 * (self._now() - self._began_at), 1))
 
-    def stepped(self, step: int, log: LogValue, *, replay: bool) -> None:
-        """A step is settled. The one of the switch is what the transition is told by when it has ended."""
+    def stepped(
+        self, step: int, log: LogValue, concerned: Callable[[Clearing], Collection[str]], *, replay: bool
+    ) -> None:
+        """A step is settled. The one of the switch is what the transition is told by when it has ended. `concerned`: the handles of the outputs
+        to which a switch writes."""
         phase = log.revisions.phase
         if isinstance(phase, Filling) and phase.intent.again:
             self._pace.note(self._now(), log)
         if not replay and isinstance(phase, Clearing) and phase.since == step + 1:
+            handles, outputs = concerned(phase), log.step_records[step].outputs
             self._ended = replace(
                 self._ended,
-                messages=sum(part.messages for part in log.step_records[step].outputs),
+                messages=sum(part.messages for part in outputs if part.handle in handles),
                 pause_ms=round(1e3 * (self._now() - self._switch_at), 1) if self._switch_at else 0.0,
                 filling_s=round(self._switch_at - self._began_at, 2) if self._began_at else 0.0,
             )

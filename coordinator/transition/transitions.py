@@ -26,6 +26,7 @@ from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.starting.release import stands_still
 from coordinator.status import StatusBoard
 from coordinator.transition.beside import Beside
+from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.holding import Holding, Looked
@@ -288,7 +289,7 @@ class Transitions:
         writer.append([intent])
         self.course.files = prepared.request.spec
         self._prepared = None
-        self.portions.begin()
+        self.portions.begin(plan.fed_levels)
         self.machine.began()
         self._forget_look()
         reached("revision.intended")
@@ -401,9 +402,13 @@ class Transitions:
     def note_step(self, action: Settle) -> None:
         """A step is settled."""
         log = self._writer.state
-        self._told.stepped(action.step, log, replay=action.replay)
+        self._told.stepped(action.step, log, self._concerned, replay=action.replay)
         if log.revisions.phase is not None:
             self.show()
+
+    def _concerned(self, phase: Clearing) -> frozenset[str]:
+        before, now = self.course.document(phase.before), self.course.document_of(phase.intent)
+        return outputs_concerned(before.numbered, now.numbered, self.course.facts(phase.intent))
 
     def show(self) -> None:
         log, request = self._writer.state, self._request

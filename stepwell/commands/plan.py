@@ -11,8 +11,18 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.loads import chosen_tables, with_loads, with_other_files
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned, planned
+from coordinator.revisions.requests import second_transition
 from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
-from stepwell.commands.common import JsonOption, ReloadOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    ReloadOption,
+    SetOption,
+    SpecOption,
+    note,
+    project_of,
+    report_faults,
+    show,
+)
 from stepwell.commands.definitions import planning_session
 from stepwell.inspection.recorded import recorded
 from stepwell.inspection.revision_text import revision_json, revision_text
@@ -27,12 +37,14 @@ NOT_YET = "new"
 
 @dataclass(frozen=True)
 class Look:
-    """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`). `chosen`: by the user."""
+    """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`). `chosen`: by the user.
+    `under_way`: see Recorded."""
 
     planned: Planned
     number: int
     key: str
     chosen: Chosen = NOTHING_CHOSEN
+    under_way: int | None = None
 
 
 def plan(
@@ -50,7 +62,10 @@ def plan(
     with report_faults(as_json):
         found = look_at(project_of(spec, conf), chosen)
         text = revision_text(found.planned, found.number)
-        show(revision_json(found.planned, found.number), as_json=as_json, text=text)
+        show({**revision_json(found.planned, found.number), "under_way": found.under_way}, as_json=as_json, text=text)
+        if found.under_way is not None and not as_json:
+            fault = second_transition(found.under_way)
+            note(f"{fault.message[0].upper()}{fault.message[1:]} {fault.what_to_do}")
         if not found.planned.can_be_applied:
             raise typer.Exit(int(ExitCode.PROJECT))
 
@@ -66,4 +81,4 @@ def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
     inputs = with_loads(now.inputs, in_force.document.inputs, handles, NOT_YET)
     facts = replace(in_force.facts, other_files=with_other_files(now.inputs, in_force.document.inputs))
     found = planned(in_force.document, replace(now, inputs=inputs), facts, chosen, number=number)
-    return Look(found, number, key_of_project(now), chosen)
+    return Look(found, number, key_of_project(now), chosen, in_force.under_way)

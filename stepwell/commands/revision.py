@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from base.fault import Fault
 from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
-from stepwell.commands.transition_text import ended_text, transition_text, whole_text
+from stepwell.commands.transition_text import GOES_ON, ended_text, transition_text, whole_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
@@ -73,7 +73,8 @@ def _ask(spec: Any, what: str, as_json: bool) -> None:
 
 def _accepted_text(what: str, found: dict[str, Any]) -> str:
     if (under_way := found["transition"]) is not None:
-        return f"the service has accepted to {what} the transition: {transition_text(under_way)}"
+        told = f"the service has accepted to {what} the transition: {transition_text(under_way)}"
+        return f"{told}\n{GOES_ON}" if what in ("switch", "abort") else told
     ended = found["transition_last"]
     return "the transition is settled" if ended is None else ended_text(ended)
 

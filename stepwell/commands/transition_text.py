@@ -32,9 +32,14 @@ def transition_text(transition: Transition) -> str:
     """One line: what it leads to, how far it is, and why it stands still if it does."""
     number, phase = transition["number"], transition["phase"]
     parts = [IN_WORDS[phase]]
+    is_filled = (
+        phase == "filling" and transition["filled"] >= 1
+    )  # the differences are counted before the switch is decided
+    if is_filled:
+        parts = ["filled, and what differs is being counted"]
     if phase in ("preparing", "filling") and transition["is_paused"]:
         parts = ["paused"]
-    if phase == "filling" and transition["filled"] is not None:
+    if phase == "filling" and not is_filled:
         parts.append(f"{percent(transition['filled'])} filled")
         if (left := transition["seconds_left"]) and not transition["is_paused"]:
             parts.append(f"{'about ' if left >= 1 else ''}{time_text(left)} to go")
@@ -44,7 +49,10 @@ def transition_text(transition: Transition) -> str:
 
 def ways_out(transition: Transition) -> list[str]:
     """What the user can do about a transition that stands still, in one sentence for each."""
-    stays = f"`stepwell revision abort` takes everything back, and revision {transition['number'] - 1} stays."
+    stays = (
+        f"`stepwell revision abort` takes everything back, and revision {transition['number'] - 1} stays. Then `stepwell apply` can begin "
+        "another change."
+    )
     match transition["phase"]:
         case "held":
             return ["`stepwell revision switch` makes the switch, or says why it still cannot be made.", stays]
@@ -75,6 +83,7 @@ def options_text(choices: Mapping[str, list[str]] | None) -> str:
     options = [f"--from-now {name}" for name in choices["from_now"]]
     options += [f"--append {name}=from-now" for name in choices["append_from_now"]]
     options += [f"--retract {name}" for name in choices["retract"]]
+    options += [f"--reload {name}" for name in choices.get("reload", ())]
     return ", ".join(options)
 
 
@@ -83,14 +92,17 @@ def ended_text(ended: Mapping[str, Any], kept_share: float | None = None) -> str
     number, step, took = ended["number"], f"{ended['step']:,}", time_text(ended["seconds"])
     if ended["outcome"] == "aborted":
         return f"the transition to revision {number} was aborted after {took}; revision {number - 1} stays in force"
+    count = ended["messages"]
     messages = (
-        "no message" if not ended["messages"] else f"{ended['messages']:,} message" + "s" * (ended["messages"] > 1)
+        f"the outputs that it concerns received {count:,} message{'s' * (count > 1)} in that step"
+        if count
+        else "no output received a message because of it"
     )
     kept = "" if kept_share is None else f"{share_text(kept_share)} of the state was kept; "
     pause = pause_text(ended["pause_ms"] / 1e3)
     return (
-        f"revision {number} is in force from step {step} on: {kept}it took {took}, no step could begin for {pause}, and the "
-        f"outputs received {messages}"
+        f"revision {number} is in force from step {step} on: {kept}it took {took}, no step could begin for {pause}, and "
+        f"{messages}"
     )
 
 

@@ -47,7 +47,10 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
     own = frozenset({log_topic_of(project.name), plan_topic_of(project.name)})
     facts = facts_of_topics(state, topics, known, own=own)
     schemas = refused_schemas(document, now, project.settings.stepwell.registry_auth)
-    return Recorded(revision.number, document, replace(facts, rows=rows, bytes=sizes, refused_schemas=schemas))
+    phase = state.revisions.phase
+    under_way = None if phase is None else phase.intent.number
+    facts = replace(facts, rows=rows, bytes=sizes, refused_schemas=schemas)
+    return Recorded(revision.number, document, facts, under_way)
 
 
 def _log(project: Project, settings: KafkaSettings) -> StepLogState:

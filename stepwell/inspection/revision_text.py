@@ -59,7 +59,7 @@ def _of_source(source: SourcePlan) -> Iterator[str]:
     if source.kind == "counts_from_now" and source.counts_from is not None:
         yield f"source {source.handle}: --from-now counts it from the present positions on in {source.counts_from}"
     if source.load == "again":
-        has = "" if source.loaded_rows is None else f"; it has {source.loaded_rows:,} rows now"
+        has = "" if source.loaded_rows is None else f"; the load before has {source.loaded_rows:,} rows"
         yield f"source {source.handle}: loaded again when the change is applied{has}"
     if source.has_other_files and source.kind != "dropped":
         yield f"source {source.handle}: its files have changed since they were loaded; with --reload they are loaded again"

@@ -50,7 +50,15 @@ def test_a_filter_a_column_and_a_function_that_differ_are_told() -> None:
     bare = words(source, replace(filtered, predicate=None))
     assert difference(was, 1, bare, 1) == "the filter c0 > 60: left out now"
     wider = words(source, replace(filtered, projections=(*columns, Expression("c0 + 1", pa.int64()))))
-    assert difference(was, 1, wider, 1) == "c0 + 1: new here" and difference(wider, 1, was, 1) == "c0 + 1: left out now"
+    assert difference(was, 1, wider, 1) == "the column c0 + 1: new here"
+    assert difference(wider, 1, was, 1) == "the column c0 + 1: left out now"
+    twice = words(
+        source,
+        replace(
+            filtered, predicate=None, projections=(*columns, *(Expression(f"c0 + {i}", pa.int64()) for i in (1, 2)))
+        ),
+    )
+    assert difference(bare, 1, twice, 1) == "the columns c0 + 1, c0 + 2: new here"
 
 
 def test_another_function_is_told_with_its_place() -> None:

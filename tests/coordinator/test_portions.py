@@ -75,7 +75,7 @@ def test_another_transition_begins_with_small_portions() -> None:
     for _ in range(9):
         portions.note(portions.next(0, 0, HASHES), 0, 1.0, 0)
         portions.note(0, portions.next_messages(0, 10**6), 1.0, 0)
-    portions.begin()
+    portions.begin(frozenset((0,)))
     assert portions.next(0, 0, HASHES) == HASHES // FIRST_PARTS
     assert portions.next_messages(0, 10**6) == MESSAGES_FIRST
 
@@ -126,3 +126,24 @@ def test_a_cost_that_does_not_grow_is_fixed() -> None:
     for size, took in ((1_000, 10.0), (2_000, 9.5), (4_000, 9.0)):
         cost.note(size, took)
     assert cost.size_within(1.0) == inf and cost.fixed == cost.at(9_000) == pytest.approx(9.5)
+
+
+@pytest.mark.parametrize("fed", [frozenset[int](), frozenset((0,)), frozenset((1,)), frozenset((0, 1))])
+def test_a_level_without_feeds_is_passed_in_one_portion(fed: frozenset[int]) -> None:
+    """However busy the machine is: each step takes a second here. Such a portion tells nothing about what feeds cost."""
+    portions, position, steps = Portions(HASHES), 0, [0, 0]
+    portions.begin(fed)
+    while position < 2 * HASHES:
+        level = position // HASHES
+        after = portions.next(position, 10, 2 * HASHES)
+        assert position < after <= (level + 1) * HASHES, "a portion lies within its level"
+        steps[level] += 1
+        given = portions.cost_something(position, after)
+        assert given == (after - position if level in fed else 0)
+        portions.note(given, 0, 1000.0, 10)
+        position = after
+    assert all((steps[level] == 1) == (level not in fed) for level in (0, 1))
+
+
+def test_after_a_restart_every_level_may_have_feeds() -> None:
+    assert Portions(HASHES).next(HASHES, 0, 2 * HASHES) - HASHES == HASHES // FIRST_PARTS

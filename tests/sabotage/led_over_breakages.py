@@ -74,6 +74,26 @@ LED_OVER = (
         ("tests/coordinator/test_portions.py::test_portions_come_to_an_end_whatever_a_range_costs",),
     ),
     Breakage(
+        "levels-without-feeds-in-portions",
+        "A level in which nothing is fed is passed in as many portions as any other, so a change that costs nothing takes as long.",
+        "filling comes to an end",
+        (Edit("coordinator/transition/portions.py", "if not self._is_fed(position):", "if False:"),),
+        ("tests/coordinator/test_portions.py::test_a_level_without_feeds_is_passed_in_one_portion",),
+    ),
+    Breakage(
+        "all-messages-are-those-of-the-switch",
+        "What new input has changed in other outputs is told as what they received because of the switch.",
+        "what users are told",
+        (
+            Edit(
+                "coordinator/transition/told.py",
+                "sum(part.messages for part in outputs if part.handle in handles)",
+                "sum(part.messages for part in outputs)",
+            ),
+        ),
+        ("tests/coordinator/test_concerned.py::test_only_messages_of_concerned_outputs_are_told",),
+    ),
+    Breakage(
         "errors-of-given-up-nodes-compared",
         "A replay after an abort misses the error rows of new nodes, which nobody computes any more.",
         "4 replay",

@@ -177,7 +177,7 @@ def test_a_plan_is_shown_applied_and_followed_until_it_is_settled(
         last = ended.out.strip().splitlines()[-1]
         assert (
             last
-            == "revision 5 is in force from step 1,310 on: 98.3 % of the state was kept; it took 12.3 s, no step could begin for 18 ms, and the outputs received 1,234 messages"
+            == "revision 5 is in force from step 1,310 on: 98.3 % of the state was kept; it took 12.3 s, no step could begin for 18 ms, and the outputs that it concerns received 1,234 messages in that step"
         )
         assert loop.seen == [ApplyRequest(a_spec(), False)]
 
@@ -227,7 +227,7 @@ def test_a_change_that_costs_nothing_is_applied_unasked(line: CommandLine, plann
     with playing(line, leading({**SETTLED, "transition_last": over(messages=0)})) as loop:
         ended = line.here("apply")
         assert ended.code == 0 and "Nothing would be filled, written or lost." in ended.out
-        assert "the outputs received no message" in ended.out and len(loop.seen) == 1
+        assert "no output received a message because of it" in ended.out and len(loop.seen) == 1
 
 
 def test_a_plan_that_is_refused_is_shown_and_nothing_is_asked(line: CommandLine, planned: Callable[..., None]) -> None:

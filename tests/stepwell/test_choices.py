@@ -244,6 +244,22 @@ def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSess
         planned(before, before, facts, chosen)
 
 
+def test_a_mark_makes_an_append_output_take_rows_back(spark: SparkSession) -> None:
+    """Every topic with rows of earlier messages would be held, which is told before anything is filled."""
+    query = "SELECT id, carrier, delay FROM flights WHERE delay > {}"
+    before, now = (flows(spark, query.format(bound)) for bound in (60, 90))
+    facts = facts_of(before)
+    assert "earlier messages" not in output(planned(before, now, facts), "late").receives
+    held = output(planned(before, now, facts, FROM_NOW), "late")
+    assert (held.kind, held.held_if) == ("append_difference", "rows would have to be taken back")
+    assert "held if its topic has rows of earlier messages" in held.receives
+    assert held.receives.endswith(": --append late=from-now or another topic is the way out")
+    assert planned(before, now, facts, Chosen(append_from_now=("late",))).can_be_applied, "the way out"
+    marked = in_force(before, now, gone(facts), FROM_NOW)
+    later = flows(spark, query.format(120))
+    assert "earlier messages" not in output(planned(marked, later, facts), "late").receives, "its mark is as it was"
+
+
 def test_an_append_output_over_event_time_can_go_on(spark: SparkSession) -> None:
     query = "SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL {} MINUTES GROUP BY window(ts, '5 minutes')"
     before, now = (flows(spark, query.format(minutes), streaming=True) for minutes in (10, 20))

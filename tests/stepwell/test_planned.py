@@ -605,8 +605,8 @@ class Command:
     monkeypatch: pytest.MonkeyPatch
     spark: SparkSession
 
-    def run(self, spec: Path, in_force: PlanDocument, *options: str) -> Result:
-        found = Recorded(4, in_force, facts_of(in_force))
+    def run(self, spec: Path, in_force: PlanDocument, *options: str, under_way: int | None = None) -> Result:
+        found = Recorded(4, in_force, facts_of(in_force), under_way)
         self.monkeypatch.setattr(plan, "recorded", lambda project, now: found)
         self.monkeypatch.setattr(
             plan, "planning_session", lambda project: nullcontext((self.spark, KeptDefinitions.nothing()))
@@ -632,7 +632,10 @@ def test_a_plan_that_can_be_applied_ends_well_and_one_that_is_refused_does_not(
     spec = files(tmp_path / "project", {"views.sql": ((">= 2000", ">= 1000"),)})
     result = command.run(spec, flights.document, "--json")
     plain = json.loads(result.stdout)
-    assert (result.exit_code, plain["revision"], plain["next"]) == (0, 4, 5)
+    assert (result.exit_code, plain["revision"], plain["next"], plain["under_way"]) == (0, 4, 5, None)
+    result = command.run(spec, flights.document, under_way=5)
+    told = "The transition to revision 5 is under way, and no other one can begin before it is settled."
+    assert result.exit_code == 0 and told in result.stderr and "`stepwell revision abort`" in result.stderr
     files_of_key = {
         "views.sql": (("'mode' = 'changelog', 'key' = 'origin, dest'", "'mode' = 'changelog', 'key' = 'dest, origin'"),)
     }
@@ -702,7 +705,7 @@ def test_a_batch_table_is_loaded_again_if_that_is_asked_for(
     command.monkeypatch.setattr(sys.modules[__name__], "facts_of", lambda _: facts)
     assert "Nothing would be filled" in command.run(spec, before).stdout
     text = " ".join(command.run(spec, before, "--reload", "zones.csv").stdout.split())
-    assert "zones.csv" in text and "loaded again when the change is applied; it has 2 rows now" in text, text
+    assert "zones.csv" in text and "loaded again when the change is applied; the load before has 2 rows" in text, text
     assert "named rebuilt" in text and "it is loaded again" in text and ": loaded again" in text
     assert "per_zone" in text and "kept: per_zone" in text
     (tmp_path / "now" / "zones.csv").write_text("a,A\nb,C\nc,D\n")
