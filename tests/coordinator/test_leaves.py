@@ -134,6 +134,7 @@ LEFT_OUT: dict[str, list[Any]] = {
     "on_error": ["skip"],  # rows that were counted stay, and the division of each step records the policy
     "dead_letter_topic": ["letters"],
     "files": ["7f"],  # of a batch table, whose load is its topic; a note for people
+    "nulls": ["age"],  # it says what the table holds, and not how messages are read
     "table": [],  # its fields are listed themselves
     "handle": [],  # it is the name under which two records are compared, and the circuit has it
 }
