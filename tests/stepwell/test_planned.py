@@ -498,7 +498,7 @@ def test_a_view_whose_keys_have_its_name_is_not_renamed_over_its_topic(
 @pytest.mark.parametrize("mode", ["changelog", "upsert"])
 @pytest.mark.parametrize("key", [("carrier",), ()])
 def test_a_changelog_keeps_the_types_of_its_columns(spark: SparkSession, mode: Mode, key: tuple[str, ...]) -> None:
-    """It would take back rows that nobody has. An upsert topic gets the row of each key anew, and a new column is none of former rows."""
+    """It would take back rows that nobody has. An upsert topic gets the row of each key once more, and a new column is none of former rows."""
     bench = Workbench(spark).source("flights", "carrier string, delay int")
     before, now, more = (
         document_of_bench(
