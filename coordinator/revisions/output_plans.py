@@ -190,6 +190,15 @@ class _Output:
             yield self._refusal(
                 "other_key", f"the columns of the key of topic {self.topic} have other types now", other
             )
+        retyped = _other_types(old, writer, node, self.view) if node.mode == "changelog" else []
+        if retyped:
+            reason = (
+                f"topic {self.topic} has rows in which {', '.join(retyped)}. A changelog takes rows back as they were written, which rows with "
+                "other types are not"
+            )
+            yield self._refusal(
+                "other_format", reason, f"Cast the columns to their former types, or {other[0].lower()}{other[1:]}"
+            )
         formats = [_format(each) for each in (old, node)]
         if formats[0] != formats[1]:
             reason = f"the format of topic {self.topic} was {formats[0]}, and is {formats[1]} now"
@@ -256,6 +265,17 @@ class _Output:
             held_if=held_if,
             refusals=refusals,
         )
+
+
+def _other_types(old: Output, before: View, node: Output, now: View) -> list[str]:
+    """The columns that both have with different types, as text."""
+    was = dict(zip(old.names, before.types, strict=True))
+    pairs = ((name, was.get(name, kind), kind) for name, kind in zip(node.names, now.types, strict=True))
+    return [
+        f"column {name} is of type {former}, and is of type {kind} now"
+        for name, former, kind in pairs
+        if former != kind
+    ]
 
 
 def _key_types(view: View, output: Output) -> list[str]:

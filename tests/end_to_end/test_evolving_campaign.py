@@ -355,7 +355,7 @@ class Campaign:
             [sys.executable, *command, where],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LEG_SECONDS_MAX,
             check=False,
         )
         if done.returncode:
@@ -388,7 +388,8 @@ class Campaign:
                 )
             self.given_up = True
             return wish
-        if "has the name of the view" in said:  # a view with keys in Avro was renamed
+        if "has the name of the view" in said or "rows with other types" in said:
+            # A view with keys in Avro was renamed, or a column of a changelog has another type.
             self.given_up = True
             return wish
         if "--from-now" in said and choices.from_now:

@@ -704,4 +704,15 @@ EVOLUTION = (
         ),
         ("tests/stepwell/test_planned.py::test_a_view_whose_keys_have_its_name_is_not_renamed_over_its_topic",),
     ),
+    Breakage(
+        "rows-of-another-type-taken-back",
+        "A column of a changelog gets another type, and NULL is taken back in place of its former values.",
+        "exactly once",
+        (
+            Edit(
+                "coordinator/revisions/output_plans.py", "        if retyped:\n", "        if retyped and not writer:\n"
+            ),
+        ),
+        ("tests/stepwell/test_planned.py::test_a_changelog_keeps_the_types_of_its_columns",),
+    ),
 )

@@ -495,6 +495,30 @@ def test_a_view_whose_keys_have_its_name_is_not_renamed_over_its_topic(
     assert not planned(before, before, facts_of(before)).refusals
 
 
+@pytest.mark.parametrize("mode", ["changelog", "upsert"])
+@pytest.mark.parametrize("key", [("carrier",), ()])
+def test_a_changelog_keeps_the_types_of_its_columns(spark: SparkSession, mode: Mode, key: tuple[str, ...]) -> None:
+    """It would take back rows that nobody has. An upsert topic gets the row of each key once more, and a new column is none of former rows."""
+    bench = Workbench(spark).source("flights", "carrier string, delay int")
+    before, now, more = (
+        document_of_bench(
+            bench.beside().view(
+                "worst",
+                f"SELECT carrier, {columns} FROM flights GROUP BY carrier",
+                output=made_output("worst", mode, key or (("carrier",) if mode == "upsert" else ())),
+            ),
+            {},
+        )
+        for columns in ("max(delay) AS worst", "sum(delay) AS worst", "max(delay) AS worst, sum(delay) AS whole")
+    )
+    refusals = planned(before, now, facts_of(before)).refusals
+    assert [each.code for each in refusals] == (["other_format"] if mode == "changelog" else [])
+    for refusal in refusals:
+        assert "column worst is of type int32, and is of type int64 now" in refusal.reason
+        assert "Cast" in refusal.way_out and "another topic" in refusal.way_out
+    assert not planned(before, more, facts_of(before)).refusals
+
+
 def late(spark: SparkSession, *queries: Query, mode: Mode = "append", streaming: bool = False) -> PlanDocument:
     bench = Workbench(spark, streaming=streaming).source(
         "flights", "id bigint, carrier string, delay int, ts timestamp"
