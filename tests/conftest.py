@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from tests.examples import examples
 from tests.rooms import ROOMS
 from tests.scheduling import Scheduler
 from tests.shared_broker import SharedBroker, address
+
+gc.disable()  # until all files are imported, because nothing of them is garbage
 
 os.environ.setdefault(broker_classes.OPTIONS, broker_classes.options())
 
@@ -65,6 +69,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _floor(item.path))  # stable: within a room the order stays
 
 
+def pytest_collection_finish() -> None:
+    """What the files have made stays until the end, so no later collection has to look at a million objects."""
+    gc.freeze()
+    gc.enable()
+
+
+@cache
 def _floor(path: Path) -> int:
     room = path.relative_to(Path(__file__).parent).parts[0]
     return ROOMS.index(room) if room in ROOMS else len(ROOMS)

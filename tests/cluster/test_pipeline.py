@@ -96,6 +96,7 @@ def play(cluster: DevCluster, spark: SparkSession, tmp_path: Path, topic_prefix:
     Database.close_all()
 
 
+@pytest.mark.soak
 def test_the_cluster_writes_the_bytes_of_local_mode(cluster: DevCluster, play: Playground, tmp_path: Path) -> None:
     """Every operator, input and output. Both runs find all input at their start, so their divisions are equal (decision 0013)."""
     everything.make_topics(play)
