@@ -1,11 +1,13 @@
-"""What all tests share: one Spark session and one broker per worker of a run."""
+"""What all tests share: one broker per run, and one Spark session per worker of it."""
 
 from __future__ import annotations
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,17 @@ from tests import broker_classes
 from tests.examples import examples
 from tests.rooms import ROOMS
 from tests.scheduling import Scheduler
+from tests.shared_broker import SharedBroker, address
+
+gc.disable()  # until all files are imported, because nothing of them is garbage
 
 os.environ.setdefault(broker_classes.OPTIONS, broker_classes.options())
 
+BOOTSTRAP = "STEPWELL_TEST_BOOTSTRAP"
+"""Names a broker of the user's."""
+
 # A user's settings are in force in every project, and would be in those of the tests.
-for name in [name for name in os.environ if name.startswith("STEPWELL_") and name != "STEPWELL_TEST_BOOTSTRAP"]:
+for name in [name for name in os.environ if name.startswith("STEPWELL_") and name != BOOTSTRAP]:
     del os.environ[name]
 
 # The time that an example takes says how busy the machine is, and nothing of the code.
@@ -31,8 +39,28 @@ hypothesis.settings.register_profile("stepwell", deadline=None, max_examples=exa
 hypothesis.settings.load_profile("stepwell")
 
 
+SHARED = pytest.StashKey[SharedBroker]()
+FOLDER = "broker folder"
+"""Of what a worker is told by the process that gives it work."""
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
-    return Scheduler(config, log)
+    return Scheduler(config, log, config.stash[SHARED].begin if SHARED in config.stash else None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Is called for each worker before it starts, in the process that gives them work."""
+    if BOOTSTRAP not in os.environ:
+        stash = node.config.stash
+        if SHARED not in stash:
+            stash[SHARED] = SharedBroker()
+        node.workerinput[FOLDER] = str(stash[SHARED].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SHARED in config.stash:
+        config.stash[SHARED].end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +69,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _floor(item.path))  # stable: within a room the order stays
 
 
+def pytest_collection_finish() -> None:
+    """What the files have made stays until the end, so no later collection has to look at a million objects."""
+    gc.freeze()
+    gc.enable()
+
+
+@cache
 def _floor(path: Path) -> int:
     room = path.relative_to(Path(__file__).parent).parts[0]
     return ROOMS.index(room) if room in ROOMS else len(ROOMS)
@@ -48,22 +83,22 @@ def _floor(path: Path) -> int:
 
 @dataclass(frozen=True)
 class Broker:
-    """`local` is None where STEPWELL_TEST_BOOTSTRAP names a broker of the user's."""
-
     bootstrap_servers: str
-    local: LocalBroker | None
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One real broker per worker. A test that stops or kills a broker starts its own."""
-    named = os.environ.get("STEPWELL_TEST_BOOTSTRAP")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One real broker per run. A test that stops or kills a broker starts its own."""
+    named = os.environ.get(BOOTSTRAP)
+    workerinput = getattr(request.config, "workerinput", {})
     if named:
-        yield Broker(named, None)
-        return
-    local = LocalBroker(Path(tmp_path_factory.mktemp("broker"))).start(die_with_parent=True)
-    yield Broker(local.bootstrap_servers, local)
-    local.stop()
+        yield Broker(named)
+    elif FOLDER in workerinput:
+        yield Broker(address(Path(workerinput[FOLDER])))
+    else:
+        local = LocalBroker(Path(tmp_path_factory.mktemp("broker"))).start(die_with_parent=True)
+        yield Broker(local.bootstrap_servers)
+        local.stop()
 
 
 @pytest.fixture

@@ -1,22 +1,28 @@
 """Which worker of pytest-xdist runs which file of tests.
 
-Each worker has its own Spark session and its own broker, which it starts for the first test that needs one. A session costs 8 s of processor
-time, and as much again until its JVM has compiled what tests use. So only some of the workers start one, and take the files that need it; the
-others begin with the files that need neither, most of which wait for processes and disks. Long files come first: a long one at the end would
-leave the other workers without work.
+Each worker has its own Spark session, which it starts for the first test that needs one. A session costs 8 s of processor time, and as much
+again until its JVM has compiled what tests use. So only SPARK_WORKERS_MAX workers ever start one, and take the files that need it; the others
+take the files that do not, many of which wait for processes and disks, and end when there are no more of these. Long files come first: a long
+one at the end would leave the other workers without work. All workers share one broker, which is started if a file needs it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parent.parent
+
+SPARK_WORKERS_MAX = 3
+"""Such a worker has a process of Python and a JVM that take turns, so three of them keep two cores busy."""
 
 SPARK, BROKER, CLUSTER = "spark", "broker", "cluster"
 NEEDS_OF = {
@@ -27,7 +33,7 @@ NEEDS_OF = {
     "settings: KafkaSettings": {BROKER},
     "cluster: DevCluster": {CLUSTER},
 }
-"""By a parameter of a test or fixture. A file of which this says too little is only run by a worker that has to start more."""
+"""By a parameter of a test or fixture. A file of which this says too little is run by a worker that has to start more."""
 
 LONG = tuple(
     f"tests/{file}"
@@ -125,30 +131,44 @@ class Worker:
 
     has: set[str] = field(default_factory=set)
 
-    def best(self, files: list[str]) -> str:
-        """The file that makes it start the fewest things, and among those the one that uses most of what it has. `files` are in order. The
-        cluster ends when a file comes that does not need it, so the files that need it follow each other."""
+    def best(self, files: list[str]) -> str | None:
+        """The file that uses most of what it has, and the first of these; None if all need what it has not. `files` are in order. The cluster
+        ends when a file comes that does not need it, so the files that need it follow each other."""
 
-        def cost(file: str) -> tuple[bool, int, int]:
-            return CLUSTER not in needs(file) & self.has, len(needs(file) - self.has), -len(needs(file) & self.has)
+        def cost(file: str) -> tuple[bool, int]:
+            return CLUSTER not in needs(file) & self.has, -len(needs(file) & self.has)
 
-        return min(files, key=cost)
+        return min((file for file in files if needs(file) <= self.has), key=cost, default=None)
 
 
 class Scheduler(LoadFileScheduling):
-    """A file runs in one worker. Half of the workers are meant for Spark, and one of these for the cluster. One begins with what needs a broker
-    alone, which mostly waits."""
+    """A file runs in one worker. The first workers have Spark, and the first of all the cluster.
+
+    `begin_broker` is called if a file needs one."""
+
+    def __init__(self, config: pytest.Config, log: Any, begin_broker: Callable[[], None] | None) -> None:
+        super().__init__(config, log)
+        self.begin_broker = begin_broker
 
     def schedule(self) -> None:
         if self.collection is None:
-            firsts = ({SPARK, BROKER}, {BROKER}, {SPARK, BROKER, CLUSTER}, set(), {SPARK, BROKER}, set())
-            self.workers = {node: Worker(set(firsts[n % len(firsts)])) for n, node in enumerate(self.nodes)}
+            has = [{SPARK, CLUSTER}] + [{SPARK}] * (SPARK_WORKERS_MAX - 1)
+            self.workers = {
+                node: Worker({BROKER} | (has[n] if n < len(has) else set())) for n, node in enumerate(self.nodes)
+            }
+            collected = next(iter(self.registered_collections.values()))
+            if self.begin_broker is not None and any(BROKER in needs(self._split_scope(test)) for test in collected):
+                self.begin_broker()
         super().schedule()
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        worker = self.workers.setdefault(node, Worker())
+        worker = self.workers.setdefault(
+            node, Worker({BROKER, SPARK, CLUSTER})
+        )  # a worker in place of one that crashed
         chosen = worker.best(sorted(self.workqueue, key=_rank))
-        worker.has |= needs(chosen)
+        if chosen is None:
+            node.shutdown()
+            return
         self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 

@@ -141,6 +141,7 @@ def test_transactions_go_on_while_a_broker_is_killed_and_comes_back(kafka: Broke
     assert found == [list(range(60))] * PARTITIONS, "each message once, in order, in every partition"
 
 
+@pytest.mark.soak
 def test_the_successor_of_a_killed_leader_is_found(kafka: BrokerGroup, topic_prefix: str) -> None:
     """By a client that has asked the old leader before, and by one that begins while the brokers still name the old one."""
     settings, log = KafkaSettings.parse({"bootstrap.servers": kafka.bootstrap_servers}), topic_prefix + "log"

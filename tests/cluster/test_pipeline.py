@@ -80,8 +80,9 @@ def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
     cluster.spark.start_worker(victim, die_with_parent=True)
     status = service.wait_until(lambda status: bool(status["recoveries"] > 0 and status["rows"] >= 520))
     assert [hosts_of(cluster, status)[worker["pid"]] for worker in status["workers"]] == places, "a worker has moved"
-    shop.done("stop")
+    stopped = shop.done("stop")
     assert service.wait() == 0, service.said
+    assert stopped["phase"] == "stopped" and stopped["error"] is None
     servers = cluster.kafka.bootstrap_servers
     project = load_project(shop.folder / "spark-pipeline.yml", {"kafka.bootstrap.servers": servers})
     log = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name)).read()
@@ -96,6 +97,7 @@ def play(cluster: DevCluster, spark: SparkSession, tmp_path: Path, topic_prefix:
     Database.close_all()
 
 
+@pytest.mark.soak
 def test_the_cluster_writes_the_bytes_of_local_mode(cluster: DevCluster, play: Playground, tmp_path: Path) -> None:
     """Every operator, input and output. Both runs find all input at their start, so their divisions are equal (decision 0013)."""
     everything.make_topics(play)

@@ -113,6 +113,7 @@ def test_before_the_first_start_there_is_no_address(tmp_path: Path) -> None:
         _ = LocalSpark(tmp_path).master_url
 
 
+@pytest.mark.soak
 def test_the_executors_see_the_folders_of_their_worker(spark: LocalSpark) -> None:
     """A session on the cluster: its tasks run on the workers' hosts, with the driver's Python, and find our packages. It is a process of its
     own, because the test run's session is in local mode."""

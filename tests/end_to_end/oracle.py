@@ -46,6 +46,7 @@ from tests.end_to_end.oracle_topics import (
     LOOK_SECONDS,
     READ_SECONDS_MAX,
     UNSETTLED,
+    WATCHING_MS,
     Ends,
     LogTail,
     Message,
@@ -124,7 +125,10 @@ class Oracle:
 
     def _watch(self) -> None:
         try:
-            with closing(open_consumer(self.servers)) as live, closing(LogTail(self.servers, self.log)) as tail:
+            with (
+                closing(open_consumer(self.servers, WATCHING_MS)) as live,
+                closing(LogTail(self.servers, self.log)) as tail,
+            ):
                 looked = 0.0
                 while not self._stopping.is_set():
                     if len(self._ids) < len(self._topics) and time.monotonic() - looked > LOOK_SECONDS:

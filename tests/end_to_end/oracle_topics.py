@@ -45,10 +45,14 @@ class Message(NamedTuple):
 Messages = dict[Place, list[Message]]
 
 
-def open_consumer(servers: str) -> Consumer:
+WATCHING_MS, READING_MS = 50, 5
+"""How long a broker keeps a question for new messages if there are none. One that watches would otherwise ask it 200 times per second."""
+
+
+def open_consumer(servers: str, wait_ms: int) -> Consumer:
     consumer = Consumer({
         "bootstrap.servers": servers, "group.id": "oracle", "isolation.level": "read_committed", "enable.auto.commit": False,
-        "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 2,
+        "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": wait_ms, "fetch.queue.backoff.ms": 2,
     })  # fmt: skip
     # One that is assigned before it knows its broker waits half a second.
     consumer.list_topics(timeout=READ_SECONDS_MAX)
@@ -65,7 +69,7 @@ def read(servers: str, ends: Ends) -> Messages:
     """Every committed message below these ends, by partition, in order."""
     found: Messages = {place: [] for place in ends}
     deadline = time.monotonic() + READ_SECONDS_MAX
-    with closing(open_consumer(servers)) as consumer:
+    with closing(open_consumer(servers, READING_MS)) as consumer:
         open_places = {place for place, end in ends.items() if end > 0}
         consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in open_places])
         while open_places:
@@ -85,7 +89,7 @@ class LogTail:
 
     def __init__(self, servers: str, log: Place) -> None:
         self._log, self._at = TopicPartition(*log, OFFSET_BEGINNING), 0
-        self._consumer = open_consumer(servers)
+        self._consumer = open_consumer(servers, WATCHING_MS)
         self._consumer.assign([self._log])
         self.close = self._consumer.close
 

@@ -64,5 +64,5 @@ def test_nothing_is_left_of_input_that_was_taken_back(play: Playground, rounds: 
         assert len(trace_rows(resolved)) > 20
         everything.take_back(play)
         play.run(resolved)
-        story = oracle.verify(play.batch(resolved), sample=0)
+        story = oracle.verify(play.batch(resolved) if rounds > 1 else None, sample=0)  # test_placement.py asks Spark
         oracle.check_drained(story, blank, trace_rows(resolved), traces_blank)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,11 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "ym": ("INTERVAL YEAR TO MONTH", ["INTERVAL '1-2' YEAR TO MONTH", "INTERVAL '-1-2' YEAR TO MONTH", "INTERVAL '0-0' YEAR TO MONTH", "INTERVAL '0-1' YEAR TO MONTH", "INTERVAL '100-0' YEAR TO MONTH",
                                       "INTERVAL '0-11' YEAR TO MONTH", "NULL"]),
 }  # fmt: skip
+IN_SUITE = (
+    "json_upsert", "micros_changelog", "minutes_upsert", "avro_changelog", "proto_upsert", "proto_with_json", "csv_micros", "one_ts", "one_d",
+    "as_string", "as_long", "as_int",
+)  # fmt: skip
+"""Each format, way to write times and format of keys once; the soak has them in both modes, and a key of each type alone."""
 ROWS = 7
 WITHIN = 4
 MAPS = [
@@ -112,18 +117,18 @@ def texts(case: Case) -> str:
     return ", ".join(["id", *columns, *(["to_json(m) AS m"] if case.mapped else [])])
 
 
-def first_project() -> str:
+def first_project(cases: Mapping[str, Case]) -> str:
     views = "".join(
         f"CREATE MATERIALIZED VIEW {name} TBLPROPERTIES ('topic' = '@{name}', 'key' = '{', '.join(case.key)}', {case.properties}) AS\n"
         f"  SELECT v.* FROM ({rows_of(case)}) AS v LEFT ANTI JOIN gone ON gone.id = v.id;\n"
-        for name, case in CASES.items()
+        for name, case in cases.items()
     )
     return "CREATE STREAMING TABLE gone (id INT) USING kafka TBLPROPERTIES ('subscribe' = '@gone');\n" + views
 
 
-def second_project(first: str) -> str:
+def second_project(first: str, cases: Mapping[str, Case]) -> str:
     text = ""
-    for name, case in CASES.items():
+    for name, case in cases.items():
         columns = ", ".join(
             ["id INT", *(f"{key} {KEYS[key][0]}" for key in case.key), *([f"m {MAP}"] if case.mapped else [])]
         )
@@ -135,20 +140,20 @@ def second_project(first: str) -> str:
     return text
 
 
-def last_rows(play: Playground) -> dict[str, list[str]]:
+def last_rows(play: Playground, cases: Mapping[str, Case]) -> dict[str, list[str]]:
     """By case."""
-    there = play.read_all([play.prefix + name for name in CASES])
-    last = {name: {message.key: message.value for message in there[play.prefix + name]} for name in CASES}
+    there = play.read_all([play.prefix + name for name in cases])
+    last = {name: {message.key: message.value for message in there[play.prefix + name]} for name in cases}
     return {name: sorted(value.decode() for value in each.values() if value is not None) for name, each in last.items()}
 
 
-def rows_by_case(spark: SparkSession) -> dict[str, list[str]]:
+def rows_by_case(spark: SparkSession, cases: Mapping[str, Case]) -> dict[str, list[str]]:
     """Spark's answer, of all cases in one query."""
     parts = (
         f"SELECT '{name}', to_json(struct(*), map('ignoreNullFields', 'false')) FROM (SELECT {texts(case)} FROM ({rows_of(case)}))"
-        for name, case in CASES.items()
+        for name, case in cases.items()
     )
-    found: dict[str, list[str]] = {name: [] for name in CASES}
+    found: dict[str, list[str]] = {name: [] for name in cases}
     for name, text in spark.sql(" UNION ALL ".join(parts)).collect():
         found[name].append(text)
     return found
@@ -159,22 +164,26 @@ def as_stored(case: Case, rows: list[str]) -> list[str]:
     return [row.replace('"m":null', '"m":"{}"') for row in rows] if "protobuf" in case.properties else rows
 
 
-def test_a_second_project_reads_every_key_that_a_first_one_writes(play: Playground, registry: SchemaRegistry) -> None:
+@pytest.mark.parametrize("names", [IN_SUITE, pytest.param(tuple(CASES), marks=pytest.mark.soak)], ids=["some", "all"])
+def test_a_second_project_reads_every_key_that_a_first_one_writes(
+    play: Playground, registry: SchemaRegistry, names: tuple[str, ...]
+) -> None:
+    cases = {name: CASES[name] for name in names}
     settings: dict[str, Any] = {"stepwell.registry.url": registry.url, "stepwell.workers": 2}
     play.topic("gone")
     (play.folder / "second").mkdir()
     second = Playground(play.spark, play.servers, play.folder / "second", f"{play.prefix}second.")
-    one = play.resolve({"a.sql": first_project()}, settings)
+    one = play.resolve({"a.sql": first_project(cases)}, settings)
     play.run(one, threads())
-    two = second.resolve({"a.sql": second_project(play.prefix)}, settings)
-    expected = rows_by_case(play.spark)
+    two = second.resolve({"a.sql": second_project(play.prefix, cases)}, settings)
+    expected = rows_by_case(play.spark, cases)
     for gone in ((), (1, 3)):
         if gone:
             play.send("gone", [{"id": id_} for id_ in gone])
             play.run(one, threads())
         second.run(two, threads())
-        found = last_rows(second)
-        for name, case in CASES.items():
+        found = last_rows(second, cases)
+        for name, case in cases.items():
             there = sorted(row for row in expected[name] if json.loads(row)["id"] not in gone)
             assert there and found[name] == as_stored(case, there), name
 

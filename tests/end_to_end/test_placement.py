@@ -13,28 +13,31 @@ from tests.end_to_end import everything
 from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.threads import threads
 
-RUNS = ((1, 1), (2, 3), (5, 2))
+RUNS = [((1, 1), (3, 2)), pytest.param(((1, 1), (2, 3), (5, 2)), marks=pytest.mark.soak)]
 """With how many workers each pipeline writes the first round, and with how many it replays and goes on after the crash in the second one."""
 
-IN_TASKS = 2
-"""The workers of this pipeline are tasks of Spark in the first round, which take four times as long."""
+IN_TASKS = (2, 3)
+"""The workers of these pipelines are tasks of Spark in the first round, which take four times as long."""
 
 
-def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers(play: Playground) -> None:
+@pytest.mark.parametrize("runs_of", RUNS, ids=["two pipelines", "three pipelines"])
+def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_workers(
+    play: Playground, runs_of: tuple[tuple[int, int], ...]
+) -> None:
     everything.make_topics(play)
-    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": RUNS[0][0]})
+    resolved = play.resolve(everything.FILES, {"stepwell.step.rows.max": 60, "stepwell.workers": runs_of[0][0]})
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
-    runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers, _ in RUNS[1:])]
+    runs = [resolved, *(renamed(resolved, f"-w{workers}", workers) for workers, _ in runs_of[1:])]
     for seed in (1, 2):  # the second round retracts and corrects what the first one made, and starts from a checkpoint
         everything.send(play, seed)
         play.run(resolved)
-        for run, (first, then) in zip(runs[1:], RUNS[1:], strict=True):
-            in_threads = (seed, first) != (1, IN_TASKS)
+        for run, (first, then) in zip(runs[1:], runs_of[1:], strict=True):
+            in_threads = seed != 1 or first not in IN_TASKS
             crash_and_replay(play, run, in_threads=in_threads, workers=then if seed == 2 else None)
     rows = play.check(resolved)
     assert 0 not in rows.values(), f"a view that shows nothing proves nothing: {rows}"
     steps, written = play.check_steps(resolved), contents(play, resolved)
-    for other, (workers, then) in zip(runs[1:], RUNS[1:], strict=True):
+    for other, (workers, then) in zip(runs[1:], runs_of[1:], strict=True):
         assert play.check_steps(other) == steps
         assert contents(play, other) == written, f"{workers} workers, then {then}"
         databases = [folder.name for folder in other.spec.state_location.here.databases.iterdir()]

@@ -100,7 +100,7 @@ def test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out(play: Pl
     play.check(before)
 
 
-@pytest.mark.parametrize("corrected", CORRECTED)
+@pytest.mark.parametrize("corrected", [pytest.param(CORRECTED[0], marks=pytest.mark.soak), CORRECTED[1]])
 def test_a_corrected_view_is_released_with_what_its_output_has_kept(play: Playground, corrected: str) -> None:
     play.topic("orders", 2)
     play.send("orders", orders(0, 3))

@@ -137,7 +137,7 @@ def answered(play: Playground, resolved: Resolved) -> set[str]:
 
 def both(play: Playground, resolved: Resolved, other: Resolved, *, crashes: bool = False) -> set[str]:
     """Takes what is there, on two numbers of workers. Returns the views in error, which are those that have no answer in Spark. `crashes`: the
-    other run ends when some steps with errors are written, and in no checkpoint. Then they are replayed."""
+    other run ends when some steps with errors are written, and in no checkpoint. Then they are replayed. Spark is asked in the other rounds."""
     in_error = run(play, resolved)
     if crashes:
         with arm(Order("output.committed", "raise", visit=3)), pytest.raises(Crash):
@@ -145,7 +145,7 @@ def both(play: Playground, resolved: Resolved, other: Resolved, *, crashes: bool
         Database.close_all()
         assert len(play.log(other).errors) > 5
     assert run(play, other).keys() == in_error.keys()
-    assert answered(play, resolved) == in_error.keys()
+    assert crashes or answered(play, resolved) == in_error.keys()
     return set(in_error)
 
 

@@ -41,7 +41,7 @@ from tests.engine.zsets import TYPES, Rows, plus, to_rows, to_table
 
 TELLS = (ScalarValue, Output, PartialAggregate, JoinPartials)
 """Nodes whose rows are no table: what they give depends on the steps."""
-SUITE_SEEDS = 4
+SUITE_SEEDS = 2
 SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 400))]
 STEPS = 5
 WORKERS = (1, 2, 3, 5)

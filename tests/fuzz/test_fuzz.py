@@ -26,7 +26,9 @@ from tests.fuzz.whole import check_whole, for_whole
 
 CONSTRUCTS_PER_SEED = 12
 SEEDS = range(-(-len(CONSTRUCTS) // CONSTRUCTS_PER_SEED))
-"""In the suite, with which every construct is made once."""
+"""With which every construct is made once."""
+SEEDS_OF_SUITE = SEEDS[::2]
+"""The others are of the soak. A query with each construct alone is in test_against_spark.py."""
 ROUNDS_MAX = 6
 """Of seeds in which a kind of node is looked for: most constructs are simplified to others now and then."""
 MAKES: dict[type, str] = {
@@ -60,7 +62,9 @@ def check(judge: Judge, case: Case, seconds: float) -> None:
         raise Wrong(found.kind, f"seed {case.seed}\n{described(small)}\n{found}") from wrong
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [seed if seed in SEEDS_OF_SUITE else pytest.param(seed, marks=pytest.mark.soak) for seed in SEEDS]
+)
 def test_a_random_project_has_sparks_answers(judge: Judge, seed: int) -> None:
     """After its last step: the soak compares three of them. One of a hundred seeds makes no project of Spark's: then the next one takes its
     place."""

@@ -31,21 +31,34 @@ def topics_of(broker: LocalBroker) -> Topics:
     return Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
 
 
-def test_keeps_its_address_and_its_topics_over_a_crash(own: LocalBroker) -> None:
+def test_a_broker_from_its_start_over_a_crash_to_its_end(own: LocalBroker, tmp_path: Path) -> None:
     own.start(die_with_parent=True)
     address, topic = own.bootstrap_servers, topics_of(own).ensure("kept", 1)
+    _starts_once(own)
+    _port_in_use_is_reported_with_the_log(own, tmp_path / "second")
     own.kill()
     assert LocalBroker.find_running(own.folder) is None
     again = LocalBroker(own.folder).start(die_with_parent=True)
     try:
         assert again.bootstrap_servers == address
         assert topics_of(again).describe(["kept"])["kept"] == topic
+        _another_process_finds_it_and_stops_it(again)
     finally:
-        again.stop()
+        again.stop()  # stopped already: no error
 
 
-def test_another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
-    own.start(die_with_parent=True)
+def _starts_once(own: LocalBroker) -> None:
+    with pytest.raises(LocalBrokerFault, match=rf"pid {own.pid}.*stepwell dev down"):
+        LocalBroker(own.folder).start()
+
+
+def _port_in_use_is_reported_with_the_log(own: LocalBroker, folder: Path) -> None:
+    port = int(own.bootstrap_servers.split(":")[1])
+    with pytest.raises(LocalBrokerFault, match=r"(?s)ended while starting.*in use"):
+        LocalBroker(folder, port=port).start(die_with_parent=True)
+
+
+def _another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
     script = (
         "import sys; from pathlib import Path; from io_kafka.broker.local import LocalBroker\n"
         "broker = LocalBroker.find_running(Path(sys.argv[1])); print(broker.bootstrap_servers); broker.stop()"
@@ -53,13 +66,6 @@ def test_another_process_finds_it_and_stops_it(own: LocalBroker) -> None:
     said = subprocess.run([sys.executable, "-c", script, str(own.folder)], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == own.bootstrap_servers
     assert LocalBroker.find_running(own.folder) is None
-    own.stop()  # stopped already: no error
-
-
-def test_a_second_start_is_refused_with_the_pid(own: LocalBroker) -> None:
-    own.start(die_with_parent=True)
-    with pytest.raises(LocalBrokerFault, match=rf"pid {own.pid}.*stepwell dev down"):
-        LocalBroker(own.folder).start()
 
 
 def test_a_pid_of_another_process_is_not_mistaken_for_the_broker(tmp_path: Path) -> None:
@@ -82,13 +88,6 @@ def test_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     child.wait(timeout=60)
-
-
-def test_a_port_in_use_is_reported_with_the_log(own: LocalBroker, tmp_path: Path) -> None:
-    own.start(die_with_parent=True)
-    port = int(own.bootstrap_servers.split(":")[1])
-    with pytest.raises(LocalBrokerFault, match=r"(?s)ended while starting.*in use"):
-        LocalBroker(tmp_path / "second", port=port).start(die_with_parent=True)
 
 
 def test_before_the_first_start_there_is_no_address(tmp_path: Path) -> None:

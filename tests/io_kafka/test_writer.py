@@ -469,7 +469,7 @@ def test_a_transaction_that_stays_open_is_not_waited_for(pipe: Pipe, monkeypatch
         writer.confirm()
 
 
-@pytest.mark.parametrize("delay_ms", [None, 1])
+@pytest.mark.parametrize("delay_ms", [None, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_broker_killed_around_a_commit_leaves_each_step_once(
     mortal: LocalBroker, topic_prefix: str, delay_ms: int | None
 ) -> None:

@@ -27,7 +27,9 @@ from tests.releases.record import BROKER, CONF, FILES, PREFIX, PROJECT, WRONG
 from tests.settled import settled_log
 from tests.small_jobs import small
 
-SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.tar.xz"))
+*OLDER, LAST = sorted((Path(__file__).parent / "samples").glob("*.tar.xz"))
+SAMPLES = [*(pytest.param(path, marks=pytest.mark.soak) for path in OLDER), LAST]
+"""The suite has the state that most users come from."""
 
 
 @pytest.fixture(params=SAMPLES, ids=lambda path: path.name.split(".")[0])

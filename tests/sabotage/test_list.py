@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name)
 def test_a_breakage_fits_the_code_and_its_tests_are_there(breakage: Breakage) -> None:
     for file, text in breakage.broken(ROOT).items():
-        assert ast.dump(ast.parse(text)) != tree_of(file), f"{file}: nothing is broken"
+        assert is_changed(statements_of((ROOT / file).read_text()), _statements(text)), f"{file}: nothing is broken"
     assert breakage.caught_by and breakage.tells != "", "an error of ours has to say what is broken"
     for test in breakage.caught_by:
         file, name = test.split("[")[0].split("::")
@@ -40,9 +40,32 @@ def test_a_breakage_is_a_mistake_that_could_have_been_shipped(tmp_path: Path) ->
     assert checked.returncode == 0, checked.stdout
 
 
-@cache
-def tree_of(file: str) -> str:
-    return ast.dump(ast.parse((ROOT / file).read_text()))
+def _statements(text: str) -> dict[str, ast.stmt]:
+    """By their texts, with decorators."""
+    lines, found = text.splitlines(), dict[str, ast.stmt]()
+    for node in ast.parse(text).body:
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+        found["\n".join(lines[first - 1 : node.end_lineno])] = node
+    return found
+
+
+statements_of = cache(_statements)
+
+
+def is_changed(before: dict[str, ast.stmt], after: dict[str, ast.stmt]) -> bool:
+    """Whether more than comments and line breaks differ. Only the statements whose texts differ are compared, in a fifth of the time."""
+    old, new = (
+        [ast.dump(node) for text, node in one.items() if text not in other]
+        for one, other in ((before, after), (after, before))
+    )
+    return old != new
+
+
+def test_a_breakage_that_changes_a_comment_alone_breaks_nothing() -> None:
+    before = _statements("import os\n\n@cache\ndef f():  # why\n    return 1\n")
+    assert not is_changed(before, _statements("import os\n\n@cache\ndef f():\n    # because\n    return 1\n"))
+    assert is_changed(before, _statements("import os\n\n\ndef f():\n    return 1\n"))
+    assert is_changed(before, _statements("import os\n"))
 
 
 @cache

@@ -15,7 +15,7 @@ from tests.simulator.sabotage import MUTATIONS, Mutation, first_seed
 from tests.simulator.seeds import Findings, run, run_side_by_side
 from tests.simulator.world import World
 
-SUITE_SEEDS, SOAK_SEEDS, COUNTED_SEEDS = 30, 10_000, 500
+SUITE_SEEDS, SOAK_SEEDS, COUNTED_SEEDS = 15, 10_000, 500
 ROOT = Path(__file__).resolve().parents[2]
 
 HAPPENS = {

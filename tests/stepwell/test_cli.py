@@ -58,11 +58,10 @@ def running(line: CommandLine, *arguments: str) -> Iterator[Service]:
 
 
 def test_a_life(shop: CommandLine) -> None:
-    """A command starts a process of its own where it starts Spark or ends a service, and otherwise runs in the process of the test."""
+    """A command starts a process of its own where it starts Spark, and otherwise runs in the process of the test. Each start of Spark costs 7 s
+    of processor time, so `dry-run` is left to test_dry_run.py, and `stop` to the service of tests/cluster/test_pipeline.py."""
     assert shop.here("status").code == 8
     with running(shop) as service:
-        described = shop.done("dry-run")
-        assert [view["name"] for view in described["views"]] == ["sales_by_country", "large_countries"]
         status = service.wait_until(lambda status: bool(status["rows"] == 320))
         _shows_its_workers(shop, service, status)
         _pauses_and_resumes(shop)
@@ -78,13 +77,8 @@ def test_a_life(shop: CommandLine) -> None:
     with running(shop, "--workers", "2") as service:
         service.wait_until(lambda status: bool(status["rows"] == 70))
         assert [member["slots"] for member in shop.asked("layout", "show")["members"]] == [HALF, HALF]
-        stopped = shop.done("stop")
-        assert service.process.poll() == 0, service.said
-        assert stopped["phase"] == "stopped" and stopped["error"] is None
-        assert "WARNING" not in service.said and "Traceback" not in service.said, service.said
+        _stops_with_its_cause(shop, service)
     assert read_endpoint(shop.folder / "storage" / "stepwell") is None
-    assert shop.done("query", SEEN)["rows"] == [{"orders": 550}]
-    _stops_with_its_cause(shop)
 
 
 def _shows_its_workers(shop: CommandLine, service: Service, status: dict[str, Any]) -> None:
@@ -195,14 +189,15 @@ def _has_its_layout_changed_without_a_service(shop: CommandLine) -> None:
     assert shop.asked("steps", "--offset", first)["state"] == "not yet", "the change has read new input"
 
 
-def _stops_with_its_cause(shop: CommandLine) -> None:
+def _stops_with_its_cause(shop: CommandLine, service: Service) -> None:
     producer = Producer({"bootstrap.servers": shop.environment["STEPWELL_KAFKA_BOOTSTRAP_SERVERS"]})
     producer.produce(f"{shop.folder.name}.orders", b"no json")
     producer.flush()
-    failed = shop("run", "--available-now", "--json")
-    assert failed.code == 4 and f"{shop.folder.name}.orders" in failed.json["error"], failed
+    assert service.wait() == 4, service.said
+    assert "WARNING" not in service.said and "Traceback" not in service.said, service.said
     asked = shop.here("status", "--json")
-    assert asked.code == 8 and failed.json["error"].splitlines()[0] in asked.json["error"]
+    assert asked.code == 8 and f"{shop.folder.name}.orders" in asked.json["error"]
+    assert f"{shop.folder.name}.orders" in service.said
 
 
 def test_init_takes_no_name_twice_and_no_strange_one(tmp_path: Path) -> None:

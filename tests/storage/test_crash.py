@@ -1,8 +1,8 @@
 """A crash at any moment of storage, in real processes; or a stop there, which turns the process into a zombie.
 
 A child runs the operation under a trace that kills (or stops) it before its n-th access to what other processes see. n
-grows until the child completes the operation. What a crash leaves is looked at after every access. What a zombie does is tried
-at some of them, and `make soak` tries all.
+grows until the child completes the operation. What a crash leaves is looked at after every access, or after every third one. What a zombie does
+is tried at some of them. `make soak` tries all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from faults.points import Crash, Order, arm
 from storage import errors
 from storage.committed import read_description
 from storage.database import Database
+from tests.examples import SHARE
 from tests.storage.helpers import (
     ME,
     before_access,
@@ -46,6 +47,9 @@ CONTENT = {
     V1: {key("changed"): b"old", key("deleted"): b"d"},
     V2: {key("added"): b"a" * 5000, key("changed"): b"new"},
 }
+STRIDE = 1 if SHARE >= 1 else 3
+"""How far apart the accesses are before which a fold or an opening crashes, which have the most of them. `make soak` tries all."""
+
 Prepare = Callable[[Path], Database]
 pytestmark = pytest.mark.usefixtures("one_record_a_piece")
 # It gets a handle that was made before, so that no stop falls into making the handle.
@@ -127,9 +131,11 @@ def prove_versions(path: Path, present: tuple[VersionId, ...]) -> None:
     commit(database, version.version + 1, version.step + 1)
 
 
-def crash_everywhere(shared_memory: Path, prepare: Prepare, body: Operation) -> Iterator[tuple[bool, Path]]:
+def crash_everywhere(
+    shared_memory: Path, prepare: Prepare, body: Operation, stride: int = 1
+) -> Iterator[tuple[bool, Path]]:
     """Yields (crashed, database) for a crash before each access, and in the end for the whole operation."""
-    for number, path in every_access(shared_memory, prepare):
+    for number, path in every_access(shared_memory, prepare, stride):
         status = wait(in_child(before_access(number, signal.SIGKILL, partial(body, attach(path)))))
         assert status in (0, -signal.SIGKILL)
         yield status != 0, path
@@ -155,7 +161,7 @@ def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memor
 @pytest.mark.parametrize(("prepare", "before"), [_soak(frozen_v2, (V1,)), (frozen_v2_beside_undo, (EMPTY, V1))])
 def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]) -> None:
     seen = set()
-    for crashed, path in crash_everywhere(shared_memory, prepare, Database.fold):
+    for crashed, path in crash_everywhere(shared_memory, prepare, Database.fold, STRIDE):
         present = Database.versions(path)
         seen.add((crashed, present))
         prove_versions(path, present)
@@ -163,7 +169,7 @@ def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path, prepare: Prepare,
 
 
 def test_a_fold_whose_task_was_killed_is_ended_by_the_next_attempt(shared_memory: Path) -> None:
-    for _, path in crash_everywhere(shared_memory, frozen_v2, Database.fold):
+    for _, path in crash_everywhere(shared_memory, frozen_v2, Database.fold, STRIDE):
         assert attach(path).fold() == V2
         prove_versions(path, (V1, V2))
 
@@ -177,7 +183,7 @@ def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
     def body(database: Database) -> None:
         Database.open(database.path, V1, epoch=2, identity=ME)
 
-    for crashed, path in crash_everywhere(shared_memory, prepare, body):
+    for crashed, path in crash_everywhere(shared_memory, prepare, body, STRIDE):
         present = Database.versions(path)
         seen.add((crashed, present))
         prove_versions(path, present)

@@ -326,7 +326,7 @@ def status_with_a_flipped_bit(
 
 @pytest.mark.usefixtures("one_record_a_piece")
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("flips", [50, pytest.param(2000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("flips", [25, pytest.param(2000, marks=pytest.mark.soak)])
 def test_no_flipped_bit_hides_a_record(shared_memory: Path, flips: int, half: bool) -> None:
     """A bit is flipped anywhere in the committed file, also in LMDB's own pages. The result is an error of ours, or the
     unchanged content of a version (where the page of the last transaction is damaged, LMDB shows the one before). A
