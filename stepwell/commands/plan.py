@@ -11,7 +11,7 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.loads import chosen_tables, with_loads, with_other_files
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned, planned
-from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
+from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import JsonOption, ReloadOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.inspection.recorded import recorded
@@ -42,11 +42,12 @@ def plan(
     from_now: FromNowOption = None,
     append: AppendOption = None,
     retract: RetractOption = None,
+    gradual: GradualOption = False,
     reload: ReloadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what the project in the files would do to state and outputs."""
-    chosen = chosen_of(from_now, append, retract, reload)
+    chosen = chosen_of(from_now, append, retract, reload, gradual=gradual)
     with report_faults(as_json):
         found = look_at(project_of(spec, conf), chosen)
         text = revision_text(found.planned, found.number)
