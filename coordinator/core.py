@@ -223,7 +223,7 @@ class Core:
             return changing
         if self.step < self._given_below(log):
             return self._give(self.step, log)
-        is_switch_left = log.revisions.switch_step == self.step  # its step needs no input
+        is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
         if self.only_layout or (self.available_now and self.exhausted and not is_switch_left):
             if not self.rescale.is_idle:
                 self.rescale.rested()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from base.options import SWITCH_ROWS_MAX, OnError, Truncate
+from base.options import DRAIN_ROWS_MAX, SWITCH_ROWS_MAX, OnError, Truncate
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted
 from engine.analysis.marking import Marks
@@ -134,9 +134,10 @@ class PipelineSpec:
     `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one. Both
     concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
     the replication factor of topics that are created; -1 is the broker's default.
-    `switch_rows_max`: see SWITCH_ROWS_MAX. `register_s`: how long all workers may take to register.
+    `switch_rows_max`, `drain_rows_max`: see SWITCH_ROWS_MAX and DRAIN_ROWS_MAX. `register_s`: how long all workers may take to register.
     `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
-    PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. Users cannot set `pace`; tests make it faster."""
+    PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. Users cannot set `pace` and
+    `drain_rows_max`; tests make the one faster and the other smaller."""
 
     name: str
     storage: Path
@@ -154,6 +155,7 @@ class PipelineSpec:
     checkpoint_interval_s: float = 10.0
     step_header: bool = True
     switch_rows_max: int = SWITCH_ROWS_MAX
+    drain_rows_max: int = DRAIN_ROWS_MAX
     replication: int = -1
     steps_kept: int = 100_000
     register_s: float = 60.0

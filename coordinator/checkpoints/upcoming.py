@@ -17,7 +17,7 @@ from engine.analysis.filling import Program
 from engine.model.circuit import View
 from engine.model.filling import Switched
 from io_kafka.step_log.revision_records import RevisionIntent
-from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
+from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
 
@@ -90,7 +90,7 @@ class Upcoming:
                     f"revision {intent.number} is not filled, because the transition is detached: {turn.error}",
                     "`stepwell revision resume` fills it again, and `stepwell revision abort` takes it back.",
                 )
-            case Switching(intent=intent):
+            case Switching(intent=intent) | Draining(intent=intent):
                 raise NoAnswer(f"the switch to revision {intent.number} is under way.", "Ask without --next.")
             case Clearing(is_switched=True, intent=intent):
                 raise NoAnswer(f"revision {intent.number} is in force already.", "Ask without --next.")

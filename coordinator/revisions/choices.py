@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from base.fault import ExitCode, Fault
 from io_kafka.step_log.revision_records import Choices
@@ -19,23 +20,26 @@ class ChoiceRefused(Fault):
 class Chosen:
     """`from_now`: the sources that new nodes count from the present positions on. `append_from_now`: the append outputs that get only what comes
     out from the switch on. `retract`: the outputs of the former project whose content is taken back. Sources and outputs are named as the
-    project has them. `reload`: the batch tables that are loaded again, as the user names them (loads.py)."""
+    project has them. `reload`: the batch tables that are loaded again, as the user names them (loads.py). `gradual`: what differs leaves in
+    several steps."""
 
     from_now: tuple[str, ...] = ()
     append_from_now: tuple[str, ...] = ()
     retract: tuple[str, ...] = ()
     reload: tuple[str, ...] = ()
+    gradual: bool = False
 
     @property
     def is_nothing(self) -> bool:
         return self == NOTHING_CHOSEN
 
-    def to_json(self) -> dict[str, list[str]]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "from_now": list(self.from_now),
             "append_from_now": list(self.append_from_now),
             "retract": list(self.retract),
             "reload": list(self.reload),
+            "gradual": self.gradual,
         }
 
     def normal(self) -> Chosen:
@@ -45,6 +49,7 @@ class Chosen:
             append_from_now=_once(self.append_from_now),
             retract=_once(self.retract),
             reload=_once(self.reload),
+            gradual=self.gradual,
         )
 
 
@@ -58,6 +63,7 @@ def recorded_choices(choices: Choices) -> Chosen:
         append_from_now=choices.append_from_now,
         retract=choices.retract,
         reload=choices.reload,
+        gradual=choices.gradual,
     )
 
 

@@ -23,6 +23,11 @@ TAKES_BACK = {"upsert": "null values", "changelog": "d"}
 TELLS_ROWS = {"upsert": "changed keys, and null values for keys that are gone", "changelog": "c, u and d"}
 
 
+def steps_of(comparison: Comparison) -> str:
+    """In how many steps what differs leaves."""
+    return "in several steps" if comparison.chosen.gradual else "in one step"
+
+
 def output_plans(comparison: Comparison) -> Iterator[OutputPlan]:
     """Of all outputs of the project, in its order, and then of the topics that it does not write any more."""
     for handle in comparison.outputs:
@@ -53,7 +58,7 @@ def _dropped(comparison: Comparison, handle: str, topic: str) -> OutputPlan:
         return replace(stays, kind="refused", receives="REFUSED", refusals=refusals)
     rows = comparison.rows_of(needed)
     most = "" if rows is None else f", at most {rows:,} rows"
-    receives = f"all its rows are taken back{most}, as {TAKES_BACK[output.mode]}, in one step"
+    receives = f"all its rows are taken back{most}, as {TAKES_BACK[output.mode]}, {steps_of(comparison)}"
     return replace(stays, kind="taken_back", receives=receives, rows_max=rows)
 
 
@@ -72,6 +77,7 @@ class _Output:
         self.node, self.view = node, view
         self.topic = comparison.topics_now[self.handle]
         self.place = comparison.now.places.get(view.name, "")
+        self.steps = steps_of(comparison)
 
     def plan(self) -> OutputPlan:
         former = self.comparison.topics_before.get(self.topic)
@@ -129,13 +135,13 @@ class _Output:
             return self._made("from_switch", f"{FROM_SWITCH}{columns}")
         if self.node.mode != "append":
             rows = TELLS_ROWS[self.node.mode]
-            receives = f"what differs{columns}, as {rows}, in one step"
+            receives = f"what differs{columns}, as {rows}, {self.steps}"
             most = self._rows_max(view) if is_changed else None
             if most is not None:
-                receives = f"what differs, at most {most:,} rows, as {rows}, in one step"
+                receives = f"what differs, at most {most:,} rows, as {rows}, {self.steps}"
             return self._made("difference", receives, rows_max=most)
         if is_changed and comparison.gains_flows_only(view):
-            return self._made("new_flows", "the rows of the new flows, in one step")
+            return self._made("new_flows", f"the rows of the new flows, {self.steps}")
         if is_changed and comparison.reads_event_time(comparison.views[view]):
             refusal = self._refusal(
                 "append_over_event_time",
@@ -150,7 +156,7 @@ class _Output:
         )
         return self._made(
             "append_difference",
-            f"rows that were not there{columns}, in one step; held {known} --append {self.handle}=from-now or another topic is the way out",
+            f"rows that were not there{columns}, {self.steps}; held {known} --append {self.handle}=from-now or another topic is the way out",
             held_if=RETRACTS,
         )
 

@@ -25,7 +25,8 @@ from engine.model.numbers import TooManyNodes
 class Planned:
     """`refusals`: all of them, each once. `kept_with_state`: how many of the `with_state` nodes of the revision in force keep their state.
     `kept_share`: that share of the state, by what `share_of` says. `rows`: how many messages and rows of state are read at most, each
-    once; None if unknown. `disk_bytes`: about how much more disk is needed until the change is settled; None if unknown."""
+    once; None if unknown. `disk_bytes`: about how much more disk is needed until the change is settled; None if unknown. `gradual`: what differs
+    leaves in several steps."""
 
     sources: tuple[SourcePlan, ...]
     views: tuple[ViewPlan, ...]
@@ -37,6 +38,7 @@ class Planned:
     share_of: Literal["bytes", "nodes"]
     rows: int | None
     disk_bytes: int | None
+    gradual: bool
 
     @property
     def is_nothing(self) -> bool:
@@ -71,6 +73,7 @@ class Planned:
             "kept_share_of": self.share_of,
             "rows": self.rows,
             "disk_bytes": self.disk_bytes,
+            "gradual": self.gradual,
         }
 
 
@@ -102,6 +105,7 @@ def planned_of(comparison: Comparison) -> Planned:
         share_of=share_of,
         rows=None if refusals else _rows(comparison),
         disk_bytes=_disk_bytes(comparison, views),
+        gradual=comparison.chosen.gradual,
     )
 
 

@@ -41,7 +41,8 @@ class ChangedViews:
 @dataclass(frozen=True, kw_only=True)
 class TransitionShown:
     """The transition under way. `number`: of the revision that it leads to. `filled`: the part that is filled, from 0 to 1. `seconds_left`:
-    until it is filled; None if that is not known yet. `since_step`: the first step that fills; None before there is one. `differences`: None
+    until it is filled; None if that is not known yet. `drained`: the part of what differs that has left, from 0 to 1, while it leaves in several
+    steps; otherwise None. `since_step`: the first step that fills; None before there is one. `differences`: None
     before the new nodes are filled. `held_because`: why the switch waits for the user; empty unless the phase is `held`. `error`: of the new
     node that has failed, or of the switch that was taken back; otherwise empty. `chosen`: how the user wants it."""
 
@@ -51,6 +52,7 @@ class TransitionShown:
     held_because: str
     filled: float
     seconds_left: float | None
+    drained: float | None
     since_step: int | None
     differences: tuple[Difference, ...] | None
     views: ChangedViews
@@ -66,6 +68,7 @@ class TransitionShown:
             "held_because": self.held_because,
             "filled": self.filled,
             "seconds_left": self.seconds_left,
+            "drained": self.drained,
             "since_step": self.since_step,
             "differences": differences,
             "views": self.views.to_json(),
@@ -76,6 +79,7 @@ class TransitionShown:
     def check(self) -> None:
         """Asserts what holds of every transition."""
         assert 0 <= self.filled <= 1
+        assert self.drained is None or (0 <= self.drained <= 1 and self.phase == "switching")
         assert bool(self.held_because) == (self.phase == "held"), "a hold has a reason, and nothing else has"
         assert self.phase != "detached" or self.error, "a transition is detached because of an error"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from coordinator.revisions.document import PlanDocument, Revision
 from coordinator.starting.errors import CircuitChanged, StateLost
 from engine.analysis.release import can_be_frozen
-from io_kafka.step_log.revision_state import Clearing
+from io_kafka.step_log.revision_state import Clearing, Draining
 from io_kafka.step_log.state import StepLogState
 
 REFRESH = "rebuild the state with `stepwell run --full-refresh`"
@@ -40,7 +40,7 @@ def check_transition_of_release(revision: Revision, state: StepLogState) -> None
     document, phase = revision.document, state.revisions.phase
     if not can_be_frozen(document.circuit, document.frozen):
         refuse_other_release(document)
-    if isinstance(phase, Clearing) and phase.is_switched:
+    if isinstance(phase, Draining) or (isinstance(phase, Clearing) and phase.is_switched):
         raise StateLost(
             f"{next(iter(document.frozen.values()))}, and the transition to revision {revision.number} is not settled.",
             f"Run the former version until it is, and then this one; or {REFRESH}.",

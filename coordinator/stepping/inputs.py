@@ -23,6 +23,7 @@ from coordinator.starting.positions import depends_on_the_start, starting_positi
 from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import is_release_due, next_counted
+from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
 from coordinator.transition.reading import ReadingAgain
 from engine.model.numbers import NumberedCircuit
@@ -101,7 +102,7 @@ def outputs_without_input(spec: PipelineSpec) -> bool:
 class Inputs:
     """One run's view of the input topics. `identities` are those of all topics of the pipeline, as `prepare` found them. `finishes`: the run
     ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
-    `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the step of a switch, the circuit of the
+    `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the
     former project. `may_divide_ahead`: nothing waits for a boundary without divided steps."""
 
     def __init__(
@@ -128,6 +129,7 @@ class Inputs:
         self.is_filling_paused = False
         self._always_counted, self._portions, self._before = frozenset(counted), portions, before
         self._reading = reading
+        self._gives_contents = bool(outputs_with_content(plan.circuit))
         self._announced = False  # whether a division of this run names the topics as they are now
         self._table_ends = ends_of_tables(spec, log)
         self._table_limits = limits_of_tables(spec.limits)
@@ -164,11 +166,11 @@ class Inputs:
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
-        the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; or a switch."""
+        the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain."""
         division = self.choose(log, step)
         is_first_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
         is_due = self._is_release_due(log, log.errors) or self._is_portion_due(log, step)
-        is_due = is_due or step == log.revisions.switch_step
+        is_due = is_due or log.revisions.is_to_pass_on(step)
         if division is None and ((step == 0 and is_first_due) or is_due):
             return empty_division(step, positions_after(self._starts, log.positions))
         return division
@@ -180,6 +182,8 @@ class Inputs:
         chosen at a drained boundary."""
         if self.finishes or not self.may_divide_ahead or self._is_release_due(log, errors):
             return []
+        if log.revisions.drain is not None:
+            return []  # the step after its end runs another program
         whole, undivided = self._limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or log.divisions[log.division_next - 1].division.rows < whole:
             return []  # there was no backlog, so the next division reads the end offsets itself
@@ -250,7 +254,12 @@ class Inputs:
         return made
 
     def _portion(self, log: StepLogState, division: Division, after: DivisionRecord | None) -> dict[str, Any]:
-        """What the step gives to new nodes: up to which position it fills them, and what is read again. Nothing outside a transition."""
+        """What the step gives to new nodes: up to which position it fills them, and what is read again. Nothing outside a transition. In a
+        drain, the position up to which differences have left."""
+        drain = log.revisions.drain_at(division.step)
+        if drain is not None and self._portions is not None:
+            drained = self._portions.drained.next(log.filled, drain, gives_contents=self._gives_contents)
+            return {"filled": drained, "again": ()}
         passage = log.revisions.passage_that_fills(division.step)
         if passage is None or self._portions is None:
             return {"filled": None, "again": ()}
@@ -292,7 +301,8 @@ class Inputs:
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
         policy = dict(zip(("on_error", "dead_letters", "truncate"), self.policy, strict=True))
-        counted, released = next_counted(self._plan, log, is_drained=is_drained, before=self._before)
+        before = self._before if division.step == log.revisions.switch_step else None
+        counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
         counting = {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
         return record.model_copy(update={**policy, **counting, **self._portion(log, division, after)})
 

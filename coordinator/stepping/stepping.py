@@ -33,8 +33,10 @@ from coordinator.stepping.views_in_error import (
     there,
     totals,
 )
+from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
 from engine.errors import DataError, EngineError
+from engine.model.circuit import Circuit
 from engine.model.filling import HASHES, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.crew import Crew, WorkerOutput
@@ -171,7 +173,7 @@ class Stepping:
             divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
         )
         reached("replay.compared" if action.replay else "step.complete")
-        self._note_portion(record, 1e3 * (computed - run.began))
+        self._note_portion(record, 1e3 * (computed - run.began), setup.plan.circuit)
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
         self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
         self._board.of_event_time(result.late, result.watermarks_us)
@@ -186,13 +188,20 @@ class Stepping:
 
     def _is_of_transition(self, step: int, fault: DataError, crew: Crew) -> bool:
         """Whether the step would have gone well without the transition, so that no other input helps."""
-        key = self._writer.state.program_key(step)
-        if key.kind != "filling":
-            return key.kind == "switching"
+        log = self._writer.state
+        if log.program_key(step).kind != "filling":
+            return step == log.revisions.switch_step
         return fault.node is not None and self._answers.index(crew.setup.facts.numbers[fault.node]) is None
 
-    def _note_portion(self, record: DivisionRecord, took_ms: float) -> None:
-        before, after = _filled_in(self._writer.state.program_of(record.step))
+    def _note_portion(self, record: DivisionRecord, took_ms: float, circuit: Circuit) -> None:
+        log = self._writer.state
+        before, after = _filled_in(log.program_of(record.step))
+        drain = log.revisions.drain_at(record.step)
+        if drain is not None:
+            handles = outputs_with_content(circuit)
+            messages = sum(part.messages for part in log.outputs(record.step) if part.handle in handles)
+            self._portions.drained.note(before, after, drain, messages)
+            return
         again = self._inputs.read_again(self._again(record))
         given = self._portions.cost_something(before, after) if record.filled is not None else 0
         self._portions.note(given, again, took_ms, record.division.rows)
@@ -329,14 +338,15 @@ class Stepping:
 
 
 def _filled_in(program: Program) -> tuple[int, int]:
-    """The positions of the feeds before and after a step. The step of a switch gives whole contents to new outputs."""
+    """The positions of the feeds before and after a step. The step of a switch gives whole contents to new outputs, and a step of a drain a part
+    of them."""
     match program:
         case PresentProgram():
             return 0, 0
         case FillingProgram(_, _, before, after):
             return before, after
-        case SwitchingProgram():
-            return 0, HASHES
+        case SwitchingProgram(drained=drained):
+            return (0, HASHES) if drained is None else drained
         case _:
             assert_never(program)
 

@@ -46,7 +46,7 @@ class Running:
     """What the steps of a program run with. `spec`: the project whose inputs are read and whose outputs are written. `answers`: the circuit of
     the project whose views have answers. `made_with`: the revisions of what that computes with. `counted`: the numbers of new nodes whose
     error rows every step counts. `order`: by which workers adopt it; None if they were started with it. `again`: the sources that are read
-    again, with the handles that they have there. `before`: in the step of a switch, the circuit of the former project."""
+    again, with the handles that they have there. `before`: in the steps of a switch, the circuit of the former project."""
 
     key: ProgramKey
     spec: PipelineSpec
@@ -206,13 +206,15 @@ class Course:
                     later=(plans.switching,),
                 )
             case SwitchingProgram(revision, intent):
-                switched = RevisionRecord(epoch=intent.epoch, number=intent.number, plan=intent.plan, step=step)
-                plans = intent.plans
+                switching = self._writer.state.revisions.passage_that_switches(step)
+                assert switching is not None and switching.switch is not None
+                first, plans = switching.switch, intent.plans
+                switched = RevisionRecord(epoch=intent.epoch, number=intent.number, plan=intent.plan, step=first)
                 return _Chosen(
                     revision=switched,
                     program=plans.switching,
                     readable=_readable(intent),
-                    first=step,
+                    first=first,
                     former=revision,
                     taken_back=self.facts(intent).taken_back,
                 )

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from base.fault import Fault
 from coordinator.revisions.rereading import grown_topics, reads
 from coordinator.transition.course import Course, Settled
+from coordinator.transition.draining import leaves_at_once
 from engine.analysis.withholding import outputs_behind
 from engine.model.circuit import Output
+from engine.model.filling import Switched
 from engine.resident.messages import Size
 from io_kafka.clients.topics import Topics
 from io_kafka.formats import SourceFormat
@@ -37,10 +39,7 @@ class Holding:
         """Nothing if the switch may come. `sizes`: of the differences. `rows_max`: how many rows one step passes on. `accepts_errors`: the user
         has asked for the switch, and so accepts error rows of new nodes."""
         facts = self.course.facts(self.phase.intent)
-        held = []
-        rows = sum(size.come + size.gone for size in sizes)
-        if rows > rows_max:
-            held.append(f"{rows:,} rows differ, and one step passes on {rows_max:,} at most (stepwell.switch.rows.max)")
+        held = list(self._why_too_many(sizes, rows_max))
         for each, size in zip(facts.differences, sizes, strict=True):
             if each.appends and size.gone:
                 held.append(
@@ -54,6 +53,26 @@ class Holding:
         if wrong and not accepts_errors:
             held.append(f"new nodes have rows in error: {wrong[0].example}")
         return held
+
+    def _why_too_many(self, sizes: Sequence[Size], rows_max: int) -> Iterator[str]:
+        """With --gradual the rows leave in several steps, except those of a difference that lies in one slot."""
+        rows = [size.come + size.gone for size in sizes]
+        if not self.phase.intent.choices.gradual:
+            if sum(rows) > rows_max:
+                yield (
+                    f"{sum(rows):,} rows differ, and one step passes on {rows_max:,} at most (stepwell.switch.rows.max); with "
+                    "`stepwell apply --gradual` they leave in several steps"
+                )
+            return
+        program = self.course.switching(self.phase.intent)
+        for each, size in zip(self.course.facts(self.phase.intent).differences, rows, strict=True):
+            node = program.circuit.nodes[program.numbers.index(each.number)]
+            assert isinstance(node, Switched)
+            if leaves_at_once(node) and size > rows_max:
+                yield (
+                    f"{size:,} rows of view {each.view} differ, and cannot leave in several steps, because what reads the view needs all "
+                    f"of them at once; one step passes on {rows_max:,} at most (stepwell.switch.rows.max)"
+                )
 
     def look(self, topics: Topics) -> Looked:
         """It may run beside the steps, and asks Kafka and registries."""

@@ -5,6 +5,8 @@
                             |  +-- a turn: taken back, held-+--------------------+                  |
                             +----------------------- LogTurn(abort) --------------------------------+
 
+With --gradual step t leads from switching to draining, and the step with which everything has left to clearing. Nothing is due meanwhile.
+
 Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, how large the
 differences are, and how far tables are cleared. Its actions are for drained boundaries, and none of them comes in a replay.
 
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from base.version import VersionId
-from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
+from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
 
@@ -120,7 +122,7 @@ class Transition:
                 if self.turn != "resume" or not is_undivided:
                     return None
                 return LogTurn("resume") if self.is_clear else Clear()
-            case Switching():
+            case Switching() | Draining():
                 return None
             case Clearing():
                 return self._of_clearing(log, at)

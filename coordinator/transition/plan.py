@@ -96,7 +96,7 @@ def plan_transition(comparison: Comparison) -> TransitionPlan:
     found, before, now = comparison.found, comparison.before, comparison.now
     document = replace(now, numbers=numbers_after(found, before.numbers))
     numbers = before.numbers, document.numbers
-    chosen = comparison.chosen_outputs
+    chosen = replace(comparison.chosen_outputs, gradual=comparison.chosen.gradual)
     filling = fill_circuits(
         found, comparison.histories, numbers, comparison.new_outputs(), chosen, frozen=before.frozen
     )

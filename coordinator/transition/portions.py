@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from coordinator.transition.costs import Cost
+from coordinator.transition.draining import DrainPortions
 
 FIRST_PARTS = 256
 """The first portion is such a part of a level. Of 10 M rows it has 40,000, which take about 100 ms."""
@@ -56,7 +57,7 @@ LEAST_SHARE = 0.05
 class Portions:
     """`level`: the positions of one level. `fed`: the levels that have feeds; None if that is not known, as after a restart. `width`: of the
     last portion. `messages`: in the last portion of them. The costs are those of a step by its rows, and of a portion by its positions
-    and by its messages."""
+    and by its messages. `drained`: of what differs, if that leaves in several steps."""
 
     level: int
     fed: frozenset[int] | None = None
@@ -65,6 +66,7 @@ class Portions:
     of_rows: Cost = field(default_factory=Cost)
     of_positions: Cost = field(default_factory=Cost)
     of_messages: Cost = field(default_factory=Cost)
+    drained: DrainPortions = field(default_factory=DrainPortions)
 
     def __post_init__(self) -> None:
         self._swings = cycle(SWINGS)
@@ -74,6 +76,7 @@ class Portions:
         self.fed = fed
         self.width = self.messages = 0
         self.of_positions, self.of_messages = Cost(), Cost()
+        self.drained.begin()
 
     def are_messages_next(self, position: int) -> bool:
         """Whether the content of the first level is given, so that messages are read again beside and before all others."""

@@ -94,6 +94,7 @@ def choices_of(request: ApplyRequest, reload: tuple[str, ...]) -> Choices:
         append_from_now=chosen.append_from_now,
         retract=chosen.retract,
         reload=reload,
+        gradual=chosen.gradual,
     )
 
 

@@ -50,6 +50,12 @@ def share_filled(log: LogValue) -> float:
     return (log.filled / HASHES + messages) / (phase.intent.whole / HASHES + 1)
 
 
+def share_drained(log: LogValue) -> float | None:
+    """Which part of what differs has left, from 0 to 1, while that leaves in several steps; otherwise None."""
+    drain = log.revisions.drain
+    return None if drain is None else round(log.filled_before(log.steps) / drain.whole, 4)
+
+
 @dataclass
 class Pace:
     """How the messages that are left have become fewer. `_seen`: when there were how many, oldest first."""

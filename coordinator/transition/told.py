@@ -12,10 +12,10 @@ from coordinator.status import StatusBoard
 from coordinator.transition.machine import Transition
 from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.portions import Portions
-from coordinator.transition.progress import Pace, share_filled
+from coordinator.transition.progress import Pace, share_drained, share_filled
 from engine.resident.messages import Size
-from io_kafka.step_log.revision_records import RevisionIntent
-from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Phase, Switching
+from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
+from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Phase, Switching
 from io_kafka.step_log.value import LogValue
 
 _NOTHING = TransitionEnded(
@@ -48,29 +48,32 @@ class Told:
             self._ended = replace(self._ended, begin_ms=round(1e3 * (self._now() - self._began_at), 1))
 
     def stepped(
-        self, step: int, log: LogValue, concerned: Callable[[Clearing], Collection[str]], *, replay: bool
+        self, step: int, log: LogValue, concerned: Callable[[Draining | Clearing], Collection[str]], *, replay: bool
     ) -> None:
-        """A step is settled. The one of the switch is what the transition is told by when it has ended. `concerned`: the handles of the outputs
+        """A step is settled. Those of the switch are what the transition is told by when it has ended. `concerned`: the handles of the outputs
         to which a switch writes."""
         phase = log.revisions.phase
         if isinstance(phase, Filling) and phase.intent.again:
             self._pace.note(self._now(), log)
-        if not replay and isinstance(phase, Clearing) and phase.since == step + 1:
-            handles, outputs = concerned(phase), log.step_records[step].outputs
+        if replay or not (isinstance(phase, Draining) or (isinstance(phase, Clearing) and phase.since == step + 1)):
+            return
+        handles = concerned(phase)
+        messages = sum(part.messages for part in log.step_records[step].outputs if part.handle in handles)
+        self._ended = replace(self._ended, messages=self._ended.messages + messages)
+        if log.revision is not None and log.revision.step == step:
             self._ended = replace(
                 self._ended,
-                messages=sum(part.messages for part in outputs if part.handle in handles),
                 pause_ms=round(1e3 * (self._now() - self._switch_at), 1) if self._switch_at else 0.0,
                 filling_s=round(self._switch_at - self._began_at, 2) if self._began_at else 0.0,
             )
 
-    def settled(self, phase: Clearing) -> TransitionEnded:
-        """The transition is over."""
+    def settled(self, phase: Clearing, revision: RevisionRecord) -> TransitionEnded:
+        """The transition is over. `revision`: the one in force."""
         ended = replace(
             self._ended,
             number=phase.intent.number,
             outcome="switched" if phase.is_switched else "aborted",
-            step=phase.since - 1 if phase.is_switched else phase.since,
+            step=revision.step if phase.is_switched else phase.since,
             seconds=round(self._now() - self._began_at, 1) if self._began_at else 0.0,
         )
         self._board.update(transition_last=ended.to_json())
@@ -103,6 +106,7 @@ class Told:
             held_because=because,
             filled=round(filled, 4),
             seconds_left=self._seconds_left(phase.intent, log.filled, portions) if is_filling else None,
+            drained=share_drained(log),
             since_step=phase.intent.step,
             differences=None if sizes is None else _differences(facts, sizes),
             views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
@@ -128,6 +132,7 @@ def preparing(number: int, facts: TransitionFacts | None, chosen: Chosen) -> Tra
         held_because="",
         filled=0.0,
         seconds_left=None,
+        drained=None,
         since_step=None,
         differences=None,
         views=ChangedViews() if facts is None else ChangedViews(facts.rebuilt, facts.new, facts.dropped),
@@ -158,7 +163,7 @@ def _told_of(phase: Phase, machine: Transition) -> tuple[TransitionPhase, str, s
             return "ready", "", error
         case Detached(turn=turn):
             return "detached", "", turn.error or ""
-        case Switching():
+        case Switching() | Draining():
             return "switching", "", ""
         case Clearing():
             return "clearing", "", ""

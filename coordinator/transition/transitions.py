@@ -29,6 +29,7 @@ from coordinator.transition.beside import Beside
 from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
+from coordinator.transition.draining import DrainPortions
 from coordinator.transition.holding import Holding, Looked
 from coordinator.transition.machine import (
     Clear,
@@ -54,13 +55,14 @@ from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.revision_records import (
+    Drain,
     RevisionIntent,
     RevisionSettled,
     RevisionSwitch,
     RevisionTurn,
     TurnTo,
 )
-from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
+from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 
 _log = structlog.get_logger("coordinator.transition.transitions")
 
@@ -91,7 +93,8 @@ class Transitions:
     ) -> None:
         self._files, self._writer, self._wake = files, writer, wake
         self._table_rows = table_rows
-        self.machine, self.portions = Transition(), Portions(HASHES)
+        self.machine = Transition()
+        self.portions = Portions(HASHES, drained=DrainPortions(min(files.drain_rows_max, files.switch_rows_max)))
         self._course: Course | None = None
         self._preparation: Preparation | None = None
         self._prepared: Prepared | None = None  # whose transition is to be recorded
@@ -218,7 +221,7 @@ class Transitions:
                 machine.is_switch_asked, machine.is_paused = True, False
                 self._look_again()
             case _:
-                self._only(what, not isinstance(phase, Clearing), phase.kind)
+                self._only(what, not isinstance(phase, Draining | Clearing), phase.kind)
                 machine.turn = "abort"
 
     def _look_again(self) -> None:
@@ -248,13 +251,7 @@ class Transitions:
             case Measure():
                 self._measure(crew)
             case LogSwitch():
-                phase = self._filling()
-                self._told.switches()
-                self._writer.append(
-                    [RevisionSwitch(epoch=self._writer.epoch, number=phase.intent.number, step=core.step)]
-                )
-                self.machine.turned()
-                reached("switch.recorded")
+                self._switch(core)
             case LogTurn(reason):
                 self._record_turn(reason, core.step if reason == "resume" else None)
             case Clear():
@@ -269,6 +266,19 @@ class Transitions:
         phase = self._writer.state.revisions.phase
         assert isinstance(phase, Filling)
         return phase
+
+    def _switch(self, core: Core) -> None:
+        intent, sizes, drain = self._filling().intent, self._sizes, None
+        if intent.choices.gradual:
+            assert sizes is not None, "a switch before the differences are measured"
+            drain = Drain(whole=HASHES, rows=sum(size.come + size.gone for size in sizes))
+        self._told.switches()
+        self.portions.drained.begin()
+        self._writer.append(
+            [RevisionSwitch(epoch=self._writer.epoch, number=intent.number, step=core.step, drain=drain)]
+        )
+        self.machine.turned()
+        reached("switch.recorded")
 
     def _begin(self, core: Core) -> None:
         prepared, writer = self._prepared, self._writer
@@ -331,8 +341,8 @@ class Transitions:
         reached("revision.settled")
         if gone:
             remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
-        ended = self._told.settled(phase)
         assert writer.state.revision is not None
+        ended = self._told.settled(phase, writer.state.revision)
         self.course.documents.keep({writer.state.revision.plan})
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
 
@@ -406,7 +416,7 @@ class Transitions:
         if log.revisions.phase is not None:
             self.show()
 
-    def _concerned(self, phase: Clearing) -> frozenset[str]:
+    def _concerned(self, phase: Draining | Clearing) -> frozenset[str]:
         before, now = self.course.document(phase.before), self.course.document_of(phase.intent)
         return outputs_concerned(before.numbered, now.numbered, self.course.facts(phase.intent))
 

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from engine.analysis.draining import groups_of, key_within
 from engine.analysis.filling import Compared, TakenBack
 from engine.analysis.history import Copied, Feed, Histories, Take, content_now, parts_of
 from engine.analysis.retraction import append_only_inputs
@@ -28,10 +29,11 @@ from engine.operators.arrangement import Key
 @dataclass(frozen=True)
 class ChosenOutputs:
     """`from_switch`: the Outputs of B that get only what their view puts out from the step of the switch on. `taken_back`: the Outputs of A
-    whose content is taken back in that step."""
+    whose content is taken back in that step. `gradual`: what differs leaves in several steps (draining.py)."""
 
     from_switch: frozenset[int] = frozenset()
     taken_back: frozenset[int] = frozenset()
+    gradual: bool = False
 
 
 NO_CHOICE = ChosenOutputs()
@@ -61,6 +63,7 @@ class Comparing:
         self._twins: dict[tuple[str, int], int] = {}
         self._taken = {*numbers_before, *numbers_now}
         self.compared = tuple(self._differences())
+        self._drained_by = self._keys_of_drain() if outputs.gradual else {}
         self.taken_back = tuple(
             TakenBack(output=index, view=self.before.nodes[index].inputs[0], number=self.new_number(has_state=True))
             for index in sorted(outputs.taken_back)
@@ -96,7 +99,8 @@ class Comparing:
 
     def key_of(self, view: int) -> Key:
         """The columns by which the difference of a view of B lies."""
-        return _key(self.now.nodes[view], self.plan_now.colocation[view])
+        usual = _key(self.now.nodes[view], self.plan_now.colocation[view])
+        return self._drained_by.get(view, usual)
 
     def old_key_of(self, view: int) -> Key:
         """Those by which the content of a view of A lies that is taken back."""
@@ -111,6 +115,17 @@ class Comparing:
             yield Compared(
                 view=view, previous=previous, number=number, readers=frozenset(readers), handles=tuple(handles)
             )
+
+    def _keys_of_drain(self) -> dict[int, Key]:
+        """By view, the columns by whose hash its difference leaves."""
+        groups: defaultdict[int, list[Key]] = defaultdict(list)
+        for each in self.compared:
+            if each.previous is not None:  # otherwise a reader has a part of one content
+                groups[each.view] += groups_of(self.before, self.now, each)
+        return {
+            view: key_within(_key(self.now.nodes[view], self.plan_now.colocation[view]), found)
+            for view, found in groups.items()
+        }
 
     def _readers(self) -> dict[tuple[int, int | None], set[int]]:
         """By the view of B and the view of A whose content they have."""

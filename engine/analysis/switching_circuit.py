@@ -17,7 +17,7 @@ from engine.analysis.filling import FILL, Compared, Program, TakenBack
 from engine.analysis.history import Feed, content_now
 from engine.analysis.taking import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
-from engine.model.filling import TAKEN_BACK, Switched
+from engine.model.filling import TAKEN_BACK, Placed, Switched
 from engine.model.node import Types
 from engine.model.rows import Constant, Map
 
@@ -79,13 +79,16 @@ class _SwitchingCircuit:
 
     def _pass_on(self, compared: Compared) -> None:
         comparing, view = self.comparing, compared.view
-        node = Switched(
-            (self.raw[view],),
+        key, wanted, types = (
+            comparing.key_of(view),
+            comparing.plan_now.colocation[view],
             comparing.now.nodes[view].types,
-            key=comparing.key_of(view),
-            placed=comparing.plan_now.colocation[view],
         )
-        made = self.into.add(node, compared.number)
+        at = (
+            wanted if wanted in (None, key) else key
+        )  # the difference may leave by other columns than those by which the view lies
+        made = self.into.add(Switched((self.raw[view],), types, key=key, placed=at), compared.number)
+        made = made if at == wanted else self.into.add(Placed((made,), types, wanted))
         self.switched[view] |= dict.fromkeys(compared.readers, made)
 
     def _take_back(self, taken: TakenBack) -> None:

@@ -82,7 +82,13 @@ class Difference(NodeBase):
 class Switched(NodeBase):
     """What a kept reader of a view gets in the step of the switch: the change of the view, which is the input, and the difference between its
     new and its old content. Of a view that is gone the input is an empty Constant. `key`: the columns by which the difference lies.
-    `placed`: those by which the view lies; None: anywhere."""
+    `placed`: those by which the rows lie for the reader; None: anywhere.
+
+    In a drain, several steps do that. With the positions c and c' before and after a step, of which only whole slots count, it passes on
+
+        the change with slots below c'   +   the difference with slots in [c, c')
+
+    and the change with other slots is added to the difference."""
 
     key: tuple[Column, ...]
     placed: tuple[Column, ...] | None

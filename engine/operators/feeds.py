@@ -1,5 +1,8 @@
 """The operators of a transition: what fills young nodes, and what compares the new content of a view with its old one.
 
+A drain passes a difference on by ranges of slots, from the step of the switch on. Below its position a reader has the new content of the view,
+and above it the old content, as it was before the switch. So what changes above it waits in the difference.
+
 A feed reads the content of its node *after* the node's own step, in the same stage and the same transaction. Rows above its position are then in
 the content that it will meet, whatever the step did to them, and rows below it are passed on as they change. So no snapshot is held, and each
 row is given once.
@@ -15,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools
-from base.slots import SLOTS
+from base.slots import SLOT_BITS, SLOTS
 from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched
 from engine.model.node import NodeBase
 from engine.operators import words
@@ -25,8 +28,11 @@ from engine.operators.carried import CARRIED_TABLE
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.keys import ColocatedKey
 from engine.rows import zset
-from engine.rows.hashing import Hashes, slot_of
+from engine.rows.hashing import HASH_BITS, Hashes, slot_of
 from engine.state.trace import Trace, as_rows, as_zset
+
+FIRST_LEVEL = 0
+"""The level of the feeds that fill nodes, and that give whole contents to new topics from the step of the switch on."""
 
 DIFFERENCE = 0
 """The slot of the trace of a difference."""
@@ -146,8 +152,29 @@ def step_difference(node: Difference, inputs: Sequence[pa.Table], context: StepC
 
 
 def step_switched(node: Switched, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    stored = as_zset(difference(node, context).scan())
-    return zset.consolidate(zset.add([inputs[0], zset.as_schema(stored, zset.schema_of(node.types))]))
+    """All of the difference and of the change, or what a drain passes on in this step."""
+    (change,) = inputs
+    before, after = context.step.fed(FIRST_LEVEL)
+    if (before, after) == (0, HASHES):
+        left = difference(node, context).scan()
+    else:
+        first, end = slot_of(before), slot_of(after)
+        change = _kept_back(node, change, context, end)
+        left = difference(node, replace(context, slots=(first, end))).scan()
+    return zset.consolidate(zset.add([change, zset.as_schema(as_zset(left), zset.schema_of(node.types))]))
+
+
+def _kept_back(node: Switched, change: pa.Table, context: StepContext, end: int) -> pa.Table:
+    """The rows of the change in slots below `end`. The others are added to the difference, with which they leave. If they passed at once, a
+    reader would get the retraction of a row whose insertion has still to leave."""
+    hashes = _hashes(node, change)
+    waits = (hashes >> np.uint64(HASH_BITS - SLOT_BITS)) >= np.uint64(end)
+    if not waits.any():
+        return change
+    waiting = zset.consolidate(change.filter(pa.array(waits)))
+    if waiting.num_rows:
+        difference(node, context).append(as_rows(waiting), _hashes(node, waiting))
+    return change.filter(pa.array(~waits))
 
 
 def difference(node: Difference | Switched, context: StepContext) -> Trace:
@@ -155,7 +182,7 @@ def difference(node: Difference | Switched, context: StepContext) -> Trace:
     return context.trace(DIFFERENCE, node.types, tuple(range(len(node.types))))
 
 
-def _hashes(node: Difference, rows: pa.Table) -> Hashes:
+def _hashes(node: Difference | Switched, rows: pa.Table) -> Hashes:
     return ColocatedKey(tuple(range(len(node.types))), node.key).hashes(rows)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 FORMAT_VERSION: Literal[4] = 4
 """It grows when a record changes its meaning. A reader refuses records of a newer format. It reads all records of formats 2 and 3,
@@ -17,6 +17,19 @@ class Part(BaseModel):
     """A part of a record. It is refused if it has a field too many, or one of another type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PartWithLater(Part):
+    """A part that has got more fields, `LATER`, since it was first written. Such a field is left out while it has its default. So a record that
+    does not need it has the bytes that it had before, and a former release reads it."""
+
+    LATER: ClassVar[frozenset[str]]
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        usual = {name for name in self.LATER if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in plain.items() if name not in usual}
 
 
 class RecordBase(Part):

@@ -30,10 +30,12 @@ class FillingProgram:
 
 @dataclass(frozen=True)
 class SwitchingProgram:
-    """The step is the first one of `intent`. It passes on what differs from `revision`, which was in force before."""
+    """The step passes on what differs from `revision`, which was in force before `intent`. `drained`: the positions before and after the step,
+    if that leaves in several steps. None: everything leaves in this step, which is the first one of `intent`."""
 
     revision: RevisionRecord
     intent: RevisionIntent
+    drained: tuple[int, int] | None = None
 
 
 Program = PresentProgram | FillingProgram | SwitchingProgram

@@ -2,22 +2,22 @@
 
     revision           the project that the state belongs to, by the name of its plan document
     revision_intent    a transition to another project has begun: its new nodes are filled in the steps from here on
-    revision_switch    the next step is the first one of that project
+    revision_switch    the next step is the first one of that project, and perhaps the first of a drain
     revision_turn      the transition goes another way: it is aborted, detached, taken back or resumed
     revision_settled   the tables of nodes that no project has any more are gone, and the transition is over
 
-How far new nodes are filled is said by `DivisionRecord.filled`, and what is read again for them by `DivisionRecord.again`. Which record can
-follow which is in revision_rules.py.
+How far new nodes are filled is said by `DivisionRecord.filled`, and what is read again for them by `DivisionRecord.again`. In a drain,
+`DivisionRecord.filled` says how far the differences have left. Which record can follow which is in revision_rules.py.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.form import Natural, Part, RecordBase, TopicIdentity
+from io_kafka.step_log.form import Natural, Part, PartWithLater, RecordBase, TopicIdentity
 from io_kafka.step_log.table_records import TableRecord
 
 Number = Annotated[int, Field(ge=1)]
@@ -35,17 +35,20 @@ class RevisionRecord(RecordBase):
     step: Natural
 
 
-class Choices(Part):
+class Choices(PartWithLater):
     """What the user has chosen for a transition. `hold`: the switch waits until the user asks for it. `from_now`: the sources that new nodes
     count from the present positions on; the plan document has the offsets. `append_from_now`: the append outputs that get only what comes out
     from the switch on. `retract`: the outputs of the former project whose content is taken back. `reload`: the batch tables that are loaded
-    again, by handle, in order."""
+    again, by handle, in order. `gradual`: what differs leaves in several steps (see Drain)."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"gradual"})
 
     hold: bool
     from_now: tuple[str, ...] = ()
     append_from_now: tuple[str, ...] = ()
     retract: tuple[str, ...] = ()
     reload: tuple[str, ...] = ()
+    gradual: bool = False
 
 
 class TransitionPlans(Part):
@@ -92,13 +95,25 @@ class RevisionIntent(RecordBase):
     tables: tuple[TableRecord, ...] = ()
 
 
-class RevisionSwitch(RecordBase):
-    """The next revision is in force from `step` on, which runs the switch. `topics` are those that it announces."""
+class Drain(Part):
+    """What differs at a switch leaves in several steps, by ascending ranges of hashes. `whole`: the position at which everything has left; that
+    of the first step begins at 0. `rows`: how many rows the differences had at the switch."""
+
+    whole: Annotated[int, Field(ge=1)]
+    rows: Natural
+
+
+class RevisionSwitch(PartWithLater, RecordBase):
+    """The next revision is in force from `step` on, which runs the switch. `topics` are those that it announces. `drain`: None if all that
+    differs leaves in that step."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"drain"})
 
     kind: Literal["revision_switch"] = "revision_switch"
     number: Number
     step: Natural
     topics: tuple[TopicIdentity, ...] = ()
+    drain: Drain | None = None
 
 
 class RevisionTurn(RecordBase):
@@ -106,7 +121,8 @@ class RevisionTurn(RecordBase):
 
     abort        It is over, and what it has made is to be cleared. `step` is None.
     detached     A new node failed in `step`. From now on the revision in force runs alone, also in replays of earlier steps.
-    taken_back   `step`, which is that of the switch, failed. It is void, and the transition is filled as it was before.
+    taken_back   `step`, which is that of the switch, failed. It is void, and the transition is filled as it was before. Once it has output
+                 it cannot be taken back, also not during a drain.
     resume       After `detached`: new nodes are filled again from nothing, from `step` on, which is the next to be divided.
 
     `error`: why, for people."""

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from io_kafka.step_log.form import TopicIdentity
 from io_kafka.step_log.revision_records import (
+    Drain,
     RevisionIntent,
     RevisionRecord,
     RevisionSettled,
@@ -98,6 +99,8 @@ def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | Non
         return f"the transition to revision {record.number} is not filling"
     if ground.filled != phase.intent.whole:
         return f"new nodes are filled up to {ground.filled}, and not up to {phase.intent.whole}"
+    if (record.drain is not None) != phase.intent.choices.gradual:
+        return f"it drains {'nothing' if record.drain is None else 'what differs'}, and the transition was begun in the other way"
     if not ground.is_read_again:
         return "new nodes lack input that the revision in force has read"
     names = [topic.topic for topic in record.topics]
@@ -157,7 +160,9 @@ def _why_not_settled(record: RevisionSettled, ground: RevisionGround) -> str | N
 
 
 def why_not_filled(step: int, filled: int | None, before: int, revisions: RevisionState) -> str | None:
-    """Why the next division cannot fill up to `filled`; None if it can. `before`: the position before it."""
+    """Why the next division cannot fill, or drain, up to `filled`; None if it can. `before`: the position before it."""
+    if (drain := revisions.drain_at(step)) is not None:
+        return _why_not_drained(step, filled, before, drain)
     passage = revisions.passage_that_fills(step)
     if passage is None:
         return None if filled is None else f"of step {step}: it fills up to {filled}, and the step fills nothing"
@@ -165,6 +170,17 @@ def why_not_filled(step: int, filled: int | None, before: int, revisions: Revisi
         return f"of step {step}: it does not say how far it fills the new nodes of revision {passage.intent.number}"
     if not before <= filled <= passage.intent.whole:
         return f"of step {step}: it fills up to {filled}, which is not between {before} and {passage.intent.whole}"
+    return None
+
+
+def _why_not_drained(step: int, filled: int | None, before: int, drain: Drain) -> str | None:
+    """A drain ends with the step at which everything has left. What follows it runs another program, so it is divided when that is written."""
+    if filled is None:
+        return f"of step {step}: it does not say how far what differs has left"
+    if before == drain.whole:
+        return f"of step {step}: everything that differs leaves in the step before it, which is not written"
+    if not before <= filled <= drain.whole:
+        return f"of step {step}: it drains up to {filled}, which is not between {before} and {drain.whole}"
     return None
 
 

@@ -1,6 +1,8 @@
 """What the step log knows of revisions, as a value: the one in force, the transition under way, and what the steps ran that may be replayed.
 
     none ----intent----> filling ----switch(t)----> switching ----step(t)----> clearing ----settled----> none
+                                                            |                     ^
+                                                            +-step(t)-> draining -+ the step with which everything has left
                           ^ |  ^                     |   |                     ^  ^
                           | |  +-----taken back------+   +--------abort--------+  |
                    resume | +----------------------------abort--------------------+
@@ -12,13 +14,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, ClassVar, Literal, assert_never
 
 from pydantic import Field
 
-from io_kafka.step_log.form import Natural, Part
+from io_kafka.step_log.form import Natural, Part, PartWithLater
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
 from io_kafka.step_log.revision_records import (
+    Drain,
     RevisionIntent,
     RevisionRecord,
     RevisionSwitch,
@@ -63,6 +66,13 @@ class Switching(_Transition):
     known: tuple[str, ...]
 
 
+class Draining(_Transition):
+    """The first step of the next revision is written, and a part of what differs has still to leave. Nothing can be taken back any more."""
+
+    kind: Literal["draining"] = "draining"
+    switch: RevisionSwitch
+
+
 class Clearing(_Transition):
     """The transition has ended. `is_switched`: whether with its revision in force; otherwise it was aborted. Tables are to be removed: after a
     switch those of nodes of `before` alone, otherwise those of nodes of `intent` alone. A checkpoint that has all steps below `since` may be
@@ -73,18 +83,35 @@ class Clearing(_Transition):
     since: Natural
 
 
-Phase = Annotated[Filling | Detached | Switching | Clearing, Field(discriminator="kind")]
+Phase = Annotated[Filling | Detached | Switching | Draining | Clearing, Field(discriminator="kind")]
 
 
-class Passage(Part):
+class Passage(PartWithLater):
     """The steps of a transition that do not run one revision alone: `first` and those after it fill, and `switch`, if it is recorded, is the
-    first one of the next revision. A transition that was aborted or detached has no passage, because a replay of its steps runs `before`
-    alone."""
+    first one of the next revision. With a `drain` the steps up to `last` belong to it too, and all further ones as long as `last` is not
+    written. A transition that was aborted or detached has no passage, because a replay of its steps runs `before` alone."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"drain", "last"})
 
     before: RevisionRecord
     intent: RevisionIntent
     first: Natural
     switch: Natural | None = None
+    drain: Drain | None = None
+    last: Natural | None = None
+
+    @property
+    def end(self) -> int | None:
+        """The step after those of the passage; None if it is not known yet."""
+        last = self.switch if self.drain is None else self.last
+        return None if last is None else last + 1
+
+    def fills(self, step: int) -> bool:
+        return self.first <= step and (self.switch is None or step < self.switch)
+
+    def passes_on(self, step: int) -> bool:
+        """Whether what differs leaves in this step, all of it or a part."""
+        return self.switch is not None and self.switch <= step and (self.end is None or step < self.end)
 
 
 class RevisionState(Part):
@@ -107,23 +134,43 @@ class RevisionState(Part):
         for passage in self.passages:
             if step < passage.first:
                 return PresentProgram(passage.before)
-            if passage.switch is None or step < passage.switch:
+            if passage.fills(step):
                 return FillingProgram(passage.before, passage.intent, before, after)
-            if step == passage.switch:
-                return SwitchingProgram(passage.before, passage.intent)
+            if passage.passes_on(step):
+                drained = None if passage.drain is None else (before, after)
+                return SwitchingProgram(passage.before, passage.intent, drained)
         return PresentProgram(self.in_force)
 
     def passage_that_fills(self, step: int) -> Passage | None:
         """The one in which this step fills; None if it does not."""
         if not self.passages:
             return None  # nearly always
-        found = (p for p in self.passages if p.first <= step and (p.switch is None or step < p.switch))
-        return next(found, None)
+        return next((passage for passage in self.passages if passage.fills(step)), None)
+
+    def passage_that_switches(self, step: int) -> Passage | None:
+        """The one of which a difference leaves in this step; None if none does."""
+        if not self.passages:
+            return None  # nearly always
+        return next((passage for passage in self.passages if passage.passes_on(step)), None)
+
+    def drain_at(self, step: int) -> Drain | None:
+        """The drain to which this step belongs; None if it belongs to none."""
+        passage = self.passage_that_switches(step)
+        return None if passage is None else passage.drain
 
     @property
     def switch_step(self) -> int | None:
         """The step of a switch whose output is not written."""
         return self.phase.switch.step if isinstance(self.phase, Switching) else None
+
+    @property
+    def drain(self) -> Drain | None:
+        """The one that is under way, from the record of the switch until its last step is written."""
+        return self.phase.switch.drain if isinstance(self.phase, Switching | Draining) else None
+
+    def is_to_pass_on(self, step: int) -> bool:
+        """Whether differences have to leave in this step, so that it is run without input too. It is the next one, or the one after it."""
+        return step == self.switch_step or self.drain is not None
 
     def has_new_nodes_at(self, step: int) -> bool:
         """Whether this step has nodes that the one before it lacks."""
@@ -132,7 +179,9 @@ class RevisionState(Part):
     def lacks_nodes_at(self, step: int) -> bool:
         """Whether this step lacks nodes that the one before it has."""
         switched = self.switch_step
-        return step == self.nodes_gone or (switched is not None and step in (switched, switched + 1))
+        if switched is None:
+            return step == self.nodes_gone
+        return step == self.nodes_gone or step == switched or (step == switched + 1 and self.drain is None)
 
     def with_revision(self, record: RevisionRecord) -> RevisionState:
         """No step before it is replayed, so no passage is left."""
@@ -148,7 +197,7 @@ class RevisionState(Part):
     def with_switch(self, record: RevisionSwitch, counted: tuple[int, ...], known: tuple[str, ...]) -> RevisionState:
         assert isinstance(self.phase, Filling)
         before, intent = self.phase.before, self.phase.intent
-        switched = self.passages[-1].model_copy(update={"switch": record.step})
+        switched = self.passages[-1].model_copy(update={"switch": record.step, "drain": record.drain})
         revision = RevisionRecord(epoch=record.epoch, number=record.number, plan=intent.plan, step=record.step)
         return self._with(
             phase=Switching(before=before, intent=intent, switch=record, counted=counted, known=known),
@@ -171,7 +220,7 @@ class RevisionState(Part):
                 return self._with(phase=detached, passages=others, nodes_gone=division_next)
             case "taken_back":
                 filling = Filling(before=before, intent=intent, turn=record)
-                ready = self.passages[-1].model_copy(update={"switch": None})
+                ready = self.passages[-1].model_copy(update={"switch": None, "drain": None})
                 return self._with(phase=filling, passages=(*others, ready), in_force=before)
             case "resume":
                 assert record.step is not None
@@ -181,12 +230,18 @@ class RevisionState(Part):
             case _:
                 assert_never(record.reason)
 
-    def with_switch_written(self) -> RevisionState:
-        """The output of the switch's step is written."""
-        assert isinstance(self.phase, Switching)
-        after = self.phase.switch.step + 1
-        clearing = Clearing(before=self.phase.before, intent=self.phase.intent, is_switched=True, since=after)
-        return self._with(phase=clearing, nodes_gone=after)
+    def with_passed_on(self, step: int, drained: int | None) -> RevisionState:
+        """The output of a step in which differences leave is written. `drained`: the position after it, in a drain."""
+        phase = self.phase
+        assert isinstance(phase, Switching | Draining)
+        before, intent, drain = phase.before, phase.intent, phase.switch.drain
+        passages = self.passages
+        if drain is not None:
+            if drained != drain.whole:
+                return self._with(phase=Draining(before=before, intent=intent, switch=phase.switch))
+            passages = (*passages[:-1], passages[-1].model_copy(update={"last": step}))
+        clearing = Clearing(before=before, intent=intent, is_switched=True, since=step + 1)
+        return self._with(phase=clearing, passages=passages, nodes_gone=step + 1)
 
     def with_settled(self) -> RevisionState:
         assert isinstance(self.phase, Clearing)
@@ -194,7 +249,7 @@ class RevisionState(Part):
 
     def forgotten_below(self, step: int, filled: int) -> RevisionState:
         """Without what only replays of steps below `step` need. `filled`: the position before it."""
-        needed = tuple(p for p in self.passages if p.switch is None or p.switch >= step)
+        needed = tuple(p for p in self.passages if p.end is None or p.end > step)
         return self._with(passages=needed, filled_before=filled)
 
     def _with(self, **changes: Any) -> RevisionState:
@@ -208,15 +263,21 @@ class RevisionState(Part):
             assert phase is None and not self.passages, "a transition from no revision"
         if phase is not None:
             assert self.in_force is not None and phase.intent.number == phase.before.number + 1
-            is_next = isinstance(phase, Switching) or (isinstance(phase, Clearing) and phase.is_switched)
+            is_next = isinstance(phase, Switching | Draining) or (isinstance(phase, Clearing) and phase.is_switched)
             assert self.in_force.number == (phase.intent.number if is_next else phase.before.number)
         is_open = [passage.switch is None for passage in self.passages]
-        assert not any(is_open[:-1]), "a passage without end before another one"
+        has_no_end = [passage.end is None for passage in self.passages]
+        assert not any(has_no_end[:-1]), "a passage without end before another one"
         assert any(is_open) == isinstance(phase, Filling)
-        if isinstance(phase, Switching):
-            assert self.passages[-1].switch == phase.switch.step
+        if isinstance(phase, Switching | Draining):
+            assert (self.passages[-1].switch, self.passages[-1].drain) == (phase.switch.step, phase.switch.drain)
+            assert self.passages[-1].last is None, "a drain that goes on has ended"
+            assert isinstance(phase, Switching) or phase.switch.drain is not None, "a drain of nothing"
+        else:
+            assert any(has_no_end) == isinstance(phase, Filling)
         at = -1
         for passage in self.passages:
             assert at < passage.first
-            at = passage.first if passage.switch is None else passage.switch
+            at = passage.first if passage.end is None else passage.end - 1
             assert passage.first <= at
+            assert passage.last is None or (passage.switch is not None and passage.switch <= passage.last)

@@ -22,6 +22,7 @@ them. So a log that was read to its end without an error is one that correct run
     revision_intent(n+1) ----> division(s) that fills, ... ----> revision_switch(n+1) ----> step(t) ----> revision_settled(n+1)
        ^ at a drained boundary                                      ^ likewise, when everything is filled     ^ when a checkpoint lacks the
                                                                                                                 tables that no revision has
+                                                                  ^ with a drain, all steps in which a part of what differs leaves
     revision_turn(n+1): in between, as revision_state.py shows. An aborted transition is settled too
 
     table(t): any number, the last of them whole, before division(0)
@@ -157,9 +158,10 @@ class StepLogState(LogValue):
             case StepRecord():
                 ends = {**self.ends, **record.ends}
                 now = replace(self, step_records=self.step_records.with_next(record), ends=ends, errors=record.errors)
-                if record.step != self.revisions.switch_step:
+                if not self.revisions.is_to_pass_on(record.step):
                     return now
-                return replace(now, revisions=self.revisions.with_switch_written(), again={})
+                drained = self.divisions[record.step].filled
+                return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})
             case CheckpointIntent():
                 return replace(self, intent=record.version)._with_placed(record.version, record.placed)
             case CheckpointComplete(version=version):
@@ -359,6 +361,8 @@ class StepLogState(LogValue):
         for step in self.divisions:
             passage = revisions.passage_that_fills(step)
             assert passage is None or self.filled_before(step) <= self.filled_after(step) <= passage.intent.whole
+            drain = revisions.drain_at(step)
+            assert drain is None or self.filled_before(step) <= self.filled_after(step) <= drain.whole
         for passage in revisions.passages:
             if passage.switch is not None and passage.switch >= self.first:
                 assert self.filled_after(passage.switch - 1) == passage.intent.whole, "a switch before all is filled"

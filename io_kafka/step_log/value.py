@@ -118,13 +118,17 @@ class LogValue:
 
     @property
     def filled(self) -> int:
-        """The position up to which the transition under way has filled new nodes before the next division."""
+        """The position up to which the transition under way has filled new nodes before the next division; during a drain, the position up to
+        which differences have left."""
         return self.filled_before(self.division_next)
 
     def filled_before(self, step: int) -> int:
-        """The position before a step with `first <= step <= division_next`; 0 where a transition begins to fill."""
+        """The position before a step with `first <= step <= division_next`; 0 where a transition begins to fill, and where a drain begins."""
         passage = self.revisions.passage_that_fills(step)
-        if passage is None or step == passage.first:
+        if passage is not None:
+            return 0 if step == passage.first else self.filled_after(step - 1)
+        passage = self.revisions.passage_that_switches(step)
+        if passage is None or passage.drain is None or step == passage.switch:
             return 0
         return self.filled_after(step - 1)
 

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from base.fault import ExitCode
-from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, body_of, chosen_of
+from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, body_of, chosen_of
 from stepwell.commands.common import (
     JsonOption,
     ReloadOption,
@@ -51,12 +51,13 @@ def apply(
     from_now: FromNowOption = None,
     append: AppendOption = None,
     retract: RetractOption = None,
+    gradual: GradualOption = False,
     spec: SpecOption = None,
     conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change the project of the running service to that of the files, without a full refresh."""
-    chosen = chosen_of(from_now, append, retract, reload)
+    chosen = chosen_of(from_now, append, retract, reload, gradual=gradual)
     with report_faults(as_json):
         project = project_of(spec, conf)
         client = ControlClient(project.state_folder)

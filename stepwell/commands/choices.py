@@ -37,12 +37,22 @@ RetractOption = Annotated[
     ),
 ]
 
+GradualOption = Annotated[
+    bool,
+    typer.Option(
+        "--gradual",
+        help="What differs leaves in parts, in the steps from the switch on. Until all has left, views and outputs are partly old.",
+    ),
+]
+
 
 def chosen_of(
     from_now: Sequence[str] | None,
     append: Sequence[str] | None,
     retract: Sequence[str] | None,
     reload: Sequence[str] | None,
+    *,
+    gradual: bool,
 ) -> Chosen:
     from coordinator.revisions.choices import Chosen
 
@@ -51,6 +61,7 @@ def chosen_of(
         append_from_now=tuple(map(_output_of, append or ())),
         retract=tuple(retract or ()),
         reload=tuple(reload or ()),
+        gradual=gradual,
     ).normal()
 
 
@@ -62,7 +73,7 @@ def body_of(chosen: Chosen) -> dict[str, Any]:
         "retract": list(chosen.retract),
         "reload": list(chosen.reload),
     }
-    return {name: names for name, names in every.items() if names}
+    return {name: names for name, names in every.items() if names} | ({"gradual": True} if chosen.gradual else {})
 
 
 def _output_of(text: str) -> str:

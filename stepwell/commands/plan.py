@@ -12,7 +12,7 @@ from coordinator.revisions.loads import chosen_tables, with_loads, with_other_fi
 from coordinator.revisions.plan_key import key_of_project
 from coordinator.revisions.planned import Planned, planned
 from coordinator.revisions.requests import second_transition
-from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
+from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import (
     JsonOption,
     ReloadOption,
@@ -54,11 +54,12 @@ def plan(
     from_now: FromNowOption = None,
     append: AppendOption = None,
     retract: RetractOption = None,
+    gradual: GradualOption = False,
     reload: ReloadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what the project in the files would do to state and outputs."""
-    chosen = chosen_of(from_now, append, retract, reload)
+    chosen = chosen_of(from_now, append, retract, reload, gradual=gradual)
     with report_faults(as_json):
         found = look_at(project_of(spec, conf), chosen)
         text = revision_text(found.planned, found.number)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from base.options import WORKERS_MAX, OnChange
-from stepwell.commands.choices import AppendOption, FromNowOption, RetractOption, chosen_of
+from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import JsonOption, ReloadOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.spark import SPARK_LOG, start_spark
 
@@ -45,6 +45,7 @@ def run(
     from_now: FromNowOption = None,
     append: AppendOption = None,
     retract: RetractOption = None,
+    gradual: GradualOption = False,
     reload: ReloadOption = None,
     as_recorded: Annotated[
         bool,
@@ -63,8 +64,10 @@ def run(
         )
     if apply + as_recorded + full_refresh > 1:
         raise typer.BadParameter("--apply, --as-recorded and --full-refresh exclude each other")
-    if (from_now or append or retract) and not apply:
-        raise typer.BadParameter("--from-now, --append and --retract say how a change is applied: give --apply too")
+    if (from_now or append or retract or gradual) and not apply:
+        raise typer.BadParameter(
+            "--from-now, --append, --retract and --gradual say how a change is applied: give --apply too"
+        )
     if reload and not apply:
         raise typer.BadParameter("--reload goes with --apply; a full refresh loads all tables again")
     on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
@@ -79,7 +82,7 @@ def run(
                 available_now=available_now,
                 full_refresh=full_refresh,
                 on_change=on_change,
-                chosen=chosen_of(from_now, append, retract, reload),
+                chosen=chosen_of(from_now, append, retract, reload, gradual=gradual),
                 take_over=take_over,
                 workers=workers,
             )

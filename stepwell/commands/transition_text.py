@@ -43,6 +43,8 @@ def transition_text(transition: Transition) -> str:
         parts.append(f"{percent(transition['filled'])} filled")
         if (left := transition["seconds_left"]) and not transition["is_paused"]:
             parts.append(f"{'about ' if left >= 1 else ''}{time_text(left)} to go")
+    if transition.get("drained") is not None:
+        parts.append(f"{percent(transition['drained'])} of what differs has left")
     why = transition["held_because"] if phase == "held" else transition["error"]
     return f"revision {number - 1} -> {number}: {', '.join(parts)}" + (f": {why}" if why else "")
 
@@ -76,7 +78,7 @@ def views_text(views: Mapping[str, list[str]]) -> str:
     return "\n".join(f"{kind}: {', '.join(names)}" for kind, names in views.items() if names)
 
 
-def options_text(choices: Mapping[str, list[str]] | None) -> str:
+def options_text(choices: Mapping[str, Any] | None) -> str:
     """The options that the user has given. A service of a former release has none."""
     if choices is None:
         return ""
@@ -84,6 +86,7 @@ def options_text(choices: Mapping[str, list[str]] | None) -> str:
     options += [f"--append {name}=from-now" for name in choices["append_from_now"]]
     options += [f"--retract {name}" for name in choices["retract"]]
     options += [f"--reload {name}" for name in choices.get("reload", ())]
+    options += ["--gradual"] if choices.get("gradual") else []
     return ", ".join(options)
 
 

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from base.options import DRAIN_ROWS_MAX
 from base.sizes import share_text, size_text
 from coordinator.revisions.leaves import LOADED_AGAIN
 from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan
@@ -126,6 +127,11 @@ def _summary(found: Planned) -> Iterator[str]:
     disk = f" For a while about {size_text(found.disk_bytes)} more disk." if found.disk_bytes else ""
     rows = f" At most {found.rows:,} messages and rows of state are read." if found.rows else ""
     yield f"{share}{by}.{rows}{disk}"
+    if found.gradual:
+        yield (
+            f"--gradual: what differs leaves in steps of about {DRAIN_ROWS_MAX:,} rows, from the switch on. Until all has left, outputs and "
+            "views that read a changed view are partly old, and nothing can be taken back."
+        )
     for view in found.dropped:
         topics = [output.topic for output in found.outputs if output.kind == "dropped" and output.view == view]
         stays = "".join(f"; its topic {topic} and the rows in it stay" for topic in topics)

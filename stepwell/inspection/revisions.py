@@ -12,9 +12,9 @@ from typing import Any, assert_never
 from coordinator.revisions.choices import recorded_choices
 from coordinator.revisions.document import PlanDocument
 from coordinator.specification import plan_topic_of
-from coordinator.transition.progress import share_filled
+from coordinator.transition.progress import share_drained, share_filled
 from io_kafka.step_log.revision_records import RevisionRecord
-from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Switching
+from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
 
@@ -70,6 +70,7 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
         "held_because": "",
         "filled": 1.0,
         "seconds_left": None,
+        "drained": None,
         "since_step": phase.intent.step,
         "differences": None,
         "views": None,
@@ -81,8 +82,8 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
             return found | _filling(phase, log)
         case Detached():
             return found | {"phase": "detached", "filled": 0.0, "error": phase.turn.error or ""}
-        case Switching():
-            return found | {"phase": "switching"}
+        case Switching() | Draining():
+            return found | {"phase": "switching", "drained": share_drained(log)}
         case Clearing():
             return found | {"phase": "clearing"}
         case _:

@@ -74,10 +74,11 @@ def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:
 def transition_numbers(transition: Mapping[str, Any] | None) -> dict[str, float]:
     """The gauges of the transition under way. Without one they are 0; what is not known yet is left out."""
     shown: dict[str, float | None] = dict.fromkeys(
-        (f"transition_{name}" for name in ("number", "filled", "seconds_left", "is_held", "is_paused")), 0
+        (f"transition_{name}" for name in ("number", "filled", "seconds_left", "drained", "is_held", "is_paused")), 0
     )
     if transition is not None:
         shown |= {f"transition_{name}": transition[name] for name in ("number", "filled", "seconds_left")}
+        shown["transition_drained"] = transition["drained"] or 0
         shown["transition_is_held"] = int(transition["phase"] == "held")
         shown["transition_is_paused"] = int(transition["is_paused"])
     return {name: number for name, number in shown.items() if number is not None}

@@ -52,6 +52,7 @@ class ApplyBody(BaseModel):
     from_now: list[str] = []
     append_from_now: list[str] = []
     retract: list[str] = []
+    gradual: bool = False
 
     @property
     def chosen(self) -> Chosen:
@@ -60,6 +61,7 @@ class ApplyBody(BaseModel):
             append_from_now=tuple(self.append_from_now),
             retract=tuple(self.retract),
             reload=self.reload,
+            gradual=self.gradual,
         ).normal()
 
 

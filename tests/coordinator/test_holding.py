@@ -14,11 +14,15 @@ from coordinator.transition.plan import Holds, TransitionFacts
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
+from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Source
 from engine.resident.messages import Size
+from io_kafka.step_log.revision_records import Choices
 
 ROW = (pa.string(), pa.int64())
+SWITCHED = (Switched((2,), ROW, key=(0,), placed=None), Switched((2,), ROW, key=(), placed=None))
+"""The second difference lies by no column, so that all of it leaves in one step."""
 SUM = (AggregateCall("sum", 1, False, pa.int64()),)
 AGGREGATE = 1
 FACTS = TransitionFacts(
@@ -54,6 +58,7 @@ class Documents(SimpleNamespace):
             facts=lambda intent: FACTS,
             document=lambda revision: SimpleNamespace(circuit=before.circuit, numbers=before.numbers, numbered=before),
             document_of=lambda intent: SimpleNamespace(circuit=now.circuit, numbers=now.numbers),
+            switching=lambda intent: SimpleNamespace(circuit=SimpleNamespace(nodes=SWITCHED), numbers=(20, 21)),
         )
 
 
@@ -66,13 +71,14 @@ def reasons(
     counted: Sequence[int] = (),
     errors: Sequence[int] = (),
     accepts_errors: bool = False,
+    gradual: bool = False,
 ) -> list[str]:
     same = project("upsert", output=3)
     log = SimpleNamespace(
         counted=tuple(counted),
         errors=tuple(SimpleNamespace(node=number, example="DIVIDE_BY_ZERO") for number in errors),
     )
-    phase = SimpleNamespace(intent=None, before=None)
+    phase = SimpleNamespace(intent=SimpleNamespace(choices=Choices(hold=False, gradual=gradual)), before=None)
     holding = Holding(course or Documents(same, same), log, phase)  # type: ignore[arg-type]
     return holding.reasons(Looked(None, tuple(topics)), sizes, rows_max, accepts_errors=accepts_errors)
 
@@ -99,6 +105,12 @@ def test_a_step_passes_on_so_many_rows_and_no_more() -> None:
     assert reasons((Size(come=50, gone=0), Size(come=0, gone=50))) == []
     held = reasons((Size(come=50, gone=0), Size(come=1, gone=50)))
     assert [because.split(",")[0] for because in held] == ["101 rows differ"]
+
+
+def test_rows_that_leave_in_several_steps_may_be_more() -> None:
+    assert reasons((Size(come=570, gone=0), Size(come=50, gone=50)), gradual=True) == []
+    (reason,) = reasons((Size(come=570, gone=0), Size(come=51, gone=50)), gradual=True)
+    assert reason.startswith("101 rows of view b differ, and cannot leave in several steps")
 
 
 @pytest.mark.parametrize("counted", [(), (AGGREGATE,)])

@@ -14,6 +14,7 @@ import pytest
 from coordinator.specification import InputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
+from coordinator.stepping import inputs as inputs_module
 from coordinator.stepping.inputs import (
     Inputs,
     as_large_as_known,
@@ -23,7 +24,10 @@ from coordinator.stepping.inputs import (
     positions_after,
     with_partitions,
 )
+from coordinator.transition.draining import DrainPortions
+from coordinator.transition.portions import Portions
 from engine.model.circuit import Circuit
+from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
@@ -32,7 +36,11 @@ from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits
 from io_kafka.step_log.records import Claim, NodeErrors, StepRecord, TopicIdentity
+from io_kafka.step_log.revision_records import Drain
 from tests.io_kafka.growing import GrowingLog
+from tests.io_kafka.test_revision_rules import GRADUAL
+from tests.io_kafka.test_step_log import folded, step
+from tests.io_kafka.transitions import fills, switches
 
 IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
 
@@ -258,3 +266,29 @@ def test_an_input_topic_has_as_many_partitions_as_a_division_has_named() -> None
     known = {name: TopicIdentity(topic=name, id=f"id {name}", partitions=4) for name in ("in", "out")}
     made = as_large_as_known(found, known, {"in", "new"})
     assert {each.topic: each.partitions for each in made} == {"in": 4, "new": 2, "out": 2}
+
+
+def test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Later steps of a drain follow one of the same circuit."""
+    asked: list[object] = []
+
+    def counting(*given: object, is_drained: bool, before: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        asked.append(before)
+        return (), ()
+
+    monkeypatch.setattr(inputs_module, "next_counted", counting)
+    run = Run({TopicPartition("in", 0): 0})
+    run.inputs._before = former = NumberedCircuit(Circuit(()), ())
+    run.inputs._portions = Portions(HASHES, drained=DrainPortions(1))
+    recorded = (*GRADUAL, switches(2, 2, drain=Drain(whole=HASHES, rows=9)))
+    draining = (*recorded, fills(2, HASHES // 2), step(2, 3))
+    for log in (recorded, draining):
+        state = folded(*log)
+        record = run.inputs.record(state, 0, empty_division(state.division_next, {}), is_drained=True)
+        assert record.filled is not None and record.filled > state.filled
+    assert asked == [former, None]
+    assert run.inputs.choose_ahead(folded(*draining, fills(3, HASHES // 2 + 5)), 3, ()) == [], (
+        "the last step of a drain is not known"
+    )

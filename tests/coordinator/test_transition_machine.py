@@ -24,7 +24,7 @@ from io_kafka.step_log.records import Record
 from io_kafka.step_log.revision_records import Choices
 from tests.coordinator.test_core import Log, ids
 from tests.io_kafka.layouts import owned_by
-from tests.io_kafka.transitions import WHOLE, begins, fills, revision, settles, switches, turns
+from tests.io_kafka.transitions import DRAIN, WHOLE, begins, fills, revision, settles, switches, turns
 
 PRESENT, FILLING, SWITCHING, NEXT = (
     ProgramKey("present", 1),
@@ -158,6 +158,35 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     log.append(settles(step=2))
     core.transition.settled()
     assert core.next(log) == Divide(2)
+
+
+def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
+    """They need no input, also in a run that ends with its input. A checkpoint may come between them, and an abort that was asked for late does
+    nothing."""
+    log = log_of(begins(gradual=True), fills(0, WHOLE))
+    core = core_of(log, FILLING)
+    core.available_now = True
+    run_step(core, log, 0)
+    look(core, log)
+    core.transition.measured((), reads_again=False)
+    assert core.next(log) == LogSwitch()
+    log.append(switches(drain=DRAIN))
+    core.transition.turned()
+    assert core.next(log) == Adopt(1)
+    core.adopted(SWITCHING)
+    core.nothing_to_read()
+    for number, drained in enumerate((3, 3, DRAIN.whole), 1):
+        assert core.next(log) == Divide(number)
+        log.append(fills(number, drained))
+        run_step(core, log, number)
+        core.transition.turn = "abort"
+        assert core.request_checkpoint()
+        checkpoint(core, log)
+    assert core.next(log) == Adopt(4)
+    core.adopted(NEXT)
+    core.nothing_to_read()
+    assert core.next(log) == Clear(), "no table is removed before everything has left"
+    assert log.revisions.phase is not None and log.revisions.phase.kind == "clearing"
 
 
 def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:

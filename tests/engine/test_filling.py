@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from engine.analysis.content import content_of
+from engine.analysis.filling import Program
 from engine.analysis.marking import marked_circuit, sources_below
 from engine.analysis.withholding import countable, withholding_of
 from engine.model.aggregates import PartialAggregate
@@ -56,17 +57,19 @@ def partitions_of(*circuits: Circuit) -> dict[str, int]:
     }
 
 
-def contents_of(inner: InProcess) -> dict[str, Rows]:
-    """What queries read of each view, summed over the workers."""
-    circuit, found = inner.program.circuit, {}
+def contents_of(inner: InProcess, of: Program | None = None) -> dict[str, Rows]:
+    """What queries read of each view, summed over the workers. `of`: the program of the project that is asked, if the steps run another one."""
+    program = inner.program if of is None else of
+    facts_ = replace(inner.facts, numbers=program.numbers, append_only=program.append_only)
+    circuit, found = program.circuit, {}
     for index, node in enumerate(circuit.nodes):
         if not isinstance(node, View) or not node.kept:
             continue
         rows: Rows = Counter()
         for worker, store in enumerate(inner.stores):
             owns_keyless = inner.placement.keyless_worker == worker
-            facts = StepFacts(inner.steps, inner.plan.input_colocation, owns_keyless)
-            rows = plus(rows, to_rows(content_of(circuit, index, partial(StepContext, inner.facts, facts, store))))
+            facts = StepFacts(inner.steps, program.plan.input_colocation, owns_keyless)
+            rows = plus(rows, to_rows(content_of(circuit, index, partial(StepContext, facts_, facts, store))))
         found[node.name] = rows
     return found
 

@@ -51,15 +51,16 @@ def led(
     *,
     from_switch: Collection[str] = (),
     taken_back: Collection[str] = (),
+    gradual: bool = False,
 ) -> Led:
     """`numbers`: of the nodes of `before`. `from_switch`: the outputs of `now` that get only what comes from the switch on. `taken_back`: the
-    outputs of `before` that take their content back. Raises CannotFill."""
+    outputs of `before` that take their content back. `gradual`: what differs leaves in several steps. Raises CannotFill."""
     found = transition(named(before), named(now))
     topics = set(found.previous.topics.values())
     passing = frozenset(outputs_of(now, from_switch))
     new = [i for i, node in enumerate(now.nodes) if isinstance(node, Output) and node.handle not in topics]
     new = [i for i in new if i not in passing]
-    chosen = ChosenOutputs(from_switch=passing, taken_back=frozenset(outputs_of(before, taken_back)))
+    chosen = ChosenOutputs(from_switch=passing, taken_back=frozenset(outputs_of(before, taken_back)), gradual=gradual)
     known = tuple(range(len(before.nodes))) if numbers is None else tuple(numbers)
     made = histories(found, {}, new)
     return Led(found, fill_circuits(found, made, (known, numbers_after(found, known)), new, chosen))
@@ -80,7 +81,7 @@ class Way:
 
     def __init__(self, inner: InProcess, filling: Filling) -> None:
         self.inner, self.filling = inner, filling
-        self.position = 0
+        self.position = self.drained = 0
         self.filled = (0, 0)
 
     @property
@@ -113,6 +114,21 @@ class Way:
         assert self.is_filled
         self._become(self.filling.switching)
         self.filled = (0, HASHES)
+
+    def begin_to_drain(self) -> None:
+        """The next step is the first in which a part of what differs leaves."""
+        assert self.is_filled
+        self._become(self.filling.switching)
+        self.drained, self.filled = 0, (0, 0)
+
+    def drain(self, to: int) -> None:
+        """In the next step what differs leaves up to this position."""
+        assert self.drained <= to <= HASHES
+        self.filled, self.drained = (self.drained, to), to
+
+    @property
+    def is_drained(self) -> bool:
+        return self.drained == HASHES
 
     def settle(self) -> None:
         """The step of the switch is over: the next project is in force."""

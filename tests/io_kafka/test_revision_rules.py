@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram, key_of
 from io_kafka.step_log.records import (
     BadLogRecord,
     CheckpointComplete,
@@ -25,7 +25,7 @@ from io_kafka.step_log.records import (
     encode,
 )
 from io_kafka.step_log.revision_records import TurnTo
-from io_kafka.step_log.revision_state import Detached, Filling
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling
 from io_kafka.step_log.rules import why_not
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.examples import examples
@@ -40,7 +40,7 @@ from tests.io_kafka.test_step_log import (
     step,
     version,
 )
-from tests.io_kafka.transitions import WHOLE, Programs, begins, fills, loaded, revision, settles, switches, turns
+from tests.io_kafka.transitions import DRAIN, WHOLE, Programs, begins, fills, loaded, revision, settles, switches, turns
 
 NEW = TopicIdentity(topic="new", id="n", partitions=1)
 
@@ -57,6 +57,20 @@ SETTLED: tuple[Record, ...] = (*SWITCHED, *checkpoint(version(0, 4), 0, 1), sett
 
 A, B = revision(), revision(2, 3)
 
+GRADUAL: tuple[Record, ...] = (
+    *RUNNING,
+    fills(0, None),
+    step(0, 1),
+    begins(step=1, gradual=True),
+    fills(1, WHOLE),
+    step(1, 2),
+)
+"""All is filled, and what differs is to leave in several steps."""
+
+DRAIN_RECORDED: tuple[Record, ...] = (*GRADUAL, switches(2, 2, NEW, drain=DRAIN))
+DRAINING: tuple[Record, ...] = (*DRAIN_RECORDED, fills(2, 3), step(2, 3))
+DRAINED: tuple[Record, ...] = (*DRAINING, fills(3, 3), step(3, 4), fills(4, 8), step(4, 5))
+
 
 def programs(*records: Record) -> list[Program]:
     """What all steps run."""
@@ -71,6 +85,40 @@ def test_each_step_runs_what_the_log_says() -> None:
     assert programs(*SWITCHED) == programs(*SETTLED) == [alone, *filling, SwitchingProgram(A, intent)]
     assert programs(*SETTLED, fills(4, None))[4] == PresentProgram(B)
     assert programs(*SWITCHING, fills(3, None), fills(4, None))[3:] == [SwitchingProgram(A, intent), PresentProgram(B)]
+
+
+def test_each_step_of_a_drain_passes_a_part_on() -> None:
+    """Up to the one with which everything has left. The next one runs the next revision alone."""
+    intent, now = begins(step=1, gradual=True), revision(2, 2)
+    parts = [SwitchingProgram(A, intent, drained) for drained in ((0, 3), (3, 3), (3, 8))]
+    assert programs(*DRAINED)[2:] == parts
+    assert programs(*DRAINED, fills(5, None))[5] == PresentProgram(now)
+    assert folded(*DRAINING).revision == folded(*DRAINED).revision == now
+    assert folded(*DRAINING).program_key(7) == key_of(parts[0]), "as long as it is not known which step is the last one"
+    assert [folded(*log).revisions.drain for log in (GRADUAL, DRAIN_RECORDED, DRAINING, DRAINED)] == [
+        None,
+        DRAIN,
+        DRAIN,
+        None,
+    ]
+    phase = folded(*DRAINED).revisions.phase
+    assert isinstance(phase, Clearing) and phase.is_switched and phase.since == 5
+    at_once = folded(*DRAIN_RECORDED, fills(2, 8), step(2, 3)).revisions
+    assert isinstance(at_once.phase, Clearing) and at_once.phase.since == 3, "few rows leave in one step"
+
+
+def test_a_record_without_a_drain_is_what_it_was() -> None:
+    """A former release reads the log of a pipeline that has never drained anything."""
+    for record in (begins(), switches(), folded(*SWITCHED).snapshot()):
+        for name in (b"gradual", b"drain", b'"last"'):
+            assert name not in encode(record)
+    for record in (
+        begins(gradual=True),
+        switches(drain=DRAIN),
+        folded(*DRAINING).snapshot(),
+        folded(*DRAINED).snapshot(),
+    ):
+        assert decode(encode(record), "log", 0) == record
 
 
 def test_a_load_counts_from_the_intent_on_and_until_nobody_needs_it() -> None:
@@ -202,12 +250,14 @@ def test_two_transitions_may_be_replayed_one_after_the_other() -> None:
 
 def test_steps_that_are_forgotten_take_along_what_only_they_need() -> None:
     """The position before the first step that is left is known, and a switch that can be replayed."""
-    for log in (SWITCHING, SETTLED):
+    for log in (SWITCHING, SETTLED, DRAINING, DRAINED):
         known = programs(*log)
         for first in range(folded(*log).steps + 1):
             state = folded(*log).forget_below(first)
             assert [state.program_of(number) for number in range(first, state.division_next)] == known[first:]
     assert folded(*SETTLED).forget_below(4).revisions.passages == ()
+    assert folded(*DRAINED).forget_below(5).revisions.passages == ()
+    assert folded(*DRAINING).forget_below(3).filled == 3
     ready = folded(*READY).forget_below(3)
     assert (ready.filled, ready.apply(switches(2, 3), 99).apply(turns("taken_back", 3), 100).filled) == (WHOLE, WHOLE)
 
@@ -219,7 +269,7 @@ def test_a_revision_that_continues_the_state_ends_what_can_be_replayed() -> None
 
 def test_a_full_refresh_ends_a_transition() -> None:
     refresh = Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())
-    for log in (FILLING, SWITCHING, DETACHED, ABORTED, SETTLED):
+    for log in (FILLING, SWITCHING, DRAINING, DETACHED, ABORTED, SETTLED):
         state = folded(*log, refresh, Reset(epoch=0, generation=1))
         assert (state.revisions.phase, state.revisions.passages, state.filled) == (None, (), 0)
         number = folded(*log).revisions.in_force
@@ -322,6 +372,33 @@ REFUSED: list[tuple[tuple[Record, ...], Record, str]] = [
     (FILLING, turns("resume", 2), "resume: the transition to revision 2 is filling"),
     ((*SWITCHING, turns("taken_back", 3)), turns("resume", 3), "resume: the transition to revision 2 is filling"),
     (DETACHED, turns("resume", 2), "resume: step 2, where step 3 is the next one"),
+    # A drain
+    (GRADUAL, switches(2, 2), "it drains nothing, and the transition was begun in the other way"),
+    (READY, switches(2, 3, drain=DRAIN), "it drains what differs, and the transition was begun in the other way"),
+    (DRAIN_RECORDED, fills(2, None), "it does not say how far what differs has left"),
+    (DRAIN_RECORDED, fills(2, 9), "it drains up to 9, which is not between 0 and 8"),
+    (DRAINING, fills(3, 2), "it drains up to 2, which is not between 3 and 8"),
+    (DRAINING, fills(3, None), "it does not say how far what differs has left"),
+    ((*DRAINING, fills(3, 8)), fills(4, None), "it does not say how far what differs has left"),
+    (
+        (*DRAINING, fills(3, 8)),
+        fills(4, 8),
+        "everything that differs leaves in the step before it, which is not written",
+    ),
+    ((*DRAINING, fills(3, 5)), fills(3, 6), "step 3"),
+    (DRAINED, fills(5, 8), "it fills up to 8, and the step fills nothing"),
+    *(
+        (DRAINING, turns(reason, at), f"{reason}: the transition to revision 2 is draining")
+        for reason, at in (("abort", None), ("taken_back", 2), ("detached", 2), ("resume", 3))
+    ),
+    (DRAINING, switches(2, 3, drain=DRAIN), "the transition to revision 2 is not filling"),
+    (DRAINING, begins(3, 3), "a transition to revision 2 is under way, or is not settled"),
+    ((*DRAINING, *checkpoint(version(0, 3), 0, 1)), settles(2, 3), "the transition to revision 2 has not ended"),
+    (
+        (*DRAINING, *checkpoint(version(0, 3), 0, 1), fills(3, 8), step(3, 4)),
+        settles(2, 3),
+        "the checkpoint of step 3 has tables that were to be removed from step 4 on",
+    ),
     # The end
     (RUNNING, settles(2, 0), "no transition to another revision is under way"),
     (FILLING, settles(2, 2), "the transition to revision 2 has not ended"),
@@ -373,6 +450,16 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(
         ((*READY, change(1)), switches(2, 3)),
         (FILLING, change(1)),
         ((*SWITCHING, turns("taken_back", 3)), switches(2, 3)),
+        (GRADUAL, switches(2, 2, drain=DRAIN)),
+        (DRAIN_RECORDED, fills(2, 0)),
+        (DRAIN_RECORDED, fills(2, 8)),
+        ((*DRAIN_RECORDED, fills(2, 3)), fills(3, 8)),
+        ((*DRAIN_RECORDED, fills(2, 3)), turns("taken_back", 2)),
+        ((*DRAIN_RECORDED, fills(2, 3), turns("taken_back", 2)), switches(2, 2, drain=DRAIN)),
+        ((*DRAIN_RECORDED, fills(2, 3)), turns("abort")),
+        (DRAINING, change(1)),
+        (DRAINED, fills(5, None)),
+        ((*DRAINED, *checkpoint(version(0, 5), 0, 1)), settles(2, 5)),
         (FILLING, turns("abort")),
         (DETACHED, turns("abort")),
         (SWITCHING, turns("abort")),
@@ -470,8 +557,10 @@ def of_steps(draw: st.DrawFn, state: StepLogState) -> list[Record]:
     epoch, number, at = state.epoch, state.division_next, state.positions.get(TopicPartition("in", 0), 0)
     passage = state.revisions.passage_that_fills(number)
     filled = None
-    if passage is not None:
-        filled = draw(st.integers(state.filled, passage.intent.whole) | st.just(passage.intent.whole))
+    drain = state.revisions.drain_at(number)
+    whole = passage.intent.whole if passage is not None else None if drain is None else drain.whole
+    if whole is not None:
+        filled = draw(st.integers(state.filled, whole) | st.just(whole))
     still = state.counted if state.pending else tuple(sorted(state.nodes_in_error))
     following = fills(number, filled, start=at, end=at + draw(st.integers(0, 3)), epoch=epoch)
     found: list[Record] = [following.model_copy(update={"counted": still})] * 4
@@ -502,9 +591,11 @@ def of_revisions(draw: st.DrawFn, state: StepLogState) -> list[Record]:
     assert revisions.in_force is not None
     number = revisions.in_force.number + 1 if revisions.phase is None else revisions.phase.intent.number
     new = [NEW] if draw(st.booleans()) else []
-    begun = begins(number, following, whole=draw(st.integers(1, 3)), epoch=epoch)
+    gradual = draw(st.booleans())
+    begun = begins(number, following, whole=draw(st.integers(1, 3)), epoch=epoch, gradual=gradual)
     found: list[Record] = [revision(number, following, epoch), begun, begun]
     found += [switches(number, following, *new, epoch=epoch)] * 4
+    found += [switches(number, following, *new, epoch=epoch, drain=DRAIN)] * 4
     found += [settles(number, state.checkpoints[-1].step if state.checkpoints else 0, epoch=epoch)] * 2
     some = draw(st.integers(0, following))
     steps: dict[TurnTo, int] = {"detached": some, "taken_back": revisions.switch_step or 0, "resume": following}
@@ -515,7 +606,20 @@ def of_revisions(draw: st.DrawFn, state: StepLogState) -> list[Record]:
 @st.composite
 def logs(draw: st.DrawFn) -> list[Record]:
     """Any log with transitions that a correct run can write. It goes on from some moment of one, so that few records lead far."""
-    begun = (RUNNING, FILLING, READY, SWITCHING, SWITCHED, SETTLED, DETACHED, ABORTED)
+    begun = (
+        RUNNING,
+        FILLING,
+        READY,
+        SWITCHING,
+        SWITCHED,
+        SETTLED,
+        DETACHED,
+        ABORTED,
+        GRADUAL,
+        DRAIN_RECORDED,
+        DRAINING,
+        DRAINED,
+    )
     records: list[Record] = list(draw(st.sampled_from(begun)))
     state = folded(*records)
     for identity in range(100, 100 + draw(st.integers(0, 25))):

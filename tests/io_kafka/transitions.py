@@ -8,6 +8,7 @@ from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, 
 from io_kafka.step_log.records import DivisionRecord, InputRange, Record, Reset, StepRecord, TableRecord, TopicIdentity
 from io_kafka.step_log.revision_records import (
     Choices,
+    Drain,
     ReadAgain,
     RevisionIntent,
     RevisionRecord,
@@ -19,6 +20,7 @@ from io_kafka.step_log.revision_records import (
 )
 
 WHOLE = 10
+DRAIN = Drain(whole=8, rows=100)
 
 
 def revision(number: int = 1, step: int = 0, epoch: int = 0) -> RevisionRecord:
@@ -32,8 +34,9 @@ def begins(
     whole: int = WHOLE,
     epoch: int = 0,
     tables: tuple[TableRecord, ...] = (),
+    gradual: bool = False,
 ) -> RevisionIntent:
-    choices = Choices(hold=False)
+    choices = Choices(hold=False, gradual=gradual)
     plan, names = f"{number:064x}", (f"{10 * number + i:064x}" for i in range(5))
     plans = TransitionPlans(**dict(zip(TransitionPlans.model_fields, names, strict=True)))
     return RevisionIntent(
@@ -49,8 +52,10 @@ def begins(
     )
 
 
-def switches(number: int = 2, step: int = 1, *topics: TopicIdentity, epoch: int = 0) -> RevisionSwitch:
-    return RevisionSwitch(epoch=epoch, number=number, step=step, topics=topics)
+def switches(
+    number: int = 2, step: int = 1, *topics: TopicIdentity, epoch: int = 0, drain: Drain | None = None
+) -> RevisionSwitch:
+    return RevisionSwitch(epoch=epoch, number=number, step=step, topics=topics, drain=drain)
 
 
 def turns(reason: TurnTo, step: int | None = None, *, number: int = 2, epoch: int = 0) -> RevisionTurn:
@@ -84,6 +89,7 @@ class Programs:
     intent: RevisionIntent | None = None
     switch: int | None = None
     fills_from: int | None = None
+    drain: Drain | None = None
     programs: dict[int, Program] = field(default_factory=dict)
     divisions: dict[int, DivisionRecord] = field(default_factory=dict)
 
@@ -97,16 +103,21 @@ class Programs:
                 self.before, self.intent, self.fills_from = self.in_force, record, record.step
             case DivisionRecord():
                 self._divide(record)
+            case StepRecord() if self.drain is not None:
+                assert self.switch is not None and record.step >= self.switch
+                if self.divisions[record.step].filled == self.drain.whole:
+                    self.intent = self.switch = self.drain = None
             case StepRecord() if record.step == self.switch:
                 self.intent = self.switch = None
             case RevisionSwitch():
                 assert self.intent is not None
                 self.switch, self.fills_from, plan = record.step, None, self.intent.plan
+                self.drain = record.drain
                 self.in_force = RevisionRecord(epoch=record.epoch, number=record.number, plan=plan, step=record.step)
             case RevisionTurn():
                 self._turn(record)
             case Reset():
-                self.intent = self.switch = self.fills_from = None
+                self.intent = self.switch = self.fills_from = self.drain = None
                 self._drop_from(0)
             case _:
                 pass
@@ -120,7 +131,12 @@ class Programs:
             return
         self.programs[step] = PresentProgram(self.in_force)
         if self.intent is not None and self.before is not None:
-            if step == self.switch:
+            if self.drain is not None:
+                assert record.filled is not None and self.switch is not None
+                last = self.programs.get(step - 1) if step > self.switch else None
+                so_far = last.drained[1] if isinstance(last, SwitchingProgram) and last.drained is not None else 0
+                self.programs[step] = SwitchingProgram(self.before, self.intent, (so_far, record.filled))
+            elif step == self.switch:
                 self.programs[step] = SwitchingProgram(self.before, self.intent)
             elif self.fills_from is not None and step >= self.fills_from:
                 assert record.filled is not None
@@ -132,7 +148,7 @@ class Programs:
         assert self.intent is not None and self.before is not None
         if self.switch is not None:
             self._drop_from(self.switch)
-            self.in_force, self.switch = self.before, None
+            self.in_force, self.switch, self.drain = self.before, None, None
         if record.reason == "taken_back":
             last = max(step for step, program in self.programs.items() if isinstance(program, FillingProgram))
             self.fills_from = last

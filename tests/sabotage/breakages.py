@@ -9,6 +9,7 @@ from tests.sabotage.choice_breakages import CHOICES
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.debezium_breakages import DEBEZIUM
 from tests.sabotage.definition_breakages import DEFINED
+from tests.sabotage.draining_breakages import DRAINED
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.error_breakages import ERRORS
 from tests.sabotage.event_time_breakages import EVENT_TIME
@@ -76,5 +77,6 @@ BREAKAGES: tuple[Breakage, ...] = (
     *LOADED,
     *LED_OVER,
     *PASSAGES,
+    *DRAINED,
     *COMBINATIONS,
 )

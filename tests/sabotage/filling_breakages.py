@@ -69,8 +69,8 @@ FILLING = (
         (
             Edit(
                 FEEDS,
-                "zset.add([inputs[0], zset.as_schema(stored, zset.schema_of(node.types))])",
-                "zset.add([inputs[0], *[zset.as_schema(stored, zset.schema_of(node.types))] * 2])",
+                "zset.add([change, zset.as_schema(as_zset(left), zset.schema_of(node.types))])",
+                "zset.add([change, *[zset.as_schema(as_zset(left), zset.schema_of(node.types))] * 2])",
             ),
         ),
         (f"{TAKES_BACK}[sums-3]",),

@@ -85,8 +85,9 @@ TRANSITIONS = (
         (
             Edit(
                 REVISION_RULES,
-                "    if filled is None:\n        return f",
-                "    if filled is None:\n        return None\n    if filled < 0:\n        return f",
+                '    if filled is None:\n        return f"of step {step}: it does not say how far it fills',
+                "    if filled is None:\n        return None\n    if filled < 0:\n"
+                '        return f"of step {step}: it does not say how far it fills',
             ),
         ),
         (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
@@ -238,8 +239,8 @@ TRANSITIONS = (
         (
             Edit(
                 VALUE,
-                "if passage is None or step == passage.first:",
-                "if passage is None:",
+                "return 0 if step == passage.first else self.filled_after(step - 1)",
+                "return self.filled_after(step - 1)",
             ),
         ),
         (f"{TEST}::test_a_transition_that_is_detached_fills_again_from_nothing",),
@@ -318,7 +319,7 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "                return replace(now, revisions=self.revisions.with_switch_written(), again={})",
+                "                return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})",
                 "                return replace(now, again={})",
             ),
         ),
@@ -331,8 +332,8 @@ TRANSITIONS = (
         (
             Edit(
                 REVISION_STATE,
-                "            if passage.switch is None or step < passage.switch:\n",
-                "            if passage.switch is None or step <= passage.switch:\n",
+                "return self.first <= step and (self.switch is None or step < self.switch)",
+                "return self.first <= step and (self.switch is None or step <= self.switch)",
             ),
         ),
         (f"{TEST}::test_each_step_runs_what_the_log_says",),
@@ -357,8 +358,8 @@ TRANSITIONS = (
         (
             Edit(
                 REVISION_STATE,
-                "p.switch is None or p.switch >= step)\n        return self",
-                "p.switch is None or p.switch > step)\n        return self",
+                "p.end is None or p.end > step)\n        return self",
+                "p.end is None or p.end > step + 1)\n        return self",
             ),
         ),
         (f"{TEST}::test_steps_that_are_forgotten_take_along_what_only_they_need",),
@@ -402,7 +403,7 @@ TRANSITIONS = (
         "error-rows-without-a-node",
         "Error rows of nodes that a transition has removed have to be counted for ever.",
         "one view does not stop the others",
-        (Edit(REVISION_STATE, "return step == self.nodes_gone or (switched", "return (switched"),),
+        (Edit(REVISION_STATE, "            return step == self.nodes_gone\n", "            return False\n"),),
         (f"{TEST}::test_error_rows_end_with_their_nodes",),
         tells="does not count the error rows",
     ),

@@ -109,6 +109,12 @@ class Revisions:
         self._projects: dict[str, tuple[Project, list[int]]] = {}
         self._present = self._coming = ""
         self._switch: int | None = None
+        self.drain: int | None = None
+        """The position at which everything that differs has left, if that takes several steps, until it has."""
+        self.drains_from = 0
+        """The first of these steps."""
+        self.former: Project | None = None
+        """The project before the one in force, until everything that differs has left."""
 
     def know(self, digest: str, text: str | None) -> None:
         """The document of a name that a record has, as it was committed with the record or before it."""
@@ -141,8 +147,11 @@ class Revisions:
         self.starts = {(part["topic"], part["partition"]): part["start"] for part in record["again"]}
         self.live = {(part["topic"], part["partition"]) for part in record["again"] if part["is_live"]}
 
-    def switch(self, step: int) -> None:
+    def switch(self, record: Mapping[str, Any]) -> None:
+        step, drain = record["step"], record.get("drain")
         self.phase, self._switch = "switching", step
+        self.drain, self.drains_from = None if drain is None else drain["whole"], step
+        self.former = self.in_force
 
     def is_switched(self, step: int) -> bool:
         """Whether a step that is not written is one of the next project."""
@@ -150,7 +159,7 @@ class Revisions:
 
     def turn(self, reason: str) -> bool:
         """Returns whether the division of the switch's step is void."""
-        is_switch, self._switch = self.phase == "switching", None
+        is_switch, self._switch, self.drain = self.phase == "switching", None, None
         possible = {
             "abort": ("filling", "detached", "switching"), "detached": ("filling",), "taken_back": ("switching",), "resume": ("detached",)
         }  # fmt: skip
@@ -173,10 +182,13 @@ class Revisions:
         digest = self._coming if self.is_switched(step) else self._present
         return frozenset(self._project(digest)[1][TALLIES_AT:])
 
-    def written(self, step: int) -> None:
+    def written(self, step: int, drained: int | None) -> None:
+        """`drained`: up to where what differs has left, as the division of the step says."""
         if self._switch == step:
             self._force(self._coming)
-            self.phase, self.since, self._switch = "clearing", step + 1, None
+            self.phase, self._switch = "draining", None
+        if self.phase == "draining" and drained == self.drain:
+            self.phase, self.since, self.drain = "clearing", step + 1, None
 
 
 class Oracle:
@@ -203,6 +215,8 @@ class Oracle:
         """Of each division: the outputs that it holds, because they are behind nodes whose error rows it counts."""
         self.answered: dict[str, View] = {SUMS: {}, GROUPS: {}, TALLIES: {}}
         """The views after the last step that had an answer."""
+        self.frozen: dict[str, View] = {}
+        """During a drain: the views of the former project before the switch."""
         self.left: View = {}
         """What the topic of the tallies holds of a former view."""
         self.revisions = Revisions()
@@ -251,6 +265,8 @@ class Oracle:
             "transitions settled": 0,
             "read again": 0,
             "switches after reading again": 0,
+            "drains": 0,
+            "steps of a drain": 0,
         }
 
     # Kafka
@@ -432,10 +448,22 @@ class Oracle:
         """The position before the next division."""
         return max((filled for filled in self.fills[self.fills_from :] if filled is not None), default=0)
 
+    @property
+    def drained(self) -> int:
+        """Up to where what differs leaves before the next division."""
+        found = self.fills[self.revisions.drains_from :]
+        return max((drained for drained in found if drained is not None), default=0)
+
     def _fill(self, record: Mapping[str, Any], former: int | None) -> None:
         """How far a step fills is in its division, and it never goes back. `former`: what an earlier division of the step says. It stays there
         when the transition is over, and then it means nothing."""
         filled = record.get("filled")
+        if self.revisions.drain is not None:
+            drained = self.drained
+            assert drained < self.revisions.drain, f"{filled} after everything has left"
+            assert filled is not None and drained <= filled <= self.revisions.drain, f"{filled} after {drained}"
+            self.fills.append(filled)
+            return
         is_filling = self.revisions.phase == "filling"
         assert is_filling == (filled is not None) or filled == former, f"{filled} while {self.revisions.phase}"
         if filled is not None and is_filling:
@@ -578,7 +606,8 @@ class Oracle:
             assert part["end"] == self.ends.get(where, 0), f"step {step}: the end of {where} is not {part['end']}"
         assert len(record["outputs"]) == sum(PARTITIONS[topic] for topic in now.outputs)
         self.written += 1
-        self.revisions.written(step)
+        self.seen["steps of a drain"] += self.revisions.drain is not None
+        self.revisions.written(step, self.fills[step])
         self.seen["steps"] += 1
 
     def _spans_again(self, step: int) -> Mapping[Where, tuple[int, int]]:
@@ -615,7 +644,7 @@ class Oracle:
         sums = {key: value for key, value in sums.items() if value != (0, 0)}
         if not project.scale:  # the topic stays as it is
             self.left, self.answered[TALLIES] = {**self.left, **self.answered[TALLIES]}, {}
-        for topic, view in views_of(project, sums, self._others(step)).items():
+        for topic, view in self._views(step, project, sums).items():
             if topic in self.held[step]:
                 continue
             held = self.answered[topic]
@@ -628,6 +657,31 @@ class Oracle:
         assert len(self.sums) == step + 1 and before is self.sums[step]
         self.sums.append(sums)
         return {where: sorted(found, key=_canonical) for where, found in messages.items()}
+
+    def _views(self, step: int, project: Project, sums: Sums) -> dict[str, View]:
+        """What the outputs hold after a step. In a drain a changed view has its new rows below the position, and above it those that it had
+        before the switch, and what reads it is computed from that."""
+        views, known = views_of(project, sums, self._others(step)), self.revisions
+        if known.drain is None or known.former is None:
+            return views
+        former, end = known.former, (self.fills[step] or 0) >> 48
+        if not self.frozen:
+            others = self._others(step - 1) if step else {}
+            self.frozen = {TALLIES: {}, **views_of(former, self.sums[step], others)}
+
+        def mixed(topic: str) -> View:
+            new = {key: value for key, value in views[topic].items() if slot(key.decode()) < end}
+            return new | {key: value for key, value in self.frozen[topic].items() if slot(key.decode()) >= end}
+
+        if (project.factor, project.odd) != (former.factor, former.odd):
+            views[SUMS] = mixed(SUMS)
+            views[GROUPS] = groups_of(project, views[SUMS])
+        if project.modulus != former.modulus:
+            views[GROUPS] = groups_of(project, views_of(project, sums, {})[SUMS])
+            views[GROUPS] = mixed(GROUPS)
+        if project.scale and (project.scale, project.other) != (former.scale, former.other):
+            views[TALLIES] = mixed(TALLIES)
+        return views
 
     def _input(self, step: int) -> Iterator[tuple[str, int, int]]:
         for where, span in sorted(self.divided[step].items()):
@@ -701,7 +755,9 @@ class Oracle:
             assert self.filled == known.whole, f"a switch at {self.filled} of {known.whole}"
             self._check_level()
             self.first.update({where: start for where, start in known.starts.items() if where not in known.live})
-            known.switch(record["step"])
+            known.switch(record)
+            self.frozen = {}
+            self.seen["drains"] += "drain" in record
             self.seen["switches"] += 1
             self.seen["switches after reading again"] += bool(known.starts)
         elif kind == "revision_turn":
@@ -981,15 +1037,8 @@ def views_of(project: Project, sums: Sums, others: Sums) -> dict[str, View]:
         for key, (count, _) in sums.items()
         if key != WRONG and (not project.odd or count % 2 == 1)
     }
-    groups: dict[int, list[int]] = {}
-    for _, total in rows.values():
-        found = groups.setdefault(total % project.modulus, [0, 0])
-        found[0] += 1
-        found[1] += total
-    views = {
-        SUMS: {key.encode(): json.dumps(row).encode() for key, row in rows.items()},
-        GROUPS: {b"%d" % group: json.dumps(row).encode() for group, row in groups.items()},
-    }
+    shown_rows = {key.encode(): json.dumps(row).encode() for key, row in rows.items()}
+    views = {SUMS: shown_rows, GROUPS: groups_of(project, shown_rows)}
     if project.scale:
         tallies: dict[str, tuple[int, int]] = dict(sums)
         for key, (count, total) in others.items() if project.other else ():
@@ -1001,6 +1050,17 @@ def views_of(project: Project, sums: Sums, others: Sums) -> dict[str, View]:
             if count or total
         }
     return views
+
+
+def groups_of(project: Project, sums: View) -> View:
+    """`sums`: what the view of the sums holds."""
+    groups: dict[int, list[int]] = {}
+    for row in sums.values():
+        _, total = json.loads(row)
+        found = groups.setdefault(total % project.modulus, [0, 0])
+        found[0] += 1
+        found[1] += total
+    return {b"%d" % group: json.dumps(row).encode() for group, row in groups.items()}
 
 
 def databases(disk: Disk) -> list[tuple[tuple[str, ...], Environment]]:

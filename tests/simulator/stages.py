@@ -29,7 +29,7 @@ from engine.run.exchange import ExchangeMessage, sort_messages
 from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import TaskSetup
 from engine.state.store import Store
-from storage.keys import parse_key, record_key, table_prefix
+from storage.keys import key_slot, parse_key, record_key, table_prefix
 from tests.simulator import circuit
 from tests.simulator.circuit import AGGREGATE_NUMBER, PARTITIONS, ROWS, WRONG, Message, Row
 
@@ -91,7 +91,7 @@ def _step(task: WorkerStep, store: Store, index: int, inputs: Sequence[Changes],
             _add(store, table_of(number), node.key, [*new, *((row, -weight) for rows in old for row, weight in rows)])
             return []
         case Switched():
-            return [*inputs[0], *_added(store, table_of(number))]
+            return _passed_on(task, store, node, number, inputs[0])
         case _:
             raise AssertionError(f"no project of a world has {node}")
 
@@ -196,9 +196,22 @@ def _add(store: Store, table: int, columns: Sequence[int], changes: Changes) -> 
             store.delete(place)
 
 
-def _added(store: Store, table: int) -> Changes:
+def _passed_on(task: WorkerStep, store: Store, node: Switched, number: int, change: Changes) -> Changes:
+    """All of a difference and of the change, or what leaves in a step of a drain."""
+    before, after = task.step.fed(0)
+    first, end = before >> 48, after >> 48
+    passes: Changes = []
+    waits: Changes = []
+    for row, weight in change:
+        at = _slot(tuple(row[column] for column in node.key))
+        (passes if at < end else waits).append((row, weight))
+    _add(store, table_of(number), node.key, waits)
+    return [*passes, *_added(store, table_of(number), (first, end))]
+
+
+def _added(store: Store, table: int, slots: tuple[int, int] = (0, 1 << 16)) -> Changes:
     found: Changes = []
-    for key in list(store.keys(table_prefix(table))):
+    for key in [key for key in store.keys(table_prefix(table)) if slots[0] <= key_slot(key) < slots[1]]:
         value = store.get(key)
         assert value is not None
         found.append((tuple(json.loads(bytes(parse_key(key).suffix))), struct.unpack(">q", bytes(value))[0]))

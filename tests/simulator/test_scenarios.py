@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from coordinator.rescale.requests import RescaleRequest
+from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.starting.errors import DatabaseMissing
 from engine.model.filling import HASHES
@@ -67,10 +68,15 @@ class Script(World):
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
 
     def ask_transition(
-        self, run: Process, turn: Literal["abort"] | None = None, project: circuit.Project = circuit.READS_AGAIN
+        self,
+        run: Process,
+        turn: Literal["abort"] | None = None,
+        project: circuit.Project = circuit.READS_AGAIN,
+        *,
+        gradual: bool = False,
     ) -> None:
         """Another project is asked for when the first step of the run is complete. `turn`: and that when it has begun."""
-        request = ApplyRequest(self._spec(project, None), hold=False)
+        request = ApplyRequest(self._spec(project, None), hold=False, chosen=Chosen(gradual=gradual))
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_revision_without_waiting(request)
         if turn is not None:
             self.at[run.name, "revision.intended"] = lambda: self.ask_turn(run, turn)
@@ -648,4 +654,82 @@ def test_a_transition_is_broken_off_at_every_moment(moment: str, whom: str, seco
         is_former = turn or before_it or waits
         assert world.oracle.revisions.in_force == (circuit.PROJECTS[0] if is_former else circuit.READS_AGAIN)
         assert world.oracle.seen["transitions settled"] == (not before_it and not waits)
+        world.drain()
+
+
+DRAINED_TO = {"state": circuit.FROM_STATE, "a kept reader": circuit.Project(factor=2), "messages": circuit.READS_AGAIN}
+"""Projects whose differences leave in several steps. Of the second one the groups are kept, and read the sums of which a part is old."""
+
+DRAINS_BROKEN_OFF_IN_SUITE = (
+    ("messages", "output.committed", "3", "coordinator", "once", "1"),
+    ("a kept reader", "region.inside", "4", "worker", "recovery.opened", "3"),
+    ("state", "log.committed", "3", "coordinator", "replay.compared", "3"),
+    ("messages", "region.committed", "2", "sleeping worker", "once", "3"),
+)
+
+DRAINS_BROKEN_OFF = [
+    each if each in DRAINS_BROKEN_OFF_IN_SUITE else pytest.param(each, marks=pytest.mark.soak)
+    for project in DRAINED_TO
+    for point in ("log.committed", "region.inside", "region.committed", "output.committed")
+    for visit in "1234"
+    for whom in (("coordinator", "worker", "sleeping worker") if point.startswith("region") else ("coordinator",))
+    for second in ("once", "recovery.opened", "replay.compared")
+    for workers in "13"
+    if (each := (project, point, visit, whom, second, workers)) and (second == "once" or whom != "sleeping worker")
+]
+"""(the next project, the point and the visit to it, who is killed there or falls asleep, where its successor is killed, workers)."""
+
+
+@pytest.mark.parametrize("case", DRAINS_BROKEN_OFF, ids="-".join)
+def test_a_drain_is_broken_off_at_every_step(case: tuple[str, ...]) -> None:
+    """At a visit to a point since the switch was recorded. Input comes meanwhile, and the oracle looks at the topics after each step."""
+    project, point, visit, workers = case[0], case[1], int(case[2]), int(case[5])
+    whom, second = case[3], None if case[4] == "once" else case[4]
+    world = Script(replace(WEATHER, workers=workers, checkpoint_s=100))
+    with world.alive():
+        world.send(MANY_KEYS)
+        world.send_others(4)
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run, project=DRAINED_TO[project], gradual=True)
+        left = [visit]
+
+        def count() -> None:
+            left[0] -= 1
+            if left[0]:
+                world.at[run.name, point] = count
+            else:
+                break_off()
+
+        def break_off() -> None:
+            world.send([(key, 3, 1) for key, _, _ in MANY_KEYS[::2]])
+            if second is not None:
+                world.at[f"run{len(world.ended)}" if whom == "coordinator" else run.name, second] = break_again
+            if whom == "sleeping worker":
+                world.stop(world.acting(), "by the script")
+            else:
+                world.kill(run if whom == "coordinator" else world.acting(), "by the script")
+
+        def break_again() -> None:
+            world.kill(world.acting(), "by the script")
+
+        def begin() -> None:
+            world.at[run.name, point] = count
+
+        world.at[run.name, "switch.recorded"] = begin
+        for _ in range(3):
+            world.run_to_the_end()
+            if world.ended[run] is None:
+                break
+            run = world.start(available_now=True)
+        assert left == [0], "it does not come there"
+        waits = world.oracle.revisions.waits
+        assert not waits or world.oracle.seen["taken_back"], "workers were lost twice in the first step"
+        if not waits:
+            assert world.oracle.revisions.in_force == DRAINED_TO[project]
+            assert world.oracle.seen["steps of a drain"] > visit // workers
+            assert world.oracle.seen["transitions settled"] == 1
+        assert world.ended[run] is None
         world.drain()

@@ -18,6 +18,7 @@ from base.term import Term
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRequest, TurnRequest
+from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import CircuitChanged, DatabaseMissing, RecoveryFailed
@@ -94,6 +95,12 @@ FILLING_FAILS = 0.1
 
 HOLD_CHANCE = 0.3
 """That the switch waits until a user asks for it."""
+
+GRADUAL_CHANCE = 0.5
+"""That what differs leaves in several steps."""
+
+DRAIN_ROWS = 2
+"""Of a step then. Few keys are there."""
 
 TURNS: tuple[Literal["pause", "resume", "switch", "abort"], ...] = (
     "pause",
@@ -424,6 +431,7 @@ class World:
             shards=4,
             checkpoint_interval_s=weather.checkpoint_s,
             steps_kept=1,
+            drain_rows_max=DRAIN_ROWS,
             pace=Pace(GROWTH_SECONDS, weather.snapshot_steps, weather.snapshot_steps),
             register_s=weather.register_s,
             silence_s=weather.silence_s,
@@ -543,7 +551,11 @@ class World:
         project = self.rng.choice(circuit.PROJECTS)
         if known.in_force is not None:
             project = project._replace(name=known.in_force.name)
-        request: RevisionRequest = ApplyRequest(self._spec(project, None), hold=self.rng.random() < HOLD_CHANCE)
+        draw = self.rng.random()
+        chosen = Chosen(
+            gradual=draw * 1e6 % 1 < GRADUAL_CHANCE
+        )  # it needs no draw of its own, which would change the histories of all seeds
+        request: RevisionRequest = ApplyRequest(self._spec(project, None), hold=draw < HOLD_CHANCE, chosen=chosen)
         if known.phase is not None:
             if not known.waits and self.rng.random() < UNDISTURBED_CHANCE:
                 return

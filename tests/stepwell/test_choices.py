@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from coordinator.revisions.carrying import tables_of
-from coordinator.revisions.choices import ChoiceRefused, Chosen
+from coordinator.revisions.choices import ChoiceRefused, Chosen, recorded_choices
 from coordinator.revisions.choosing import compared
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import Facts
@@ -21,7 +21,10 @@ from coordinator.transition.plan import plan_transition
 from engine.model.circuit import Circuit
 from engine.model.from_now import handle_from_now
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.revision_records import Choices
 from stepwell.cli import app
+from stepwell.commands.choices import body_of
+from stepwell.commands.transition_text import options_text
 from tests.stepwell.test_planned import (
     INPUTS,
     PER_PARTITION,
@@ -300,6 +303,7 @@ def test_an_append_output_cannot_be_taken_back(spark: SparkSession) -> None:
         ("apply", "--append", "x=later"),
         ("run", "--from-now", "x"),
         ("run", "--as-recorded", "--retract", "x"),
+        ("run", "--gradual"),
     ],
 )
 def test_an_option_that_cannot_be_understood_is_told(arguments: tuple[str, ...]) -> None:
@@ -309,4 +313,19 @@ def test_an_option_that_cannot_be_understood_is_told(arguments: tuple[str, ...])
 
 def test_programs_read_the_choices() -> None:
     plain = json.loads(json.dumps(FROM_NOW.to_json()))
-    assert plain == {"from_now": ["flights"], "append_from_now": [], "retract": [], "reload": []}
+    assert plain == {"from_now": ["flights"], "append_from_now": [], "retract": [], "reload": [], "gradual": False}
+    assert body_of(Chosen(gradual=True)) == {"gradual": True} and body_of(Chosen()) == {}
+    for choices in (Choices(hold=True), Choices(hold=True, gradual=True)):
+        assert options_text(recorded_choices(choices).to_json()) == ("--gradual" if choices.gradual else "")
+
+
+def test_it_is_said_before_it_happens_that_outputs_are_partly_old(spark: SparkSession) -> None:
+    before = BEFORE.document(spark)
+    views = {name: query for name, query in BEFORE.views.items() if name not in ("often", "makers")}
+    now = replace(BEFORE, views=views).document(spark)
+    at_once, gradual = (
+        planned(before, now, facts_of(before), Chosen(retract=("often",), gradual=gradual)) for gradual in (False, True)
+    )
+    assert output(gradual, "often").receives.endswith("as d, in several steps") and gradual.to_json()["gradual"]
+    told = "--gradual: what differs leaves in steps of about 50,000 rows, from the switch on. Until all has left, outputs and views that read"
+    assert told in shown(gradual, 300) and told not in shown(at_once, 300)

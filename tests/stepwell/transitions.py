@@ -27,8 +27,8 @@ VIEWS = ChangedViews(rebuilt=("busy_routes",), new=("by_plane",), dropped=("old_
 def under_way(phase: Any = "filling", **changes: Any) -> dict[str, Any]:
     """A transition as a status has it."""
     begun = TransitionShown(
-        number=5, phase=phase, is_paused=False, held_because="", filled=0.437, seconds_left=12.0, since_step=1204,
-        differences=None, views=VIEWS, error="",
+        number=5, phase=phase, is_paused=False, held_because="", filled=0.437, seconds_left=12.0, drained=None,
+        since_step=1204, differences=None, views=VIEWS, error="",
     )  # fmt: skip
     found = replace(begun, **changes)
     found.check()
@@ -58,7 +58,7 @@ def a_plan(**changes: Any) -> Planned:
     view = ViewPlan(name="busy_routes", kind="rebuilt", place="views.sql:25", happens="rebuilt from filter up")
     found = Planned(
         sources=(), views=(view,), outputs=(), refusals=(), kept_with_state=983, with_state=1000, kept_share=0.983,
-        share_of="nodes", rows=217, disk_bytes=None,
+        share_of="nodes", rows=217, disk_bytes=None, gradual=False,
     )  # fmt: skip
     return replace(found, **changes)
 
