@@ -65,10 +65,11 @@ def test_only_messages_of_concerned_outputs_are_told() -> None:
     """The others received in the same step what new input changed."""
     outputs = [SimpleNamespace(handle=handle, messages=count) for handle, count in (("a", 3), ("b", 40), ("a", 2))]
     phase = Clearing.model_construct(is_switched=True, since=8, intent=SimpleNamespace(number=2))
+    revision: Any = SimpleNamespace(number=2, step=7)
     log: Any = SimpleNamespace(
-        revisions=SimpleNamespace(phase=phase), step_records={7: SimpleNamespace(outputs=outputs)}
+        revisions=SimpleNamespace(phase=phase), revision=revision, step_records={7: SimpleNamespace(outputs=outputs)}
     )
     for concerned, messages in (((), 0), (("a",), 5), (("a", "b"), 45)):
         told = Told(StatusBoard("p"), lambda: 0.0)
         told.stepped(7, log, lambda ended, handles=concerned: handles, replay=False)  # type: ignore[misc]
-        assert told.settled(phase).messages == messages
+        assert told.settled(phase, revision).messages == messages

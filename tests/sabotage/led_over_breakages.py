@@ -87,8 +87,8 @@ LED_OVER = (
         (
             Edit(
                 "coordinator/transition/told.py",
-                "sum(part.messages for part in outputs if part.handle in handles)",
-                "sum(part.messages for part in outputs)",
+                "sum(part.messages for part in log.step_records[step].outputs if part.handle in handles)",
+                "sum(part.messages for part in log.step_records[step].outputs)",
             ),
         ),
         ("tests/coordinator/test_concerned.py::test_only_messages_of_concerned_outputs_are_told",),
