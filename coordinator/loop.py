@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -34,21 +33,18 @@ from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
-from coordinator.revisions.loads import with_recorded_loads
-from coordinator.revisions.marks import with_marks_of
-from coordinator.revisions.recorded import nothing_to_keep
-from coordinator.revisions.requests import ApplyRequest, second_transition, still_finishing, stopping
+from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
+from coordinator.starting.beginning import beginning
 from coordinator.starting.binding_rules import rules_of
-from coordinator.starting.errors import CircuitChanged, RecoveryFailed, StateLost
+from coordinator.starting.errors import RecoveryFailed, StateLost
 from coordinator.starting.in_force import next_revision, revision_in_force
 from coordinator.starting.open_switch import why_switch_cannot_run
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.refresh import rebuild
-from coordinator.starting.release import check_transition_of_release, refuse_other_release
-from coordinator.starting.same_project import numbers_if_continued, refuse_former
+from coordinator.starting.same_project import numbers_if_continued
 from coordinator.starting.start import (
     bind_workers,
     first_needed_step,
@@ -127,7 +123,6 @@ class Pipeline:
         self._available_now = self._finishes = False
         self._inputs_before: Inputs | None = None  # which the run has read by last
         self._to_apply: ApplyRequest | None = None  # to be asked for as soon as the workers run
-        self._runs_recorded = False  # and not the project of the files
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
     def run(
@@ -164,10 +159,13 @@ class Pipeline:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
             revision = self._revision_that_can_run()
-            spec = self._spec = self._project_to_begin_with(revision, on_change, chosen)
-            numbers = None
-            if revision is not None and self._runs_recorded:
-                self._begin_as_recorded(revision, on_change)
+            if revision is not None:
+                self._board.update(revision=revision.number)  # also while workers start
+            begins = beginning(spec, revision, self._writer.state, on_change, chosen)
+            spec, self._to_apply, numbers = begins.spec, begins.to_apply, None
+            self._spec = spec
+            if revision is not None and begins.is_recorded:
+                self._transitions.take_recorded(revision)
             else:
                 numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
             if revision is not None and numbers is not None:
@@ -207,57 +205,6 @@ class Pipeline:
         if fault is None or not self._transitions.take_fault(fault):
             return revision
         return revision_in_force(files.kafka, files.plan_topic, writer.state)
-
-    def _project_to_begin_with(self, revision: Revision | None, on_change: OnChange, chosen: Chosen) -> PipelineSpec:
-        """That of the files, or the one in force. While a transition is under way, the files are not needed to go on with it."""
-        files, state = self._spec, self._writer.state
-        if revision is None:
-            if on_change == "keep":
-                raise nothing_to_keep(files.name)
-            return files
-        named = replace(files, inputs=with_recorded_loads(files.inputs, revision.document.inputs))
-        marked = with_marks_of(revision.document, named).spec(named)
-        if (phase := state.revisions.phase) is not None:
-            if chosen.reload:
-                raise second_transition(phase.intent.number)
-            why = "a transition is under way, so the run goes on with the recorded projects"
-        elif on_change == "keep":
-            why = "the run goes on with the recorded project, whatever is in the files"
-        elif on_change == "apply" and (chosen.reload or self._is_another(marked, revision)):
-            why = "the files have another project, which is applied as soon as the recorded one runs"
-            self._to_apply = ApplyRequest(files, hold=False, chosen=chosen)
-        else:
-            if not chosen.is_nothing:
-                _log.warning("the files have no change to which --from-now, --append or --retract could apply")
-            return marked
-        if not chosen.is_nothing and self._to_apply is None:
-            _log.warning("--from-now, --append and --retract have no effect", because=why)
-        _log.info(why, revision=revision.number)
-        self._runs_recorded = True
-        return former_project(revision.document, files)
-
-    def _begin_as_recorded(self, revision: Revision, on_change: OnChange) -> None:
-        """Refuses to run the recorded project if this release cannot."""
-        refuse_former(self._writer.state)
-        if not revision.document.frozen:
-            return
-        if on_change == "keep" and self._writer.state.revisions.phase is None:
-            refuse_other_release(revision.document)
-        check_transition_of_release(revision, self._writer.state)
-        self._transitions.stands_still(revision)
-        _log.warning(
-            "another release has recorded the project, and views stand still until the transition is made",
-            views=revision.document.views_standing_still,
-            because=next(iter(revision.document.frozen.values())),
-        )
-
-    def _is_another(self, spec: PipelineSpec, revision: Revision) -> bool:
-        """Whether the project of the files cannot continue the state as it is."""
-        try:
-            numbers_if_continued(spec, self._writer.state, revision, may_continue=True)
-        except CircuitChanged:
-            return True
-        return False
 
     def _finish_recorded_steps(self, revision: Revision, log_id: str) -> None:
         """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""

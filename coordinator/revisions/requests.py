@@ -23,12 +23,13 @@ class TransitionRefused(Fault):
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """Begin a transition to `spec`, which is the project of the files as it was planned. `hold`: the switch waits until the user asks for
-    it. `chosen`: what else the user wants."""
+    """Begin a transition to `spec`, which is the project of the files as it was planned. `hold`: the switch waits until the user asks for it.
+    `chosen`: what else the user wants. `expect_revision`: the one in force for which the user has seen the plan; None if nobody has seen one."""
 
     spec: PipelineSpec
     hold: bool
     chosen: Chosen = NOTHING_CHOSEN
+    expect_revision: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,14 @@ def still_finishing() -> TransitionRefused:
 def stopping() -> TransitionRefused:
     """The refusal once the run has been asked to stop: what it accepted now would be lost."""
     return TransitionRefused("the service stops.", "Start it again with `stepwell run`, and ask again.")
+
+
+def another_revision(in_force: int, seen: int) -> TransitionRefused:
+    """The refusal of a plan that was made for a revision which is not in force any more."""
+    return TransitionRefused(
+        f"revision {in_force} is in force now, and the plan was made for revision {seen}.",
+        "Run the command again, which shows the plan again.",
+    )
 
 
 def second_transition(number: int) -> TransitionRefused:

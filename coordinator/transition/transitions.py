@@ -19,6 +19,7 @@ from coordinator.revisions.requests import (
     RevisionRequest,
     TransitionRefused,
     TurnTransition,
+    another_revision,
     second_transition,
 )
 from coordinator.specification import PipelineSpec
@@ -128,9 +129,9 @@ class Transitions:
         assert self._course is not None
         return self._course
 
-    def stands_still(self, revision: Revision) -> None:
-        """This release cannot run the revision in force alone (coordinator/starting/release.py)."""
-        self.machine.frozen_revision = revision.number
+    def take_recorded(self, revision: Revision) -> None:
+        """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
+        self.machine.frozen_revision = revision.number if revision.document.frozen else None
 
     def check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
@@ -166,6 +167,9 @@ class Transitions:
             )
         if (phase := log.revisions.phase) is not None or self.machine.is_wanted or self.machine.preparing:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
+        if request.expect_revision not in (None, revision.number):
+            assert request.expect_revision is not None
+            raise another_revision(revision.number, request.expect_revision)
         course, topics, table_rows = self.course, Topics(self._files.kafka), self._table_rows
 
         def work() -> Prepared:

@@ -98,11 +98,11 @@ def _refuse_now(client: ControlClient) -> None:
 
 def _refuse_another_revision(in_force: int, shown: int) -> None:
     """Raises RevisionRefused if the plan that was shown starts from another revision than the one in force."""
+    from coordinator.revisions.requests import another_revision
+
     if in_force != shown:
-        raise RevisionRefused(
-            f"revision {in_force} is in force now, and the plan was made for revision {shown}.",
-            "Run the command again, which shows the plan again.",
-        )
+        fault = another_revision(in_force, shown)
+        raise RevisionRefused(fault.message, fault.what_to_do)
 
 
 def _shown_plan(project: Project, chosen: Chosen, *, as_json: bool) -> Look:
@@ -138,7 +138,8 @@ def _ask_user(*, as_json: bool) -> None:
 def _accepted(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
     """The service's answer. It plans the files first, which takes seconds."""
     try:
-        return client.ask_revision("apply", {"hold": hold, "expect_plan": look.key, **body_of(look.chosen)})
+        expected = {"expect_plan": look.key, "expect_revision": look.number}
+        return client.ask_revision("apply", {"hold": hold, **expected, **body_of(look.chosen)})
     except KeyboardInterrupt:
         note("The service was asked already and may begin the transition. `stepwell revision show` tells.")
         raise

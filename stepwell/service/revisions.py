@@ -42,13 +42,15 @@ TURNS: Mapping[str, TurnTransition] = {
 
 
 class ApplyBody(BaseModel):
-    """The body of POST /revision/apply: see ApplyRequest and Chosen. `expect_plan`: the key of the only project that may be applied."""
+    """The body of POST /revision/apply: see ApplyRequest and Chosen. `expect_plan`: the key of the only project that may be applied.
+    `expect_revision`: the only one that may be in force."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     hold: bool = False
     reload: tuple[str, ...] = ()
     expect_plan: str | None = None
+    expect_revision: int | None = None
     from_now: list[str] = []
     append_from_now: list[str] = []
     retract: list[str] = []
@@ -87,7 +89,7 @@ class RevisionRoutes:
             return _refusal(fault)
         except Fault as fault:
             return JSONResponse({**parts_of(fault), "exit_code": int(fault.exit_code)}, 400)
-        return await self._ask(ApplyRequest(spec, body.hold, body.chosen))
+        return await self._ask(ApplyRequest(spec, body.hold, body.chosen, body.expect_revision))
 
     async def turn(self, request: Request) -> Response:
         what = request.path_params["what"]

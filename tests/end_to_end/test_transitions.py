@@ -78,6 +78,9 @@ def test_what_needs_messages_again_is_refused(play: Playground) -> None:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         with pytest.raises(TransitionRefused, match="no transition is under way"):
             run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+        seen = ApplyRequest(play.resolve(project(bound=7)).spec, False, expect_revision=3)
+        with pytest.raises(TransitionRefused, match="revision 1 is in force now, and the plan was made for revision 3"):
+            run.requests.ask_revision(seen, ORDER_SECONDS)
 
 
 def test_what_is_asked_of_a_service_that_stops_is_refused(play: Playground) -> None:

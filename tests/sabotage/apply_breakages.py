@@ -152,4 +152,17 @@ APPLIED = (
         ),
         (f"{TEST_REVISION}::test_status_and_metrics_have_the_transition",),
     ),
+    Breakage(
+        "plans-for-any-revision",
+        "A plan is applied although another change was made since it was shown.",
+        "what users are told",
+        (
+            Edit(
+                "coordinator/transition/transitions.py",
+                "if request.expect_revision not in (None, revision.number):",
+                "if request.expect_revision is revision:",
+            ),
+        ),
+        ("tests/end_to_end/test_transitions.py::test_what_needs_messages_again_is_refused",),
+    ),
 )

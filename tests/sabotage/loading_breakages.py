@@ -49,7 +49,7 @@ LOADED = (
         "a service starts with the project that was applied",
         (
             Edit(
-                "coordinator/loop.py",
+                "coordinator/starting/beginning.py",
                 "with_marks_of(revision.document, named).spec(named)",
                 "with_marks_of(revision.document, files).spec(files)",
             ),

@@ -139,9 +139,9 @@ PASSAGES = (
         RECORDED,
         (
             Edit(
-                LOOP,
-                "        if (phase := state.revisions.phase) is not None:\n",
-                "        if (phase := state.revisions.phase) == on_change:\n",
+                "coordinator/starting/beginning.py",
+                "    if (phase := state.revisions.phase) is not None:\n",
+                "    if (phase := state.revisions.phase) == on_change:\n",
             ),
         ),
         (f"{TEST_WORLDS}::test_a_run_goes_on_with_a_transition_whatever_is_in_the_files",),

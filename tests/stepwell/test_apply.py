@@ -179,7 +179,7 @@ def test_a_plan_is_shown_applied_and_followed_until_it_is_settled(
             last
             == "revision 5 is in force from step 1,310 on: 98.3 % of the state was kept; it took 12.3 s, no step could begin for 18 ms, and the outputs that it concerns received 1,234 messages in that step"
         )
-        assert loop.seen == [ApplyRequest(a_spec(), False)]
+        assert loop.seen == [ApplyRequest(a_spec(), False, expect_revision=4)]
 
 
 def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
@@ -194,9 +194,9 @@ def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
     monkeypatch.setattr(plan, "look_at", look_at)
     with playing(line, leading(SETTLED)) as loop:
         assert line.here("apply", "--yes", "--reload", "a.csv", "--reload", "db.b").code == 0
-        assert loop.seen == [ApplyRequest(a_spec(), False, Chosen(reload=("a.csv", "db.b")))] and asked == [
-            ("a.csv", "db.b")
-        ]
+        assert loop.seen == [
+            ApplyRequest(a_spec(), False, Chosen(reload=("a.csv", "db.b")), expect_revision=4)
+        ] and asked == [("a.csv", "db.b")]
     told = line.here("run", "--reload", "a.csv")
     assert told.code == 2 and "--reload goes with --apply" in told.err
 
@@ -339,7 +339,7 @@ def test_a_hold_that_was_asked_for_is_a_success(line: CommandLine, planned: Call
     with playing(line, leading({"transition": still})) as loop:
         told = line.here("apply", "--yes", "--hold")
         assert told.code == 0 and "revision 4 -> 5" in told.out, told
-        assert loop.seen == [ApplyRequest(a_spec(), True)]
+        assert loop.seen == [ApplyRequest(a_spec(), True, expect_revision=4)]
 
 
 def test_a_transition_that_is_detached_says_why(line: CommandLine, planned: Callable[..., None]) -> None:
