@@ -22,6 +22,7 @@ from engine.analysis.release import PYTHON, Revisions, computed_otherwise, freez
 from engine.model.circuit import Circuit, View
 from engine.model.from_now import revision_of
 from engine.model.numbers import NumberedCircuit
+from engine.model.rows import PythonMap
 from engine.run import plan_document
 
 DOCUMENT_FORMAT: Literal[1] = 1
@@ -113,7 +114,8 @@ class PlanDocument:
     def made_with(self) -> Revisions:
         """The revisions of what the circuit uses, in the release that has recorded it."""
         python = self.versions.get("python", "").split(".")
-        if PYTHON in self.revisions or len(python) < 2:
+        has_functions = any(isinstance(node, PythonMap) for node in self.circuit.nodes)
+        if PYTHON in self.revisions or len(python) < 2 or not has_functions:
             return self.revisions
         return {**self.revisions, PYTHON: python_of(int(python[0]), int(python[1]))}  # a former release has recorded it
 
