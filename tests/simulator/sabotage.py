@@ -29,6 +29,7 @@ from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Moment, Staffing
 from coordinator.starting import binding, binding_rules, positions, start
+from coordinator.starting.beginning import Beginning
 from coordinator.stepping import inputs, stepping
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
@@ -1099,7 +1100,7 @@ def tables_in_force_cleared() -> Iterator[None]:
 
 @contextmanager
 def settled_without_clearing() -> Iterator[None]:
-    with broken(transitions.Transitions, "_clear", lambda self, crew: self.machine.cleared(is_done=True)):
+    with broken(transitions.Transitions, "_clear", lambda self, crew: self.machine.cleared(is_done=True, is_last=True)):
         yield
 
 
@@ -1108,8 +1109,8 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
     """Tables are removed, and the checkpoint that has them is the last one."""
     real = transition_machine.Transition.cleared
 
-    def cleared(self: Any, *, is_done: bool) -> None:
-        real(self, is_done=is_done)
+    def cleared(self: Any, *, is_done: bool, is_last: bool) -> None:
+        real(self, is_done=is_done, is_last=is_last)
         self.needs_checkpoint = False
 
     with broken(transition_machine.Transition, "cleared", cleared):
@@ -1119,7 +1120,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 @contextmanager
 def files_read_within_a_transition() -> Iterator[None]:
     """A run that finds one begins with what the files say."""
-    with broken(loop.Pipeline, "_project_to_begin_with", lambda self, revision, on_change: self._spec):
+    with broken(loop, "beginning", lambda files, revision, state, on_change, chosen: Beginning(files)):
         yield
 
 
