@@ -243,10 +243,6 @@ class Comparison:
             if i not in self.chosen_outputs.from_switch
         )
 
-    def stands_still(self, old_view: int) -> bool:
-        """Whether this release cannot compute the view as it was. `old_view`: its previous index."""
-        return not self.before.frozen.keys().isdisjoint(definition_of(self.before.circuit, old_view).nodes)
-
     def _is_lost(self, old_view: int) -> bool:
         """Whether what the view was is not stored, and this release would compute it in another way."""
         if not self.before.frozen:

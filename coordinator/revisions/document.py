@@ -130,6 +130,11 @@ class PlanDocument:
         return freeze(self.circuit, self.frozen)
 
     @property
+    def why_frozen(self) -> str:
+        """One of the reasons, of which there is one at least."""
+        return next(iter(self.frozen.values()))
+
+    @cached_property
     def views_standing_still(self) -> tuple[str, ...]:
         """The views in whose definitions nodes are frozen."""
         circuit, frozen = self.circuit, self.frozen.keys()

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from coordinator.revisions.carrying import tables_of
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.loads import tables_to_load
 from coordinator.revisions.plan_parts import LoadKind, SourceKind, SourcePlan
 from engine.model.from_now import handle_of_files, revision_of
-from engine.model.rows import LastByKey, Source
+from engine.model.rows import Source
 
 
 def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
     """Of all sources that a view reads, by name, and then of those that none reads any more."""
-    tables = {
-        node.handle: index
-        for index, node in enumerate(comparison.now.circuit.nodes)
-        if isinstance(node, LastByKey) and index in comparison.histories.of
-    }
+    of_now = tables_of(comparison.now.circuit)
+    tables = {handle: index for handle, index in of_now.items() if index in comparison.histories.of}
     former = dict(_renamed(comparison))
     of_batch = dict(_batch_tables(comparison))
     for handle in comparison.sources_now:

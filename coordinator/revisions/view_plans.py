@@ -93,8 +93,7 @@ def _changed_below(comparison: Comparison, view: int) -> Iterator[str]:
 def _remarks(comparison: Comparison, name: str) -> str:
     """What the user should know of a view that is filled."""
     texts = []
-    previous = comparison.previous(name)
-    if previous is not None and comparison.stands_still(previous):
+    if comparison.found.ids.leaves[name] in comparison.before.views_standing_still:
         texts.append("until the switch it stands still")
     if text := _on_rows(comparison, comparison.views[name]):
         texts.append(text)

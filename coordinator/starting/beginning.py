@@ -98,5 +98,5 @@ def _check_release(revision: Revision, state: StepLogState, on_change: OnChange)
     _log.warning(
         "another release has recorded the project, and views stand still until the transition is made",
         views=document.views_standing_still,
-        because=next(iter(document.frozen.values())),
+        because=document.why_frozen,
     )

@@ -22,7 +22,7 @@ def refuse_other_release(document: PlanDocument) -> None:
     """Raises CircuitChanged if this release computes something of the project in another way than the one that has recorded it."""
     if not document.frozen:
         return
-    reason = next(iter(document.frozen.values()))
+    reason = document.why_frozen
     if not can_be_frozen(document.circuit, document.frozen):
         raise CircuitChanged(
             f"{reason}, and a source, a table or an output needs that.", f"Run the former version, or {REFRESH}."
@@ -42,13 +42,13 @@ def check_transition_of_release(revision: Revision, state: StepLogState) -> None
         refuse_other_release(document)
     if isinstance(phase, Draining) or (isinstance(phase, Clearing) and phase.is_switched):
         raise StateLost(
-            f"{next(iter(document.frozen.values()))}, and the transition to revision {revision.number} is not settled.",
+            f"{document.why_frozen}, and the transition to revision {revision.number} is not settled.",
             f"Run the former version until it is, and then this one; or {REFRESH}.",
         )
     last = state.checkpoints[-1].step if state.checkpoints else 0
     if phase is None and state.division_next > last:
         raise StateLost(
-            f"{next(iter(document.frozen.values()))}, and the steps from {last} on have to be run again as the former version has run them: the "
+            f"{document.why_frozen}, and the steps from {last} on have to be run again as the former version has run them: the "
             f"last checkpoint has the steps below {last} alone.",
             f"Start the former version and stop it with Ctrl-C or SIGTERM, which takes a checkpoint; then start this one. Or {REFRESH}.",
         )
@@ -57,7 +57,7 @@ def check_transition_of_release(revision: Revision, state: StepLogState) -> None
 def stands_still(document: PlanDocument) -> CircuitChanged:
     """The end of a run whose transition was taken back, so that it has nothing to go on with."""
     return CircuitChanged(
-        f"the transition is over, and the revision in force cannot go on: {next(iter(document.frozen.values()))}. Nothing is lost.",
+        f"the transition is over, and the revision in force cannot go on: {document.why_frozen}. Nothing is lost.",
         "`stepwell run --apply` begins another transition. The former version can still run the project.",
     )
 

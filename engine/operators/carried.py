@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from engine.model.filling import HASHES, CarriedTable
+from engine.model.filling import CarriedTable
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
@@ -62,24 +63,18 @@ def _changed(node: CarriedTable, change: pa.Table, before: int) -> tuple[pa.Tabl
     """The keys of a change that are below a position, each once, and their hashes."""
     hashes = ColocatedKey(node.former.key, _all(node.key)).hashes(change)
     keys, of_keys, _ = distinct_keys(change, node.former.key, hashes)
-    chosen = np.flatnonzero(np.ones(len(of_keys), np.bool_) if before >= HASHES else of_keys < np.uint64(before))
+    chosen = np.flatnonzero(below(of_keys, before))
     return keys.take(pa.array(chosen)), of_keys[chosen]
 
 
 def _within(rows: pa.Table, key: Key, first: int, end: int) -> pa.Table:
     hashes = ColocatedKey(key, _all(key)).hashes(rows)
-    chosen = hashes >= np.uint64(first)
-    if end < HASHES:
-        chosen &= hashes < np.uint64(end)
-    return rows.filter(pa.array(chosen))
+    return rows.filter(pa.array(within(hashes, first, end)))
 
 
 def _with_columns(node: CarriedTable, rows: pa.Table) -> pa.Table:
     """Rows of the former table, each with its partition, with the columns of the new one."""
-    columns = [
-        pa.nulls(rows.num_rows, kind) if place is None else rows.column(place)
-        for place, kind in zip(node.places, node.types, strict=True)
-    ]
+    columns = columns_by_place(rows, node.places, node.types)
     return zset.build([*columns, rows.column(len(node.former.types))], zset.weights_of(rows))
 
 

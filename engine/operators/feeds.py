@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from base.arrays import Bools
 from base.slots import SLOT_BITS, SLOTS
 from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched
 from engine.model.node import NodeBase
@@ -26,6 +25,7 @@ from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.base import StepContext
 from engine.operators.carried import CARRIED_TABLE
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.fed_rows import columns_by_place, within
 from engine.operators.keys import ColocatedKey
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
@@ -45,15 +45,11 @@ def placed_hashes(rows: pa.Table, colocation: Key | None) -> Hashes:
     return ColocatedKey(columns, columns if colocation is None else colocation).hashes(rows)
 
 
-def _below(hashes: Hashes, bound: int) -> Bools:
-    return np.ones(len(hashes), np.bool_) if bound >= HASHES else hashes < np.uint64(bound)
-
-
 def _within(rows: pa.Table, colocation: Key | None, first: int, end: int) -> pa.Table:
     if not rows.num_rows or (first == 0 and end >= HASHES):
         return rows
     hashes = placed_hashes(rows, colocation)
-    chosen = _below(hashes, end) & ~_below(hashes, first)
+    chosen = within(hashes, first, end)
     return rows if chosen.all() else rows.filter(pa.array(chosen))
 
 
@@ -136,11 +132,7 @@ def step_placed(node: Placed, inputs: Sequence[pa.Table], context: StepContext) 
 
 def step_renamed(node: Renamed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     (rows,) = inputs
-    columns = [
-        pa.nulls(rows.num_rows, kind) if place is None else rows.column(place)
-        for place, kind in zip(node.places, node.types, strict=True)
-    ]
-    return zset.build(columns, zset.weights_of(rows))
+    return zset.build(columns_by_place(rows, node.places, node.types), zset.weights_of(rows))
 
 
 def step_difference(node: Difference, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

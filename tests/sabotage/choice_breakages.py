@@ -140,7 +140,7 @@ CHOICES = (
         "Rows of keys below the position come again with the next range.",
         BATCH,
         (
-            Edit(CARRIED, "chosen = hashes >= np.uint64(first)", "chosen = hashes >= np.uint64(0)"),
+            Edit(CARRIED, "within(hashes, first, end)", "within(hashes, 0, end)"),
             Edit(CARRIED, "slots = (slot_of(before), slot_of(after - 1) + 1)", "slots = (0, slot_of(after - 1) + 1)"),
         ),
         (f"{TEST_CARRIED}::test_rows_have_null_in_new_columns_until_their_key_has_a_message[1-2]",),
