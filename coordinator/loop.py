@@ -37,6 +37,7 @@ from coordinator.revisions.requests import ApplyRequest, still_finishing, stoppi
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
 from coordinator.starting.beginning import beginning
+from coordinator.starting.binding import Bound
 from coordinator.starting.binding_rules import rules_of
 from coordinator.starting.errors import RecoveryFailed, StateLost
 from coordinator.starting.in_force import next_revision, revision_in_force
@@ -58,6 +59,8 @@ from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
+from coordinator.storing.restoring import layout_if_restored, restore_missing
+from coordinator.storing.storing import Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
@@ -112,6 +115,7 @@ class Pipeline:
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
+        self._storing = Storing(spec, self._writer, board, requests.wake)
         self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
         self._owner_written: tuple[int, int, int | None] = (
             -1,
@@ -341,7 +345,7 @@ class Pipeline:
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        found = bind_workers(crew, self._spec, self._writer.state, log_id)
+        found = bind_workers(crew, self._spec, self._writer.state, log_id, restore=self._restore)
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)
         known = {name: topic.partitions for name, topic in self._writer.state.topics.items()}
@@ -350,7 +354,11 @@ class Pipeline:
         )  # a replay may read topics of another revision
         self._show_workers(crew)
         record_completion(self._writer, version)
-        self._writer.forget(first_needed_step(version, self._writer.state.checkpoints))
+        if (layout := layout_if_restored(version, self._writer.state, self._writer.epoch)) is not None:
+            self._writer.append([layout])
+        self._storing.recovered(found.rules, crew.term)
+        state = self._writer.state
+        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.needed))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
@@ -372,6 +380,11 @@ class Pipeline:
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
+
+    def _restore(self, crew: Crew, bound: Bound) -> None:
+        stored = self._writer.state.stored
+        assert stored is not None, "nothing is stored"
+        restore_missing(crew, bound, stored, self._storing.store, self._outside)
 
     def _show_workers(self, crew: Crew) -> None:
         self._board.update(
@@ -439,6 +452,9 @@ class Pipeline:
             self._rescaling.look(core, crew)
             self._transitions.advance(crew)
             self._transitions.check_goes_on(core)
+            self._storing.advance(core.version, crew)
+            core.store_holds_steps = self._storing.holds_steps
+            core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping)
             self._write_owner(course)
             inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
             inputs.is_filling_paused = core.transition.is_paused
@@ -453,6 +469,7 @@ class Pipeline:
                         crew.steps.pause(core.step)
                     is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
                     is_asked = is_asked or not core.rescale.is_idle or core.transition.waits_beside
+                    is_asked = is_asked or self._storing.is_under_way
                     self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
@@ -504,6 +521,8 @@ class Pipeline:
             return "changing"
         if core.is_replaying(self._writer.state):
             return "recovering"
+        if core.store_holds_steps and not core.paused:
+            return "waiting for the checkpoint store"
         return "paused" if core.paused else "run"
 
     def _room(self, crew: Crew) -> Room:

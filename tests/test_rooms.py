@@ -56,6 +56,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "stepping": {"starting", "transition"},
         "checkpoints": {"starting", "stepping", "transition"},
         "rescale": {"starting"},
+        "storing": {"starting"},
     },
     "stepwell": {
         "spark": set(),
@@ -77,7 +78,7 @@ LOOSE = {
     "coordinator/core.py": {"rescale", "transition"},
     "coordinator/specification.py": {"starting", "checkpoints"},
     "coordinator/requests.py": {"checkpoints", "rescale", "revisions"},
-    "coordinator/loop.py": {"revisions", "starting", "stepping", "checkpoints", "rescale", "transition"},
+    "coordinator/loop.py": {"revisions", "starting", "stepping", "checkpoints", "rescale", "transition", "storing"},
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.

@@ -17,6 +17,7 @@ from coordinator.checkpoints.truncation import snapshot_due, truncate
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
 from coordinator.specification import PipelineSpec
 from coordinator.starting.layouts import completion_records, ownership_of
+from coordinator.starting.start import first_needed_step
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of
@@ -119,7 +120,8 @@ class Checkpointing:
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
             writer.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")
-        earliest, pace = action.former.step, self._spec.pace
+        pace, stored = self._spec.pace, writer.state.stored if self._spec.store is not None else None
+        earliest = first_needed_step(action.former, (action.former,), stored)
         writer.forget(earliest)
         cut = truncate(self._topics, writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:
