@@ -95,6 +95,7 @@ CheckpointPoint = Literal[
     "checkpoint.truncated",
 ]
 StorePoint = Literal[
+    "spool.half",  # a part of what is to be uploaded is set aside before a fold
     "pack.half",  # a part of an object is written to the checkpoint store
     "pack.uploaded",
     "manifest.written",  # all objects of a version are in the store, and the log has no record of that

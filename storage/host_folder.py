@@ -6,6 +6,7 @@ A **host** is such a folder with everything that can open it. In local mode ther
     <databases>/NNNN/             the database of worker NNNN
     <databases>/NNNN-bBIRTH/      that of a worker which a rescale has made
     <databases>/.NNNN.old/        a database that is being removed
+    <databases>/.NNNN.spool/      what waits for its upload to the checkpoint store
 
 In local mode the databases are in the project's storage folder, and the folder needs no name. With `stepwell.local.dir` the root is that
 folder, and each pipeline has a subfolder for its databases. `StateLocation` decides which, and is the same in every process of a run.
@@ -44,6 +45,9 @@ _FOLDER = re.compile(r"(?P<worker>\d+)(-b(?P<birth>.+))?", re.ASCII)
 
 REMOVED_SUFFIX = ".old"
 """The suffix of a folder that is being removed."""
+
+SPOOL_SUFFIX = ".spool"
+"""The suffix of the folder of a worker's spool (storage/remote/spool.py)."""
 
 NAMING_TRIES_MAX = 16
 """A try fails only if another process of the host names the folder at the same moment, and then the next one finds that name."""
@@ -86,6 +90,10 @@ class HostFolder:
     def of_worker(self, worker: int, birth: str = FIRST_BIRTH) -> Path:
         """The folder of a worker's database."""
         return self.databases / database_folder(worker, birth)
+
+    def spool_of_worker(self, worker: int, birth: str = FIRST_BIRTH) -> Path:
+        """The folder of what waits for its upload to the checkpoint store. It goes with the database."""
+        return self.databases / f".{database_folder(worker, birth)}{SPOOL_SUFFIX}"
 
     def name(self, new_id: Callable[[], str]) -> str:
         """The name of the folder, which is made if it has none. It differs from the name of every other folder, also of a copy on this machine
@@ -153,6 +161,7 @@ class HostFolder:
             return False  # a process of another run was faster
         reached("bury.renamed", worker)
         shutil.rmtree(removed, ignore_errors=True)
+        shutil.rmtree(self.spool_of_worker(worker, birth), ignore_errors=True)
         return True
 
     def finish_removals(self) -> None:

@@ -23,19 +23,19 @@ from collections.abc import Iterable
 
 import structlog
 from storage.remote.chain import Chain
-from storage.remote.objects_protocol import ObjectStore
 
 from base.term import Term
 from coordinator.storing.manifest import Manifest, backups_of, read_manifest, root_of
 from faults.points import reached
 from io_kafka.step_log.records import CheckpointStored
+from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.collecting")
 
 DELETED_AT_ONCE = 1000
 """Objects of one request, as S3 allows. A run that is killed between two leaves the rest to the next one."""
 
-_NAMED = re.compile(r"(?P<version>\d{8,})-(?P<checkpoint>[^-/]+)-(?P<epoch>\d+)\.(?P<attempt>\d+)(?:\.[^/]*)?")
+_NAMED = re.compile(r"(?P<version>\d{8,})-(?P<checkpoint>[^-/]+)-(?P<epoch>\d+)\.(?P<attempt>\d+)(?:[.-][^/]*)?")
 
 
 def collect(store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> int:

@@ -119,6 +119,12 @@ class StepwellSettings(BaseSettings):
     # `stepwell steps N` can answer for at least this many last steps. The step log is truncated before them.
     steps_kept: int = Field(default=100_000, ge=1)
     switch_rows_max: int = Field(default=SWITCH_ROWS_MAX, ge=1)
+    # The checkpoint store, in which the state outlives the disks of the workers: a URI without credentials, which come from the environment.
+    store: str | None = None
+    # For how long a complete checkpoint may wait for the store. A lost disk costs the replay of the steps since the last stored checkpoint.
+    store_lag_max: Duration = Field(default="10min", ge=10, le=30 * 86400)  # type: ignore[assignment]
+    # What the steps do when the store is late by that: wait for it, or go on and rely on the disks.
+    store_late: Literal["pause", "continue"] = "pause"
     # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
 
