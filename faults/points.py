@@ -112,7 +112,16 @@ LayoutPoint = Literal[
     "settle.completed",
     "bury.renamed",  # the folder of a database that nobody needs any more
 ]
-Point = Literal[StartPoint, RevisionPoint, TransitionPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
+StorePoint = Literal[
+    "spool.half",  # a part of a frozen layer is in the draft of its pack
+    "pack.half",  # a part of a pack was given to the store
+    "pack.uploaded",
+    "restore.half",  # a part of the records is in the draft of a database
+    "restore.done",
+]
+Point = Literal[
+    StartPoint, RevisionPoint, TransitionPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint, StorePoint
+]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
 START: tuple[Point, ...] = get_args(StartPoint)
@@ -123,6 +132,7 @@ COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 REVISION: tuple[Point, ...] = get_args(RevisionPoint)
 TRANSITION: tuple[Point, ...] = get_args(TransitionPoint)
+STORE: tuple[Point, ...] = get_args(StorePoint)
 POINTS: tuple[Point, ...] = get_args(Point)
 
 
