@@ -30,6 +30,7 @@ MAY_IMPORT = {
 # What the folders of a room may import of one another. The loose files of a room are its ground: any folder may import them, and they import
 # no folder, except those in LOOSE. A folder that is missing here is an error.
 WITHIN: dict[str, dict[str, set[str]]] = {
+    "storage": {"remote": set()},
     "engine": {
         "rows": set(),
         "accumulators": {"rows"},
