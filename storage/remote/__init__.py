@@ -1,0 +1,1 @@
+"""The checkpoint store: objects that outlive the machines of the workers."""

@@ -1,0 +1,3 @@
+"""Stores for the tests of the checkpoint store."""
+
+from __future__ import annotations
