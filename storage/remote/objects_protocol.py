@@ -1,4 +1,13 @@
-"""What the checkpoint store needs of an object store: whole objects under names, which are never changed."""
+"""What the checkpoint store is to those who use it: named objects, written whole.
+
+Guarantees of every store:
+- An object appears whole or not at all, and replaces one of its name. A write that has failed leaves what was there. On `hdfs://` a moment lies
+  between the old object and the new one, in which there is none; a crash in it leaves none.
+- `write` returns when the object outlives a crash of this machine, and others read it.
+- What `list` says includes every object whose `write` had returned before.
+
+A name is a path below the root, with `/` between its parts: `packs/0001-a/7`. Parts that begin with `.part-` are the store's own.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from storage.remote.errors import ObjectMissing
-
-__all__ = ["ObjectInfo", "ObjectMissing", "ObjectStore", "Written"]
+PIECE_BYTES_MAX = 1 << 20
+"""Of a piece that `read` gives: large enough that a piece costs nothing, small enough for many readers beside each other."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the size of the object, and xxh3_128 of all its bytes in hexadecimal."""
+    """`digest`: xxh3_128 in hexadecimal of all `bytes` bytes of the object."""
 
     bytes: int
     digest: str
@@ -21,23 +29,44 @@ class Written:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """An object that is there, and its size."""
+    """`name` is relative to the root. `bytes`: the object's size."""
 
     name: str
     bytes: int
 
 
 class ObjectStore(Protocol):
-    """Names are relative to the root of the store, and their parts are separated by slashes."""
+    """The objects below one root. May be used by several threads at once. Every method raises StoreFault (errors.py)."""
+
+    @property
+    def root(self) -> str:
+        """The store's URI, for texts."""
+        ...
 
     def write(self, name: str, pieces: Iterable[bytes]) -> Written:
-        """Writes an object, which appears as a whole or not at all: not if `pieces` raises, either. It replaces one of this name."""
+        """Writes the object whole. If `pieces` raises, there is no object, and the exception is raised again."""
+        ...
 
     def read(self, name: str) -> Iterator[bytes]:
-        """The bytes of an object, in pieces of bounded size. Raises ObjectMissing."""
+        """The object's bytes in pieces of at most PIECE_BYTES_MAX. Raises ObjectMissing, with the first piece. An object that ends early
+        raises StoreUnreachable."""
+        ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """The objects whose names begin with `prefix`."""
+        """All objects below the folder `prefix`, in no order; empty if there is no such folder. An empty prefix means the root."""
+        ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes objects. It is no error if one is absent."""
+        """Deletes the objects. It is no error if one is missing. Folders that are empty then may go too."""
+        ...
+
+
+def check_name(name: str) -> str:
+    """The name itself. A name that could leave the root, or mean another object, is a mistake of ours."""
+    parts = name.split("/")
+    assert all(part not in ("", ".", "..") and not part.startswith(PARTIAL) for part in parts), name
+    return name
+
+
+PARTIAL = ".part-"
+"""Begins the name of a file that is not an object yet."""

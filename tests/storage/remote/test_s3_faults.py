@@ -1,0 +1,166 @@
+"""What a store in S3 does when the server refuses, fails or is away: which fault, and that no half of an object appears."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from storage.remote import filesystems
+from storage.remote.errors import BadStoreUri, ObjectMissing, StoreDenied, StoreFault, StoreFull, StoreUnreachable
+from storage.remote.objects import open_store
+from storage.remote.objects_protocol import ObjectStore
+from storage.remote.rights import check_rights
+from tests.storage.remote.faulty_proxy import FaultyProxy, Rule
+from tests.storage.remote.s3_server import BUCKET
+
+MIB = 1 << 20
+
+OPERATIONS: dict[str, Callable[[ObjectStore, str], object]] = {
+    "write": lambda store, name: store.write(name, [b"x"]),
+    "read": lambda store, name: [*store.read(name)],
+    "list": lambda store, name: [*store.list("")],
+    "delete": lambda store, name: store.delete([name]),
+}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in production, but for how long a silent server is waited for."""
+    monkeypatch.setattr(filesystems, "SILENCE_TIMEOUT_S", 1.0)
+
+
+@pytest.fixture
+def store(s3: str, proxy: FaultyProxy) -> ObjectStore:
+    store = open_store(s3)
+    store.write("there", [b"x"])
+    proxy.requests.clear()
+    return store
+
+
+def faults(store: ObjectStore) -> Iterator[tuple[str, StoreFault]]:
+    for operation, act in OPERATIONS.items():
+        with pytest.raises(StoreFault) as caught:
+            act(store, "there")
+        assert store.root in str(caught.value) and "secret" not in str(caught.value)
+        yield operation, caught.value
+
+
+def test_a_wrong_secret_is_told_with_the_operation(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    for operation, fault in faults(open_store(s3)):
+        assert isinstance(fault, StoreDenied)
+        assert f"refuses to {operation}" in str(fault)
+        assert "docs/durability.md lists the rights" in fault.what_to_do
+
+
+def test_an_unknown_access_key_is_told(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    assert {type(fault) for _, fault in faults(open_store(s3))} == {StoreDenied}
+
+
+def test_an_unknown_bucket_is_a_wrong_setting(s3: str) -> None:
+    store = open_store(s3.replace(BUCKET, "bouquet"))
+    for _, fault in faults(store):
+        assert isinstance(fault, BadStoreUri)
+        assert "its bucket does not exist" in str(fault) and "correct `stepwell.store`" in fault.what_to_do
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "tries"),
+    [(403, StoreDenied, 1), (507, StoreFull, 1), (500, StoreUnreachable, filesystems.ATTEMPTS_MAX)],
+)
+def test_what_a_status_means(
+    store: ObjectStore, proxy: FaultyProxy, status: int, kind: type[StoreFault], tries: int
+) -> None:
+    rule = proxy.break_when(Rule("^PUT", "status", status))
+    with pytest.raises(kind, match="write a/b"):
+        store.write("a/b", [b"x"])
+    assert rule.hits == tries or kind is StoreFull, (
+        "a refusal is final; whether a full store is asked again is the client's affair"
+    )
+    proxy.heal()
+    assert {each.name for each in store.list("")} == {"there"}
+
+
+def test_a_busy_server_is_asked_again(store: ObjectStore, proxy: FaultyProxy) -> None:
+    rules = [
+        proxy.break_when(Rule(pattern, "status", 503, times=2))
+        for pattern in ("^PUT", "^GET .*there", "^GET .*list-type")
+    ]
+    store.write("new", [b"y"])
+    assert [*store.read("there")] == [b"x"]
+    assert {each.name for each in store.list("")} == {"there", "new"}
+    assert [rule.hits for rule in rules] == [2, 2, 2]
+
+
+def test_a_slow_server_is_waited_for(store: ObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filesystems, "SILENCE_TIMEOUT_S", 5.0)
+    patient = open_store(store.root)
+    proxy.break_when(Rule("there", "delay", 1200))
+    assert [*patient.read("there")] == [b"x"]
+
+
+def test_a_server_that_is_silent_or_away_is_given_up(store: ObjectStore, proxy: FaultyProxy) -> None:
+    """Three attempts, each as long as it may be silent. No clock is looked at: a test that hangs is one that fails."""
+    silence = proxy.break_when(Rule("^HEAD", "silence"))
+    with pytest.raises(StoreUnreachable, match="could not read there"):
+        next(store.read("there"))
+    assert silence.hits == filesystems.ATTEMPTS_MAX
+    proxy.close()
+    with pytest.raises(StoreUnreachable, match="could not write a/b"):
+        store.write("a/b", [b"x"])
+
+
+def test_a_part_that_fails_leaves_no_object(store: ObjectStore, proxy: FaultyProxy) -> None:
+    """The server is well again when the stream is destroyed, which must not complete the upload without the part."""
+    cut = proxy.break_when(Rule("partNumber=2", "cut request", 100_000, times=filesystems.ATTEMPTS_MAX))
+    with pytest.raises(StoreUnreachable, match="write there"):
+        store.write("there", (bytes(MIB) for _ in range(22)))
+    assert cut.hits == filesystems.ATTEMPTS_MAX
+    assert not [line for line in proxy.requests if line.startswith("POST") and "uploadId" in line]
+    assert [*store.read("there")] == [b"x"]
+    assert [(each.name, each.bytes) for each in store.list("")] == [("there", 1)]
+    store.write("there", (bytes(MIB) for _ in range(12)))
+    assert sum(map(len, store.read("there"))) == 12 * MIB
+
+
+def test_an_upload_that_is_cut_once_is_sent_again(store: ObjectStore, proxy: FaultyProxy) -> None:
+    cut = proxy.break_when(Rule("partNumber=1", "cut request", 100_000, times=1))
+    assert store.write("a", (bytes([n]) * MIB for n in range(12))).bytes == 12 * MIB
+    assert cut.hits == 1
+    assert b"".join(store.read("a")) == b"".join(bytes([n]) * MIB for n in range(12))
+
+
+def test_a_download_that_is_cut_is_never_taken_for_the_whole(store: ObjectStore, proxy: FaultyProxy) -> None:
+    wanted = b"".join(bytes([n]) * MIB for n in range(12))
+    store.write("a", [wanted])
+    once = proxy.break_when(Rule("^GET .*/a ", "cut answer", 3 * MIB, times=1))
+    assert b"".join(store.read("a")) == wanted
+    assert once.hits == 1
+    proxy.break_when(Rule("^GET .*/a ", "cut answer", 3 * MIB))
+    with pytest.raises(StoreUnreachable, match="read a"):
+        b"".join(store.read("a"))
+
+
+def test_missing_rights_are_named(store: ObjectStore, proxy: FaultyProxy) -> None:
+    assert check_rights(store) == []
+    assert {each.name for each in store.list("")} == {"there"}
+    for right, pattern in (
+        ("read", "^HEAD .*doctor|^GET .*doctor/"),
+        ("list", "^GET .*list-type"),
+        ("delete", "^DELETE"),
+        ("write", "^PUT"),
+    ):
+        proxy.break_when(Rule(pattern, "status", 403))
+        missing = check_rights(store)
+        assert right in {each.right for each in missing}
+        assert all(isinstance(each.fault, StoreDenied) for each in missing)
+        proxy.heal()
+    assert {each.right for each in check_rights(open_store(f"s3://none-{uuid.uuid4().hex}/a"))} == set(OPERATIONS)
+
+
+def test_a_missing_object_is_no_missing_bucket(store: ObjectStore) -> None:
+    with pytest.raises(ObjectMissing):
+        next(store.read("nothing"))
