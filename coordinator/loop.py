@@ -81,12 +81,15 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.programs import ProgramKey
-from storage.errors import NoDatabase, StaleEpoch
+from storage.errors import CorruptFile, CorruptRecord, NoDatabase, StaleEpoch
 
 _log = structlog.get_logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
+
+DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
+"""Faults of a worker's database that the checkpoint store can mend."""
 
 LOOK_SECONDS = 0.01
 """The longest wait while the workers fold or read, between two looks at what they have answered."""
@@ -126,6 +129,7 @@ class Pipeline:
         self._attempts = 0
         self._available_now = self._finishes = False
         self._inputs_before: Inputs | None = None  # which the run has read by last
+        self._distrusted: frozenset[int] = frozenset()  # the workers whose databases are damaged
         self._to_apply: ApplyRequest | None = None  # to be asked for as soon as the workers run
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
@@ -311,6 +315,13 @@ class Pipeline:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
                 if not self._transitions.take_loss():
                     self._count_loss(recoveries, fault)
+            except DAMAGED as fault:
+                if not self._storing.can_restore:
+                    raise
+                self._checkpoints.give_up_fold(may_be_the_cause=False)
+                if not isinstance(fault, NoDatabase) and fault.worker is not None:
+                    self._distrusted |= {fault.worker}
+                self._count_loss(recoveries, fault)
             except MAY_BE_OF_TRANSITION as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 if not self._transitions.take_fault(fault):
@@ -345,7 +356,9 @@ class Pipeline:
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        found = bind_workers(crew, self._spec, self._writer.state, log_id, restore=self._restore)
+        found = bind_workers(
+            crew, self._spec, self._writer.state, log_id, distrusted=self._distrusted, restore=self._restore
+        )
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)
         known = {name: topic.partitions for name, topic in self._writer.state.topics.items()}
@@ -384,7 +397,10 @@ class Pipeline:
     def _restore(self, crew: Crew, bound: Bound) -> None:
         stored = self._writer.state.stored
         assert stored is not None, "nothing is stored"
-        restore_missing(crew, bound, stored, self._storing.store, self._outside)
+        restore_missing(
+            crew, bound, stored, store=self._storing.store, outside=self._outside, distrusted=self._distrusted
+        )
+        self._distrusted = frozenset()
 
     def _show_workers(self, crew: Crew) -> None:
         self._board.update(

@@ -87,7 +87,8 @@ class Rules:
     """What the step log says of the databases. `owners`: the births of the workers that own slots, by number, in each version that may be
     opened; that of EMPTY is there while no checkpoint is complete. `is_fresh`: it has not even the intent of a checkpoint, so no database holds
     a step durably, and missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log
-    has only the intent. `accepts_older`: see STALE. `restorable`: the version that the checkpoint store has, if a run can go on from it."""
+    has only the intent. `accepts_older`: see STALE. `restorable`: the version that the checkpoint store has, if a run can go on from it.
+    `distrusted`: the numbers whose databases are damaged, and are to be restored whatever hosts have."""
 
     pipeline: str
     log_id: str
@@ -98,6 +99,7 @@ class Rules:
     pending: VersionId | None
     accepts_older: bool
     restorable: VersionId | None = None
+    distrusted: frozenset[int] = frozenset()
 
     @property
     def is_after_reset(self) -> bool:
@@ -359,6 +361,8 @@ def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ..
     merged: dict[tuple[int, str, str], Copy] = {}
     for offer in offers:
         for found in offer.databases:
+            if found.worker in rules.distrusted:
+                continue
             standing, database_key = judge(found, rules), (found.worker, offer.host, found.birth)
             copy = Copy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
             former = merged.get(database_key)

@@ -12,8 +12,8 @@ from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase
 
 
-def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
-    """What the step log says of the databases."""
+def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: frozenset[int] = frozenset()) -> Rules:
+    """What the step log says of the databases. `distrusted`: see Rules."""
     restorable = None if spec.store is None or why_not_restorable(state) is not None else state.stored
     owners = owners_by_version(state)
     if restorable is not None:
@@ -28,6 +28,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str) -> Rules:
         pending=state.intent,
         accepts_older=not spec.state_location.on_cluster,
         restorable=None if restorable is None else restorable.version,
+        distrusted=distrusted,
     )
 
 

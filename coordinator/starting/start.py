@@ -144,7 +144,13 @@ class Found:
 
 
 def bind_workers(
-    crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str, *, restore: Callable[[Crew, Bound], None]
+    crew: Crew,
+    spec: PipelineSpec,
+    state: StepLogState,
+    log_id: str,
+    *,
+    distrusted: frozenset[int],
+    restore: Callable[[Crew, Bound], None],
 ) -> Found:
     """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
     that are missing at the first start.
@@ -152,7 +158,7 @@ def bind_workers(
     If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. With a
     checkpoint store the database is restored if none does soon. Raises StateLost if none does before the deadline of registration, and at once
     in local mode, where all tasks see the same folder. `restore`: restores the databases that are named."""
-    rules = rules_of(spec, state, log_id)
+    rules = rules_of(spec, state, log_id, distrusted)
     crew.recruiting.wait_for_candidates()
     final = restores = not spec.state_location.on_cluster
     while True:

@@ -22,12 +22,12 @@ import re
 from collections.abc import Iterable
 
 import structlog
-from storage.remote.chain import Chain
 
 from base.term import Term
 from coordinator.storing.manifest import Manifest, backups_of, read_manifest, root_of
 from faults.points import reached
 from io_kafka.step_log.records import CheckpointStored
+from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.collecting")

@@ -8,9 +8,9 @@ If the layout has changed since that version, the start goes back to its owners,
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import structlog
-from storage.remote.errors import StoreUnreachable
-from storage.remote.objects_protocol import ObjectStore
 from tenacity import Retrying, before_sleep_nothing, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from base.version import VersionId
@@ -23,6 +23,8 @@ from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.layout_rules import why_not_placed
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
+from storage.remote.errors import StoreUnreachable
+from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.restoring")
 
@@ -33,8 +35,17 @@ WAIT_SECONDS_MAX = 10.0
 """Between two tries."""
 
 
-def restore_missing(crew: Crew, bound: Bound, stored: CheckpointStored, store: ObjectStore, outside: Outside) -> None:
-    """Has the workers of `bound.restored` make their databases of what the store has. Raises StoreFault, and TaskLost if a worker was lost."""
+def restore_missing(
+    crew: Crew,
+    bound: Bound,
+    stored: CheckpointStored,
+    *,
+    store: ObjectStore,
+    outside: Outside,
+    distrusted: Collection[int],
+) -> None:
+    """Has the workers of `bound.restored` make their databases of what the store has. `distrusted`: see Rules. Raises StoreFault, and TaskLost
+    if a worker was lost."""
     _log.info(
         "databases are restored from the store",
         workers=sorted(bound.restored),
@@ -42,7 +53,9 @@ def restore_missing(crew: Crew, bound: Bound, stored: CheckpointStored, store: O
         step=stored.version.step,
     )
     manifest = manifest_of(stored, store, outside)
-    crew.store.restore(stored.version, {worker: manifest.chains[worker] for worker in sorted(bound.restored)})
+    crew.store.restore(
+        stored.version, {worker: manifest.chains[worker] for worker in sorted(bound.restored)}, distrusted
+    )
 
 
 def manifest_of(stored: CheckpointStored, store: ObjectStore, outside: Outside) -> Manifest:

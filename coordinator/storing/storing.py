@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import structlog
-from storage.remote.errors import StoreFault
-from storage.remote.objects_protocol import ObjectStore
 
 from base.fault import Fault
 from base.term import Term
@@ -22,6 +20,7 @@ from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.specification import PipelineSpec, StoreSettings
 from coordinator.starting.binding import Rules
+from coordinator.starting.binding_rules import why_not_restorable
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import collect
 from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
@@ -42,6 +41,8 @@ from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.records import CheckpointStored
+from storage.remote.errors import StoreFault
+from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.storing")
 
@@ -99,6 +100,11 @@ class Storing:
         self._show()
 
     # What the loop asks
+
+    @property
+    def can_restore(self) -> bool:
+        """Whether a database that is lost or damaged can be made of what the store has."""
+        return self.needed is not None and why_not_restorable(self._writer.state) is None
 
     @property
     def needed(self) -> CheckpointStored | None:

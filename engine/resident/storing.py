@@ -14,9 +14,6 @@ from functools import cached_property
 from pathlib import Path
 
 import structlog
-from storage.remote.chain import Chain
-from storage.remote.restoring import restore
-from storage.remote.uploading import upload
 
 from base.version import VersionId
 from engine.errors import StaleTask
@@ -26,8 +23,11 @@ from storage.errors import DatabaseExists, StorageFull
 from storage.host_folder import HostFolder
 from storage.identity import Identity
 from storage.remote import spool
+from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
 from storage.remote.place import StorePlace
+from storage.remote.restoring import restore
+from storage.remote.uploading import upload
 
 _log = structlog.get_logger("engine.resident.worker")
 
@@ -100,7 +100,7 @@ class StoreAccess:
 
     def restore(self, order: Restore) -> Restored:
         """Raises StoreFault and StorageError, and StaleTask if another run makes the database at the same time."""
-        if self._can_open(order.version):
+        if self._can_open(order.version, trusts=order.trusts):
             return Restored()
         spool.clear(self._spool)
         try:
@@ -111,7 +111,7 @@ class StoreAccess:
             ) from fault
         return Restored()
 
-    def _can_open(self, version: VersionId) -> bool:
+    def _can_open(self, version: VersionId, *, trusts: bool) -> bool:
         """Whether the database is there already. One that cannot open the version is removed: no run will ever open it."""
         looked = [
             each for each in self.folder.look() if (each.worker, each.birth) == (self.identity.worker, self.birth)
@@ -119,7 +119,7 @@ class StoreAccess:
         if not looked:
             return False
         (found,) = looked
-        if found.identity == self.identity and version in found.versions:
+        if trusts and found.identity == self.identity and version in found.versions:
             return True
         _log.warning(
             "a database is replaced by what the checkpoint store has",

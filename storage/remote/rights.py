@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from storage.remote.errors import ObjectMissing, StoreFault
+from storage.remote.errors import FaultAtRoot, ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 FOLDER = "doctor"
@@ -49,7 +49,7 @@ def check_rights(store: ObjectStore) -> list[MissingRight]:
 def _read(store: ObjectStore, name: str, written: bool) -> None:
     found = b"".join(store.read(name))
     if written and found != CONTENT:
-        raise StoreFault(
+        raise FaultAtRoot(
             store.root,
             f"The checkpoint store {store.root} gives other bytes for {name} than were written.",
             "Check its disks.",
@@ -58,7 +58,7 @@ def _read(store: ObjectStore, name: str, written: bool) -> None:
 
 def _list(store: ObjectStore, name: str, written: bool) -> None:
     if not any(each.name == name for each in store.list(FOLDER)) and written:
-        raise StoreFault(
+        raise FaultAtRoot(
             store.root,
             f"The checkpoint store {store.root} does not list {name}, which was just written.",
             "Use a store whose lists are up to date as soon as a write has returned.",

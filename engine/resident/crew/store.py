@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import structlog
 
@@ -35,13 +35,17 @@ class CrewStore:
         answers = self._workers.roster.poll_answers(Store)
         return None if answers is None else {number: answer for number, (answer, _) in answers.items()}
 
-    def restore(self, version: VersionId, chains: Mapping[int, str]) -> None:
-        """These workers make their databases of what the store has. It waits for all of them, and a download may take long: a worker that gives
-        signs of life is waited for. Raises the fault of the lowest worker that had one, and TaskLost."""
+    def restore(self, version: VersionId, chains: Mapping[int, str], distrusted: Collection[int]) -> None:
+        """`distrusted`: those whose databases are damaged. These workers make their databases of what the store has. It waits for all of them,
+        and a download may take long: a worker that gives signs of life is waited for. Raises the fault of the lowest worker that had one, and
+        TaskLost."""
         if not chains:
             return
         roster = self._workers.roster
-        orders = {number: Restore(version=version, chain=chain) for number, chain in chains.items()}
+        orders = {
+            number: Restore(version=version, chain=chain, trusts=number not in distrusted)
+            for number, chain in chains.items()
+        }
         roster.begin(Restore, orders)
         while self._workers.poll_answers(Restore) is None:
             roster.poll(POLL_SECONDS)

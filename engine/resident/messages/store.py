@@ -29,8 +29,9 @@ class Restored(Answer):
 
 
 class Restore(Beside[Restored]):
-    """Makes the worker's database of what the store has. `version`: the one that is wanted. A database of the worker that is there, and cannot
-    open it, is removed. The worker has no database open. `Restored` or `Failed` answers."""
+    """Makes the worker's database of what the store has. `version`: the one that is wanted. A database of the worker that is there is removed,
+    unless the coordinator `trusts` it and it can open the version. The worker has no database open. `Restored` or `Failed` answers."""
 
     version: VersionId
     chain: str
+    trusts: bool

@@ -11,7 +11,8 @@ from base.version import VersionId
 from storage.database import Database
 from storage.remote import spool
 from storage.remote.chain import Chain
-from storage.remote.objects_protocol import ObjectInfo, ObjectMissing, Written
+from storage.remote.errors import ObjectMissing
+from storage.remote.objects_protocol import ObjectInfo, Written
 from storage.remote.uploading import upload
 from tests.storage.helpers import ME
 
@@ -21,6 +22,8 @@ PIECE_BYTES = 1000
 
 class MemoryStore:
     """`objects`: the bytes of each, by name. `written`: the names, in the order in which they were written."""
+
+    root = "memory:"
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -35,7 +38,7 @@ class MemoryStore:
 
     def read(self, name: str) -> Iterator[bytes]:
         if name not in self.objects:
-            raise ObjectMissing(name)
+            raise ObjectMissing(self.root, name)
         content = self.objects[name]
         self.open += 1
         self.open_max = max(self.open, self.open_max)
