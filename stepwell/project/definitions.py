@@ -8,11 +8,13 @@ the error says how to write it today.
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import os
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -290,9 +292,18 @@ def _load_file(file: Path, registry: _Registry, spark: SparkSession) -> None:
         )
 
 
+class _FreshLoader(importlib.machinery.SourceFileLoader):
+    """Compiles the file that is there. Python's own loader takes the byte code that it has kept if the size of the file and the second of its
+    last change are the same. A file that was edited twice within a second would then be the former one, and a transition would lead nowhere."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def _execute(file: Path, name: str, spark: SparkSession) -> None:
     """Runs a Python file as Spark does: as a separate module, with `spark` in its namespace."""
-    spec = importlib.util.spec_from_file_location(file.stem, str(file))
+    spec = importlib.util.spec_from_file_location(file.stem, str(file), loader=_FreshLoader(file.stem, str(file)))
     assert spec is not None and spec.loader is not None, file
     module = importlib.util.module_from_spec(spec)
     module.__dict__["spark"] = spark

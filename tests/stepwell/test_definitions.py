@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,24 @@ def test_definitions_run_in_the_project_folder_with_their_own_active_session(
     load_definitions(project(tmp_path, files, SPEC + "configuration:\n  my.parameter: 7\n"), spark)
     assert Path.cwd() == here
     assert not spark.catalog.tableExists("leaked")
+
+
+def test_a_file_that_was_edited_within_a_second_is_read_again(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes its byte code for that of the file, because size and second are the same."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    text = """
+        from pyspark import pipelines as dp
+        dp.create_streaming_table("{name}", schema="id INT", format="kafka", table_properties={{"subscribe": "events"}})
+    """
+    for name in ("one", "two"):
+        asked = project(tmp_path, {"a.py": text.format(name=name)})
+        os.utime(tmp_path / "transformations" / "a.py", (1_700_000_000, 1_700_000_000))
+        with quiet_spark():
+            found = load_definitions(asked, spark)
+        assert [output.name for output in found.outputs] == [name]
+    assert not list(tmp_path.rglob("*.pyc")), "nothing is left in the user's folder"
 
 
 def test_a_wrong_setting_of_sparks_is_told(tmp_path: Path, spark: SparkSession) -> None:
