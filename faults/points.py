@@ -100,6 +100,7 @@ StorePoint = Literal[
     "pack.uploaded",
     "manifest.written",  # all objects of a version are in the store, and the log has no record of that
     "stored.recorded",
+    "backup.named",  # a backup names a version whose objects may be deleted
     "collect.half",  # some objects are deleted that no version needs
     "restore.half",  # a part of a database is made of what the store has
     "restore.done",

@@ -278,13 +278,15 @@ class CheckpointComplete(RecordBase):
 
 class CheckpointStored(RecordBase):
     """The checkpoint store has the state of this version of all owners. `placed`: which worker owns which slots in it. `manifest`: the name of
-    the object that says where the state is, and `digest` the xxh3_128 of its content in hexadecimal digits. The last such record counts."""
+    the object that says where the state is, and `digest` the xxh3_128 of its content in hexadecimal digits. The last such record counts.
+    `restores`: the pipeline goes back to this version, so that no later checkpoint counts any more."""
 
     kind: Literal["checkpoint_stored"] = "checkpoint_stored"
     version: VersionId
     placed: Ownership
     manifest: str
     digest: str
+    restores: bool = False
 
 
 class Refresh(RecordBase):

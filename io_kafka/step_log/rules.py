@@ -254,7 +254,11 @@ def _why_not_stored(log: LogValue, record: CheckpointStored) -> str | None:
     version = record.version
     if not log.checkpoints or version.version > log.checkpoints[-1].version:
         return f"version {version.version} ({version.checkpoint_id}) is stored without having been completed"
-    if version not in log.checkpoints and any(version.version == known.version for known in log.checkpoints):
+    if (
+        not record.restores
+        and version not in log.checkpoints
+        and any(version.version == known.version for known in log.checkpoints)
+    ):
         return f"version {version.version} ({version.checkpoint_id}) is stored, and another checkpoint has that number"
     if not log.first <= version.step <= log.steps:
         return f"version {version.version} holds step {version.step - 1}, and the log has steps {log.first} to {log.steps - 1}"

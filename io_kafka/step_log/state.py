@@ -28,6 +28,7 @@ them. So a log that was read to its end without an error is one that correct run
     table(t): any number, the last of them whole, before division(0)
 
     checkpoint_complete(v) ----> checkpoint_stored(v), at any time after it
+                           ----> checkpoint_stored(u) that restores an older version, of which the log still has all steps since
 
     layout(0) ----> layout_intent(1) ----> [layout_turn(1)] ----> checkpoint with the target's owners ----> layout(1) ----> ...
                     ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
@@ -172,6 +173,9 @@ class StepLogState(LogValue):
                 older = tuple(v for v in self.checkpoints if v.version < version.version)
                 now = replace(self, intent=None, checkpoints=(*older, version)[-CHECKPOINTS_KEPT:])
                 return now._with_placed(version, self.placed[version])
+            case CheckpointStored() if record.restores:
+                only = replace(self, stored=record, intent=None, checkpoints=(record.version,))
+                return only._with_placed(record.version, record.placed)
             case CheckpointStored():
                 return replace(self, stored=record)
             case LayoutRecord():

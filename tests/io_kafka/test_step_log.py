@@ -362,6 +362,17 @@ def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
 
 
+def test_after_a_restore_only_the_restored_version_counts() -> None:
+    records: list[Record] = [*GROUNDED, intent(version(0, 1)), complete(version(0, 1)), stored(version(0, 1))]
+    records += [r for n in (1, 2) for r in (intent(version(n, 1)), complete(version(n, 1)))]
+    records += [intent(version(3, 1))]
+    back = stored(version(0, 1)).model_copy(update={"restores": True})
+    state = folded(*records, back)
+    assert (state.checkpoints, state.intent, state.placed.keys()) == ((version(0, 1),), None, {version(0, 1)})
+    again: list[Record] = [intent(version(1, 1, "again")), complete(version(1, 1, "again"))]
+    assert folded(*records, back, *again).checkpoints == (version(0, 1), version(1, 1, "again"))
+
+
 def test_a_state_is_a_value() -> None:
     """Two states that follow the same one share memory, and do not see each other's records. So a transaction that is given up changes
     nothing."""
@@ -482,7 +493,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = CheckpointComplete(epoch=epoch, version=state.intent)
             case "stored" if state.checkpoints:
                 held = draw(st.sampled_from(state.checkpoints))
-                record = stored(held, epoch).model_copy(update={"placed": state.placed[held]})
+                back = draw(st.booleans())
+                record = stored(held, epoch).model_copy(update={"placed": state.placed[held], "restores": back})
             case "restored" if state.stored is not None and state.layout is not None:
                 record = restored(state.layout.number + 1, epoch).model_copy(update={"placed": state.stored.placed})
             case "layout" if state.layout is None and state.division_next == 0:
