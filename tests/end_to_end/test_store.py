@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import suppress
 from dataclasses import replace
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
 
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.storing import storing
 from faults.points import STORE, Crash, Order, Point, arm
+from stepwell.cli import app
+from stepwell.project.loading import Project
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord
 from storage.remote.errors import DamagedPack, ObjectMissing
@@ -290,3 +295,38 @@ def with_lost_disk(play: Playground, run: Running) -> None:
         each for each in (play.folder / "state" / "stepwell" / "workers").iterdir() if each.name.startswith("0001")
     )
     folder.rename(play.folder / "gone")
+
+
+# Backups
+
+
+def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(play: Playground, started: Resolved) -> None:
+    """However many checkpoints are stored meanwhile. The steps since are replayed and compared, and consumers see nothing of it."""
+    project = started.project.project
+    made = command(project, "backup", "create", "before")
+    assert made["step"] == play.log(started).steps
+    for number in range(3):
+        play.send("orders", orders(200 + 10 * number, 10))
+        play.run(started)
+    assert [(each["name"], each["problem"]) for each in command(project, "backup", "list")] == [("before", "")]
+    written = len(play.read("totals"))
+    assert command(project, "restore", "--backup", "before", "--dry-run")["steps_to_replay"] == 3
+    assert play.log(started).checkpoints[-1].step > made["step"], "a dry run changes nothing"
+    command(project, "restore", "--backup", "before")
+    lose(play, 0)
+    shown = play.run(started)
+    assert shown["steps_replayed"] == 3 and len(play.read("totals")) == written
+    play.check(started)
+    play.check_steps(started)
+    command(project, "backup", "delete", "before")
+    assert command(project, "backup", "list") == []
+
+
+def command(project: Project, *arguments: str) -> Any:
+    """A command of the command line, in this process."""
+    with capture_logs():  # which the commands would print before their answer
+        ended = CliRunner().invoke(
+            app, [*arguments, "--spec", str(project.spec_file), "--json"], catch_exceptions=False
+        )
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
