@@ -50,7 +50,7 @@ CHECKPOINT_STORE = (
         ),
     ),
     Breakage(
-        "deleted-records-come-back",
+        "restored-without-tombstones",
         "A restore skips the tombstones of deltas.",
         "6 two versions",
         (

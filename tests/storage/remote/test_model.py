@@ -105,6 +105,19 @@ class Model(RuleBasedStateMachine):
         self.opened().freeze(version)
         self.frozen = version, self.now
 
+    @rule(each=st.lists(st.tuples(changes, st.sampled_from([True, True, True, False])), min_size=1, max_size=4))
+    def checkpoints(self, each: list[tuple[dict[bytes, bytes | None], bool]]) -> None:
+        """Several whole ones, some of which are stored. What was stored last can be restored."""
+        for change, is_stored in each:
+            if self.frozen is None:
+                self.transaction(change, None)
+                self.freeze()
+            self.fold(spools=True, elsewhere=False)
+            if is_stored:
+                self.upload(last=True, continues=True, point=None, discards=True)
+        if self.chains:
+            self.remove(self.restored(*self.chains[-1], None))
+
     @precondition(lambda self: self.frozen)
     @rule(point=st.sampled_from([None, "spool.half"]))
     def only_spool(self, point: Point | None) -> None:
@@ -178,6 +191,15 @@ class Model(RuleBasedStateMachine):
     def restore(self, data: st.DataObject, goes_on: bool, point: Point | None) -> None:
         """Any version that was stored. The work may go on with the restored database, and the former one is lost."""
         chain, state = self.chains[data.draw(st.integers(0, len(self.chains) - 1))]
+        restored = self.restored(chain, state, point)
+        if goes_on:
+            self.path, self.database, self.now, self.step = restored.path, restored, state, chain.version.step
+            self.complete, self.frozen = [(chain.version, state)], None
+        else:
+            self.remove(restored)
+
+    def restored(self, chain: Chain, state: State, point: Point | None) -> Database:
+        """The database that a restore makes, which may have been broken off before. It is what the model says."""
         self.epoch += 1
         path = self.folder / f"restored-{self.epoch}"
         with arm(*([] if point is None else [Order(point, "raise")])):
@@ -193,12 +215,11 @@ class Model(RuleBasedStateMachine):
         assert restored.statistics().table_bytes == sizes_of(state[0])
         with restored.read() as view:
             assert view.get_step() == chain.version.step and content(view) == state[0]
-        if goes_on:
-            self.path, self.database, self.now, self.step = path, restored, state, chain.version.step
-            self.complete, self.frozen = [(chain.version, state)], None
-        else:
-            Database.close(path)
-            shutil.rmtree(path)
+        return restored
+
+    def remove(self, restored: Database) -> None:
+        Database.close(restored.path)
+        shutil.rmtree(restored.path)
 
     @invariant()
     def complete_versions_are_seen(self) -> None:
