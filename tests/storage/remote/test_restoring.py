@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -290,3 +291,38 @@ def test_a_long_chain_is_read_a_few_packs_at_a_time(tmp_path: Path, monkeypatch:
     restore(store, chain, tmp_path / "restored", ME, epoch=1)
     assert bytes_of(tmp_path / "restored") == bytes_of(database.path)
     assert store.open_max == 3
+
+
+def test_a_restore_takes_the_memory_of_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large the state is."""
+    monkeypatch.setattr(restoring, "TRANSACTION_BYTES_MAX", 2 << 20)
+    store = Watched()
+    database = fresh(tmp_path / "database")
+    step(database, {f"{number:03}": random.Random(number).randbytes(64 << 10) for number in range(700)})
+    chain = stored(store, database, checkpoint(database, 1, 1), None)
+    step(database, {f"{number:03}": random.Random(-number).randbytes(64 << 10) for number in range(0, 700, 3)})
+    chain = stored(store, database, checkpoint(database, 2, 2), chain)
+    assert [pack.kind for pack in chain.packs] == ["base", "delta"]
+    before = anonymous_bytes()
+    restore(store, chain, tmp_path / "restored", ME, epoch=1)
+    assert store.anonymous_bytes_max - before < (24 << 20) < chain.live_bytes / 1.8
+
+
+class Watched(MemoryStore):
+    """It looks at the memory of the process at each piece that is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.anonymous_bytes_max = 0
+
+    def read(self, name: str) -> Iterator[bytes]:
+        for number, piece in enumerate(super().read(name)):
+            if number % 500 == 0:
+                self.anonymous_bytes_max = max(self.anonymous_bytes_max, anonymous_bytes())
+            yield piece
+
+
+def anonymous_bytes() -> int:
+    """The memory of this process that no file has."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
