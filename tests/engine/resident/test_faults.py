@@ -27,8 +27,8 @@ NOT_OF_A_WORKER = {
     "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError", "NotAlone",
     "StoreError", "PackError", "ObjectMissing", "DamagedPack", "ForeignPack", "OtherPackFormat", "DamagedStore",
 }  # fmt: skip
-"""Faults of the step log, of the writers and of the local broker, which only the coordinator has; bases; and those of the checkpoint store, which
-no worker uses yet."""
+"""Faults of the step log, of the writers and of the local broker, which only the coordinator has; bases; and those of the checkpoint store,
+which no worker uses yet."""
 
 
 def over_the_wire(error: BaseException) -> Exception:
