@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from base.slots import SlotSet
-from base.version import VersionId
 from faults.points import Crash, Order, arm
 from storage import description, errors
 from storage.database import Database
@@ -43,10 +42,6 @@ def several(path: Path, store: MemoryStore) -> tuple[Database, list[Chain]]:
     return database, chains
 
 
-def bytes_of(path: Path) -> tuple[VersionId, dict[bytes, bytes]]:
-    return committed(path)
-
-
 @pytest.mark.usefixtures("small_sizes")
 def test_a_restored_database_goes_on(tmp_path: Path) -> None:
     store, path = MemoryStore(), tmp_path / "restored"
@@ -54,7 +49,7 @@ def test_a_restored_database_goes_on(tmp_path: Path) -> None:
     version = chains[-1].version
     restore(store, chains[-1], path, ME, epoch=5)
     assert Database.look(path)[:2] == (ME, (version,))
-    assert bytes_of(path) == bytes_of(database.path)
+    assert committed(path) == committed(database.path)
     assert Database.owned_by_version(path)[version] == Database.owned_by_version(database.path)[version]
     with pytest.raises(errors.StaleEpoch):
         Database.fence(path, epoch=4, identity=ME)
@@ -70,7 +65,7 @@ def test_a_restored_database_goes_on(tmp_path: Path) -> None:
     chain = stored(store, restored, v5, chains[-1])
     assert chain.packs[:-1] == chains[-1].packs
     restore(store, chain, tmp_path / "again", ME, epoch=7)
-    assert bytes_of(tmp_path / "again") == bytes_of(path)
+    assert committed(tmp_path / "again") == committed(path)
     assert Database.open(path, version, epoch=8, identity=ME).statistics().table_bytes == chains[-1].table_bytes
 
 
@@ -83,11 +78,11 @@ def test_each_stored_version_can_be_restored(tmp_path: Path) -> None:
         step(database, {f"{number}": b"1", "always": bytes([number])}, deletes=(f"{number - 1}",))
         version = checkpoint(database, number, number)
         chain = stored(store, database, version, chain)
-        right[version] = (chain, bytes_of(database.path))
+        right[version] = (chain, committed(database.path))
     for version, (chain, expected) in right.items():
         path = tmp_path / f"restored-{version.version}"
         restore(store, chain, path, ME, epoch=1)
-        assert bytes_of(path) == expected
+        assert committed(path) == expected
 
 
 def test_a_deleted_record_stays_deleted(tmp_path: Path) -> None:
@@ -107,7 +102,7 @@ def test_a_deleted_record_stays_deleted(tmp_path: Path) -> None:
             for chain, expected in ((second, {"kept": b"2"}), (third, {"again": b"3", "kept": b"2"})):
                 path = tmp_path / f"{merged_max}-{chain.version.version}"
                 restore(store, chain, path, ME, epoch=1)
-                found = bytes_of(path)[1]
+                found = committed(path)[1]
                 assert found == {key(name): value for name, value in expected.items()}
                 Database.open(path, chain.version, epoch=1, identity=ME)
 
@@ -231,7 +226,7 @@ def test_a_restore_that_is_broken_off_is_done_again(tmp_path: Path) -> None:
     with arm(Order("restore.done", "raise")), pytest.raises(Crash):
         restore(store, chains[-1], path, ME, epoch=4)
     assert not list(tmp_path.glob(".restored*"))
-    assert bytes_of(path) == bytes_of(database.path)
+    assert committed(path) == committed(database.path)
 
 
 @pytest.mark.usefixtures("small_sizes")
@@ -240,7 +235,7 @@ def test_a_crash_at_any_moment_leaves_nothing_or_a_database(shared_memory: Path)
     database = fresh(shared_memory / "database")
     step(database, {"a": b"1" * 400, "b": b"2"})
     chain = stored(store, database, checkpoint(database, 1, 1), None)
-    expected, seen = bytes_of(database.path), set[bool]()
+    expected, seen = committed(database.path), set[bool]()
     Database.close_all()
     while not completed:
         number += 7
@@ -251,10 +246,10 @@ def test_a_crash_at_any_moment_leaves_nothing_or_a_database(shared_memory: Path)
         assert completed or status == -signal.SIGKILL
         seen.add(path.exists())
         if path.exists():
-            assert bytes_of(path) == expected
+            assert committed(path) == expected
         else:
             body()
-            assert bytes_of(path) == expected
+            assert committed(path) == expected
         Database.open(path, chain.version, epoch=3, identity=ME)
         Database.close_all()
     assert seen == {False, True}
@@ -274,7 +269,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(small_disk: Path, tmp_path:
     step(database, {}, deletes=tuple(f"{number}-{part}" for number in range(8) for part in range(9)))
     chain = stored(store, database, checkpoint(database, 2, 9), None)
     restore(store, chain, small_disk / "restored", ME, epoch=1)
-    assert bytes_of(small_disk / "restored") == bytes_of(database.path)
+    assert committed(small_disk / "restored") == committed(database.path)
 
 
 @pytest.mark.usefixtures("small_sizes")
@@ -289,7 +284,7 @@ def test_a_long_chain_is_read_a_few_packs_at_a_time(tmp_path: Path, monkeypatch:
         chain = stored(store, database, checkpoint(database, number, number), chain)
     assert chain is not None and len(chain.deltas) == 10
     restore(store, chain, tmp_path / "restored", ME, epoch=1)
-    assert bytes_of(tmp_path / "restored") == bytes_of(database.path)
+    assert committed(tmp_path / "restored") == committed(database.path)
     assert store.open_max == 3
 
 
