@@ -15,6 +15,7 @@ from base.slots import SlotSet
 from faults.points import Crash, Order, arm
 from storage import description, errors
 from storage.database import Database
+from storage.environments import Gone
 from storage.keys import TABLE_FIRST, record_key
 from storage.remote import restoring
 from storage.remote.chain import Chain
@@ -149,7 +150,7 @@ def test_each_damage_of_each_object_is_named(tmp_path: Path) -> None:
             store.objects[pack.name] = damaged
             assert isinstance(fault := refused(store, chain, path), DamagedPack) and fault.name == pack.name
         del store.objects[pack.name]
-        assert isinstance(fault := refused(store, chain, path), ObjectMissing) and fault.name == pack.name
+        assert isinstance(fault := refused(store, chain, path), ObjectMissing) and f" {pack.name}." in str(fault)
         for other in chain.packs:
             if other is not pack:
                 store.objects[pack.name] = store.objects[other.name]
@@ -226,6 +227,25 @@ def test_a_restore_that_is_broken_off_is_done_again(tmp_path: Path) -> None:
     with arm(Order("restore.done", "raise")), pytest.raises(Crash):
         restore(store, chains[-1], path, ME, epoch=4)
     assert not list(tmp_path.glob(".restored*"))
+    assert committed(path) == committed(database.path)
+
+
+def test_a_run_whose_place_was_taken_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer run restores the same database meanwhile."""
+    store, path = MemoryStore(), tmp_path / "restored"
+    database = fresh(tmp_path / "database")
+    chain = stored(store, database, checkpoint(database, 1, 0), None)
+
+    def newer(*_: object) -> None:
+        monkeypatch.undo()
+        with arm(Order("restore.half", "raise")), pytest.raises(Crash):
+            restore(store, chain, path, ME, epoch=8)
+
+    monkeypatch.setattr(restoring, "reached", newer)
+    with pytest.raises((errors.NotOpen, Gone)):
+        restore(store, chain, path, ME, epoch=7)
+    assert [folder.name for folder in tmp_path.iterdir() if "restored" in folder.name] == [".restored.new-e8"]
+    restore(store, chain, path, ME, epoch=8)
     assert committed(path) == committed(database.path)
 
 

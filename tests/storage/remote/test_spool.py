@@ -20,6 +20,7 @@ from tests.storage.helpers import ME, commit, fresh, key, step
 from tests.storage.remote.stores import checkpoint, spool_of
 
 V1, V2 = VersionId(1, 1, "c1-1"), VersionId(2, 2, "c2-2")
+V1_COMMITTED = VersionId(1, 1, "checkpoint-1-1")
 
 
 def frozen(path: Path) -> Database:
@@ -109,6 +110,25 @@ def test_a_fenced_worker_spools_nothing(tmp_path: Path) -> None:
     with pytest.raises(errors.StaleEpoch):
         spool_frozen(database, spool_of(database))
     assert not spool_of(database).exists()
+
+
+def test_a_worker_whose_draft_was_removed_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its successor has spooled the same version meanwhile."""
+    database = frozen(tmp_path / "database")
+    folder = spool_of(database)
+
+    def newer(*_: object) -> None:
+        monkeypatch.undo()
+        owner = Database.open(database.path, V1_COMMITTED, epoch=2, identity=ME)
+        step(owner, {"other": b"1"})
+        owner.freeze(V2)
+        assert spool_frozen(owner, folder) is not None
+
+    monkeypatch.setattr(spool, "reached", newer)
+    with pytest.raises(errors.NotOpen, match="taken over the spool"):
+        spool_frozen(database, folder)
+    (delta,) = spooled(folder, ME)
+    assert content(delta) == {key("other"): b"1", STEP_KEY: (2).to_bytes(8)}
 
 
 def test_a_damaged_frozen_record_is_not_spooled(tmp_path: Path) -> None:
