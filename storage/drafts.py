@@ -11,14 +11,14 @@ from pathlib import Path
 from storage import durable, environments
 from storage.committed import COMMITTED
 from storage.environments import DATA_FILE
-from storage.errors import DatabaseExists
+from storage.errors import DatabaseExists, NotOpen
 
 
 @contextmanager
 def new_database(path: Path, epoch: int, *, synced: bool = True) -> Iterator[Path]:
     """The committed environment of the database that is to be at `path`, which the body fills. When the body ends, the database is durable and
     at its place; if the body raises a fault, nothing is left. `synced`: whether the body opens the environment so; if not, its file is synced in
-    the end. Raises DatabaseExists, StorageFull."""
+    the end. Raises DatabaseExists, StorageFull, and NotOpen if a run of a later epoch makes it meanwhile."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise DatabaseExists(path)
     draft = path.with_name(f".{path.name}.new-e{epoch}")
@@ -37,8 +37,10 @@ def new_database(path: Path, epoch: int, *, synced: bool = True) -> Iterator[Pat
             durable.sync(draft)
             _rename(draft, path)
             durable.sync(path.parent)
-    except Exception:
+    except Exception as fault:
         environments.retire_except(draft)
+        if isinstance(fault, FileNotFoundError) and not draft.exists():
+            raise NotOpen(path, epoch, "a newer run has removed the draft of it") from fault
         shutil.rmtree(draft, ignore_errors=True)
         raise
 

@@ -1,13 +1,17 @@
-"""Stores for the tests of the checkpoint store: one S3 server for all of them, which is started for the first that needs it."""
+"""What the tests of the checkpoint store share: one S3 server, which is started for the first test that needs it, and sizes at which a few small
+records need everything that large states need."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from storage import folding, parts
+from storage.remote import pack, restoring, uploading
 from tests.storage.remote.faulty_proxy import FaultyProxy
 from tests.storage.remote.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 
@@ -40,3 +44,26 @@ def proxy(s3_server: S3Server, s3: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{between.port}")
     yield between
     between.close()
+
+
+@contextmanager
+def sizes_made_small() -> Iterator[None]:
+    """A fold takes a transaction for each record. Blocks have one or two records, and packs some blocks. A chain has few deltas, and a restore
+    merges two packs at once."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(folding, "PIECE_BYTES_MAX", 1)
+        patched.setattr(parts, "PART_BYTES_MIN", 1000)
+        patched.setattr(pack, "BLOCK_BYTES", 100)
+        patched.setattr(uploading, "PACK_BYTES_MAX", 300)
+        patched.setattr(uploading, "DELTA_BYTES_MIN", 1000)
+        patched.setattr(uploading, "DELTAS_MAX", 4)
+        patched.setattr(restoring, "MERGED_MAX", 2)
+        patched.setattr(restoring, "TRANSACTION_BYTES_MAX", 300)
+        patched.setattr(restoring, "SYNC_BYTES", 500)
+        yield
+
+
+@pytest.fixture
+def small_sizes() -> Iterator[None]:
+    with sizes_made_small():
+        yield
