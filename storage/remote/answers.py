@@ -102,9 +102,10 @@ def fault_of(error: Exception, root: str, operation: str, name: str) -> StoreFau
     if says(_AGAIN):
         return StoreUnreachable(root, doing, reason)
     if number in (errno.EACCES, errno.EPERM) or status in (401, 403) or says(_DENIED):
-        return StoreDenied(root, doing, reason, _missing_right(root, operation))
+        right = "read" if "HeadObject" in text else operation
+        return StoreDenied(root, f"{right} {name}".rstrip(), reason, _missing_right(root, right), right=right)
     if status is not None and 400 <= status < 500 and status not in (408, 429):
-        return StoreDenied(root, doing, reason, _what_of_a_bad_request(text, root, operation))
+        return StoreDenied(root, doing, reason, _what_of_a_bad_request(text, root, operation), right=operation)
     return StoreUnreachable(root, doing, reason)
 
 

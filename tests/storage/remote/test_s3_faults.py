@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from stepwell.doctor.store import store_checks
 from storage.remote import filesystems
 from storage.remote.errors import BadStoreUri, ObjectMissing, StoreDenied, StoreFault, StoreFull, StoreUnreachable
 from storage.remote.objects import open_store
@@ -51,7 +52,8 @@ def test_a_wrong_secret_is_told_with_the_operation(s3: str, monkeypatch: pytest.
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     for operation, fault in faults(open_store(s3)):
         assert isinstance(fault, StoreDenied)
-        assert f"refuses to {operation}" in str(fault)
+        # Whether an object is there is asked before it is deleted.
+        assert f"refuses to {'read' if operation == 'delete' else operation}" in str(fault)
         assert "docs/durability.md lists the rights" in fault.what_to_do
 
 
@@ -98,8 +100,9 @@ def test_a_busy_server_is_asked_again(store: ObjectStore, proxy: FaultyProxy) ->
 def test_a_slow_server_is_waited_for(store: ObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystems, "SILENCE_TIMEOUT_S", 5.0)
     patient = open_store(store.root)
-    proxy.break_when(Rule("there", "delay", 1200))
+    slow = proxy.break_when(Rule("^HEAD", "delay", 1200))
     assert [*patient.read("there")] == [b"x"]
+    assert slow.hits == 1
 
 
 def test_a_server_that_is_silent_or_away_is_given_up(store: ObjectStore, proxy: FaultyProxy) -> None:
@@ -151,14 +154,26 @@ def test_missing_rights_are_named(store: ObjectStore, proxy: FaultyProxy) -> Non
         ("read", "^HEAD .*doctor|^GET .*doctor/"),
         ("list", "^GET .*list-type"),
         ("delete", "^DELETE"),
-        ("write", "^PUT"),
+        ("write", "^PUT .*doctor/."),
     ):
         proxy.break_when(Rule(pattern, "status", 403))
-        missing = check_rights(store)
-        assert right in {each.right for each in missing}
-        assert all(isinstance(each.fault, StoreDenied) for each in missing)
+        [missing] = check_rights(store)
+        assert missing.right == right
+        assert isinstance(missing.fault, StoreDenied) and f"refuses to {right} doctor" in str(missing.fault)
+        [check] = store_checks(store.root)
+        assert (check.level, check.what_to_do) == ("FAIL", missing.fault.what_to_do)
+        assert check.found.startswith(f"cannot {right} in {store.root}: ")
         proxy.heal()
-    assert {each.right for each in check_rights(open_store(f"s3://none-{uuid.uuid4().hex}/a"))} == set(OPERATIONS)
+    left = {each.name for each in store.list("doctor")}
+    assert len(left) == 4, "those that could not be read or deleted"
+    store.delete(left)
+    [check] = store_checks(store.root)
+    assert (check.level, check.found) == ("OK", f"can write, read, list and delete in {store.root}")
+    assert [*store.list("doctor")] == [] and store_checks(None) == []
+    nowhere = check_rights(open_store(f"s3://none-{uuid.uuid4().hex}/a"))
+    assert {each.right for each in nowhere} == set(OPERATIONS) and {type(each.fault) for each in nowhere} == {
+        BadStoreUri
+    }
 
 
 def test_a_missing_object_is_no_missing_bucket(store: ObjectStore) -> None:
