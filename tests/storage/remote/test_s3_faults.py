@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stepwell.doctor.store import store_checks
-from storage.remote import filesystems
+from storage.remote import buckets, filesystems
 from storage.remote.errors import BadStoreUri, ObjectMissing, StoreDenied, StoreFault, StoreFull, StoreUnreachable
 from storage.remote.objects import open_store
 from storage.remote.objects_protocol import ObjectStore
@@ -129,7 +129,12 @@ def test_a_part_that_fails_leaves_no_object(store: ObjectStore, proxy: FaultyPro
     assert sum(map(len, store.read("there"))) == 12 * MIB
 
 
-def test_an_upload_that_is_cut_once_is_sent_again(store: ObjectStore, proxy: FaultyProxy) -> None:
+def test_an_upload_that_is_cut_once_is_sent_again(
+    store: ObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an object that is larger than what is held in memory and than what is in flight."""
+    monkeypatch.setattr(buckets, "HELD_BYTES_MAX", 2 * MIB)
+    monkeypatch.setattr(buckets, "IN_FLIGHT_BYTES_MAX", 5 * MIB)
     cut = proxy.break_when(Rule("partNumber=1", "cut request", 100_000, times=1))
     assert store.write("a", (bytes([n]) * MIB for n in range(12))).bytes == 12 * MIB
     assert cut.hits == 1
@@ -174,6 +179,18 @@ def test_missing_rights_are_named(store: ObjectStore, proxy: FaultyProxy) -> Non
     assert {each.right for each in nowhere} == set(OPERATIONS) and {type(each.fault) for each in nowhere} == {
         BadStoreUri
     }
+
+
+def test_a_server_without_the_checksums_of_new_clients_is_told_apart(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the tests is one of them."""
+    monkeypatch.delenv("AWS_REQUEST_CHECKSUM_CALCULATION")
+    advice = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
+    store = open_store(s3)
+    [check] = store_checks(s3)
+    assert check.level == "FAIL" and advice in check.what_to_do
+    with pytest.raises(StoreDenied, match=advice):
+        store.write("a", [bytes(12 * MIB)])
+    assert [*store.list("")] == []
 
 
 def test_a_missing_object_is_no_missing_bucket(store: ObjectStore) -> None:
