@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Callable, Iterator
+from tempfile import SpooledTemporaryFile
 
 import pytest
 
@@ -127,6 +129,30 @@ def test_a_part_that_fails_leaves_no_object(store: ObjectStore, proxy: FaultyPro
     assert [(each.name, each.bytes) for each in store.list("")] == [("there", 1)]
     store.write("there", (bytes(MIB) for _ in range(12)))
     assert sum(map(len, store.read("there"))) == 12 * MIB
+
+
+def test_an_upload_that_cannot_be_begun_is_not_begun_later(store: ObjectStore, proxy: FaultyProxy) -> None:
+    """The server is well again when the stream is destroyed."""
+    proxy.break_when(Rule("^POST .*uploads", "status", 500, times=filesystems.ATTEMPTS_MAX))
+    with pytest.raises(StoreUnreachable, match="write there"):
+        store.write("there", (bytes(MIB) for _ in range(22)))
+    assert [(each.name, each.bytes) for each in store.list("")] == [("there", 1)]
+    assert len([line for line in proxy.requests if line.startswith("POST")]) == filesystems.ATTEMPTS_MAX
+
+
+def test_half_an_object_that_this_process_cannot_complete_is_deleted(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Held(SpooledTemporaryFile[bytes]):
+        def read(self, *args: int) -> bytes:
+            if self.tell() >= 12 * MIB:
+                raise OSError(errno.EIO, "the disk of the temporary file")
+            return super().read(*args)
+
+    monkeypatch.setattr(buckets, "SpooledTemporaryFile", Held)
+    with pytest.raises(StoreUnreachable, match="temporary file"):
+        store.write("there", [bytes(22 * MIB)])
+    assert [*store.list("")] == []
 
 
 def test_an_upload_that_is_cut_once_is_sent_again(
