@@ -70,10 +70,11 @@ class BucketStore:
         digest, size = xxh3_128(), 0
         with SpooledTemporaryFile(max_size=HELD_BYTES_MAX) as held:
             for piece in pieces:
-                self._hold(held, piece, name)
+                if piece:
+                    self._hold(held, piece, name)
                 digest.update(piece)
                 size += len(piece)
-            held.seek(0)
+            self._hold(held, b"", name)
             with self._faults("write", name):
                 put = self._write_renamed if self._shows_drafts else self._upload
                 put(path, held, size)
@@ -134,8 +135,12 @@ class BucketStore:
         return f"{self._place}/{check_name(name)}"
 
     def _hold(self, held: IO[bytes], piece: bytes, name: str) -> None:
+        """Takes one more piece; after the last, which is empty, all of them can be read."""
         try:
-            held.write(piece)
+            if piece:
+                held.write(piece)
+            else:
+                held.seek(0)
         except OSError as error:
             raise StoreFull(self.root, f"write {name}", f"its temporary file on this host: {error.strerror}") from error
 
