@@ -47,7 +47,7 @@ _DENIED = (
         "AuthorizationFailure",
         "AuthorizationPermissionMismatch",
     ),
-    *("AccessControlException", "Permission denied", "credentials"),
+    *("AuthenticationException", "AccessControlException", "Permission denied", "credentials"),
 )
 _AGAIN = (
     "SLOW_DOWN",
@@ -61,6 +61,11 @@ _AGAIN = (
 _REDIRECTED = ("PermanentRedirect", "HTTP status 301", "AuthorizationHeaderMalformed")
 _CHECKSUM = ("SHA256", "checksum", "NotImplemented", "aws-chunked", "STREAMING")
 _STATUS = re.compile(r"(?:HTTP status|Status code:|status code) (\d{3})")
+
+_INSTALL_HDFS = (
+    "Install Java and Hadoop's native client on every host, and set JAVA_HOME, CLASSPATH, and HADOOP_HOME or ARROW_LIBHDFS_DIR in the "
+    "environment of the service and of its workers."
+)
 
 RIGHT_OF = {"write": "s3:PutObject", "read": "s3:GetObject", "list": "s3:ListBucket", "delete": "s3:DeleteObject"}
 """Of Amazon's policies. Reading asks for the object's size first, which needs s3:GetObject too."""
@@ -89,6 +94,8 @@ def fault_of(error: Exception, root: str, operation: str, name: str) -> StoreFau
     def says(words: tuple[str, ...]) -> bool:
         return any(word in text for word in words)
 
+    if says(("libhdfs", "libjvm")):
+        return BadStoreUri(root, f"this host has no client of HDFS ({reason})", _INSTALL_HDFS)
     if says(_NO_BUCKET):
         return BadStoreUri(
             root, f"its bucket does not exist ({reason})", "Create the bucket, or correct `stepwell.store`."
@@ -102,9 +109,10 @@ def fault_of(error: Exception, root: str, operation: str, name: str) -> StoreFau
     if says(_AGAIN):
         return StoreUnreachable(root, doing, reason)
     if number in (errno.EACCES, errno.EPERM) or status in (401, 403) or says(_DENIED):
-        return StoreDenied(root, doing, reason, _missing_right(root, operation))
+        right = "read" if "HeadObject" in text else operation
+        return StoreDenied(root, f"{right} {name}".rstrip(), reason, _missing_right(root, right), right=right)
     if status is not None and 400 <= status < 500 and status not in (408, 429):
-        return StoreDenied(root, doing, reason, _what_of_a_bad_request(text, root, operation))
+        return StoreDenied(root, doing, reason, _what_of_a_bad_request(text, root, operation), right=operation)
     return StoreUnreachable(root, doing, reason)
 
 

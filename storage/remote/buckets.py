@@ -2,8 +2,9 @@
 
 An object must not appear if its pieces end with an exception. pyarrow has no way to abort: closing a stream completes the upload, and so does
 destroying it. So all pieces are there before a stream is opened. They are held in memory, and beyond HELD_BYTES_MAX in a file that has no name.
-If a part of an upload fails, the upload is never completed, and there is no object; its parts stay until the bucket's rule for incomplete
-uploads removes them.
+If an upload cannot be begun, or a part of it fails, it is never completed, and there is no object (filesystems.py says what that depends on).
+Parts of it stay until the bucket's rule for incomplete uploads removes them. If it is this process that cannot go on, there is nothing but to
+let the half be completed and then to delete it.
 
 HDFS shows a file while it is written. There an object is written under another name first, and then renamed.
 """
@@ -24,8 +25,8 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_
 from xxhash import xxh3_128
 
 from storage.remote.answers import fault_of, hides_an_answer, means_no_object
-from storage.remote.errors import BadStoreUri, ObjectMissing, StoreUnreachable
-from storage.remote.filesystems import ATTEMPTS_MAX, connect, place_of
+from storage.remote.errors import BadStoreUri, ObjectMissing, StoreFull, StoreUnreachable
+from storage.remote.filesystems import ATTEMPTS_MAX, SMALL_BYTES_MAX, Clients, connect, place_of
 from storage.remote.objects_protocol import PARTIAL, PIECE_BYTES_MAX, ObjectInfo, Written, check_name
 from storage.remote.uri import BUCKET_SCHEMES, StoreUri
 
@@ -56,26 +57,27 @@ def _read_at(file: Any, wanted: int, at: int) -> bytes:
 class BucketStore:
     """The objects below a bucket's prefix, or a folder of HDFS. The client is made by the first operation."""
 
-    def __init__(self, uri: StoreUri, client: Callable[[StoreUri], fs.FileSystem] = connect) -> None:
+    def __init__(self, uri: StoreUri, clients: Callable[[StoreUri], Clients] = connect) -> None:
         self.root = uri.text
-        self._uri, self._connect = uri, client
+        self._uri, self._connect = uri, clients
         self._place = place_of(uri)
         self._shows_drafts = uri.scheme not in BUCKET_SCHEMES
         self._lock = threading.Lock()
-        self._client: fs.FileSystem | None = None
+        self._known: Clients | None = None
 
     def write(self, name: str, pieces: Iterable[bytes]) -> Written:
         path = self._path(name)
         digest, size = xxh3_128(), 0
         with SpooledTemporaryFile(max_size=HELD_BYTES_MAX) as held:
             for piece in pieces:
-                held.write(piece)
+                if piece:
+                    self._hold(held, piece, name)
                 digest.update(piece)
                 size += len(piece)
-            held.seek(0)
+            self._hold(held, b"", name)
             with self._faults("write", name):
                 put = self._write_renamed if self._shows_drafts else self._upload
-                put(path, held)
+                put(path, held, size)
                 found = self._files.get_file_info(path).size
         if found != size:
             raise StoreUnreachable(self.root, f"write {name}", f"it has {found} bytes of the {size} that were written")
@@ -119,33 +121,57 @@ class BucketStore:
             self._files.delete_file(self._path(name))
 
     @property
-    def _files(self) -> Any:
+    def _clients(self) -> Clients:
         with self._lock:
-            if self._client is None:
-                self._client = self._connect(self._uri)
-            return self._client
+            if self._known is None:
+                self._known = self._connect(self._uri)
+            return self._known
+
+    @property
+    def _files(self) -> Any:
+        return self._clients.any
 
     def _path(self, name: str) -> str:
         return f"{self._place}/{check_name(name)}"
 
-    def _upload(self, path: str, held: IO[bytes]) -> None:
+    def _hold(self, held: IO[bytes], piece: bytes, name: str) -> None:
+        """Takes one more piece; after the last, which is empty, all of them can be read."""
+        try:
+            if piece:
+                held.write(piece)
+            else:
+                held.seek(0)
+        except OSError as error:
+            raise StoreFull(self.root, f"write {name}", f"its temporary file on this host: {error.strerror}") from error
+
+    def _upload(self, path: str, held: IO[bytes], size: int) -> None:
         # Without `compression` a name that ends with .gz or .zst would be compressed.
-        stream = self._files.open_output_stream(path, compression=None)
-        in_flight = 0
-        while piece := held.read(PIECE_BYTES_MAX):
-            stream.write(piece)
-            in_flight += len(piece)
-            if in_flight >= IN_FLIGHT_BYTES_MAX:
-                stream.flush()
-                in_flight = 0
+        client = self._clients.large if size > SMALL_BYTES_MAX else self._clients.any
+        stream = client.open_output_stream(path, compression=None)
+        in_flight, reading = 0, True
+        try:
+            while piece := held.read(PIECE_BYTES_MAX):
+                reading = False
+                stream.write(piece)
+                in_flight += len(piece)
+                if in_flight >= IN_FLIGHT_BYTES_MAX:
+                    stream.flush()
+                    in_flight = 0
+                reading = True
+        except BaseException as error:
+            if reading or not isinstance(error, OSError | pyarrow.ArrowException):
+                with suppress(OSError, pyarrow.ArrowException):
+                    stream.close()
+                    self._files.delete_file(path)
+            raise
         stream.close()
 
-    def _write_renamed(self, path: str, held: IO[bytes]) -> None:
+    def _write_renamed(self, path: str, held: IO[bytes], size: int) -> None:
         folder = path.rpartition("/")[0]
         draft = f"{folder}/{PARTIAL}{uuid4().hex}"
         try:
             self._files.create_dir(folder, recursive=True)
-            self._upload(draft, held)
+            self._upload(draft, held, size)
             with suppress(FileNotFoundError):  # HDFS renames only to a name that is free
                 self._files.delete_file(path)
             self._files.move(draft, path)

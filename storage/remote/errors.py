@@ -36,6 +36,7 @@ class BadStoreUri(FaultAtRoot):
 
     def __init__(self, root: str, reason: str, what_to_do: str = f"Write {FORMS}.") -> None:
         super().__init__(root, f"The checkpoint store {root} cannot be used: {reason}.", what_to_do)
+        self.reason = reason
 
 
 class StoreUnreachable(FaultAtRoot):
@@ -50,10 +51,12 @@ class StoreUnreachable(FaultAtRoot):
 
 
 class StoreDenied(FaultAtRoot):
-    """The store refuses the operation: the credentials are wrong, or a right is missing. Trying again does not help."""
+    """The store refuses the operation: the credentials are wrong, or a right is missing. Trying again does not help. `right`: write, read, list
+    or delete, whichever is missing; to write and to delete, an object's size has to be read too."""
 
-    def __init__(self, root: str, operation: str, reason: str, what_to_do: str) -> None:
+    def __init__(self, root: str, operation: str, reason: str, what_to_do: str, *, right: str) -> None:
         super().__init__(root, f"The checkpoint store {root} refuses to {operation}: {reason}.", what_to_do)
+        self.right = right
 
 
 class ObjectMissing(FaultAtRoot):

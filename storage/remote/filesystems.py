@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,8 @@ SILENCE_TIMEOUT_S = 5.0
 """S3 begins an answer within 100 ms mostly, and a busy store of disks within 1 to 2 s."""
 ATTEMPTS_MAX = 3
 """Of one request. A rare error of the store is no fault then, and a store that is away is reported soon."""
+SMALL_BYTES_MAX = 5 << 20
+"""Up to here an object is small. pyarrow sends less than one part of 10 MB in a single request."""
 GCS_RETRY_S = 15.0
 """What the attempts of S3 take together."""
 
@@ -29,20 +32,29 @@ REGION_ANY = "us-east-1"
 """Servers other than Amazon's have no regions, and accept this one in signatures."""
 
 
-def connect(uri: StoreUri) -> fs.FileSystem:
-    """The client for the URI's scheme. Raises OSError or ArrowException if it cannot be made. For an S3 bucket of Amazon's without AWS_REGION
+@dataclass(frozen=True)
+class Clients:
+    """`any` does everything but write large objects, which `large` does."""
+
+    any: fs.FileSystem
+    large: fs.FileSystem
+
+
+def connect(uri: StoreUri) -> Clients:
+    """The clients for the URI's scheme. Raises OSError or ArrowException if they cannot be made. For an S3 bucket of Amazon's without AWS_REGION
     it asks for the bucket's region; otherwise it makes no request."""
     match uri.scheme:
         case "s3":
             return _s3(uri, os.environ)
         case "gs":
-            return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=GCS_RETRY_S))
+            client = fs.GcsFileSystem(retry_time_limit=timedelta(seconds=GCS_RETRY_S))
         case "abfs" | "abfss":
-            return fs.AzureFileSystem(**azure_options(uri, os.environ))
+            client = fs.AzureFileSystem(**azure_options(uri, os.environ))
         case _:
             user, _, address = uri.authority.rpartition("@")
             host, _, port = address.partition(":")
-            return fs.HadoopFileSystem(host or "default", int(port or 0), user=user or None)
+            client = fs.HadoopFileSystem(host or "default", int(port or 0), user=user or None)
+    return Clients(client, client)
 
 
 def place_of(uri: StoreUri) -> str:
@@ -58,23 +70,28 @@ def s3_endpoint(environment: Mapping[str, str]) -> str | None:
     return environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or None
 
 
-def _s3(uri: StoreUri, environment: Mapping[str, str]) -> fs.FileSystem:
+def _s3(uri: StoreUri, environment: Mapping[str, str]) -> Clients:
+    """Two clients, which differ in how an upload begins. With `allow_delayed_open` a small object is a single request. But if a large one cannot
+    be begun then, its stream tries it again when it is destroyed, and completes it with what it has."""
     endpoint = s3_endpoint(environment)
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if not region:
         region = REGION_ANY if endpoint else fs.resolve_s3_region(uri.authority)
-    return fs.S3FileSystem(
-        endpoint_override=endpoint,
-        region=region,
-        tls_ca_file_path=environment.get("AWS_CA_BUNDLE") or None,
-        connect_timeout=CONNECT_TIMEOUT_S,
-        request_timeout=SILENCE_TIMEOUT_S,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS_MAX),
-        # A small object is one request then, and a missing bucket shows when it is written.
-        allow_delayed_open=True,
-        # Without it a stream whose part failed completes the upload without that part when it is destroyed.
-        background_writes=True,
+    small, large = (
+        fs.S3FileSystem(
+            endpoint_override=endpoint,
+            region=region,
+            tls_ca_file_path=environment.get("AWS_CA_BUNDLE") or None,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            request_timeout=SILENCE_TIMEOUT_S,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS_MAX),
+            allow_delayed_open=delayed,
+            # Without it a stream whose part has failed completes the upload without that part when it is destroyed.
+            background_writes=True,
+        )
+        for delayed in (True, False)
     )
+    return Clients(small, large)
 
 
 def azure_options(uri: StoreUri, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -133,5 +133,5 @@ class FolderStore:
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
         if error.errno in _DENIED:
             what_to_do = f"Let the user that runs the workers read and write {self._folder} on every host."
-            return StoreDenied(self.root, doing, reason, what_to_do)
+            return StoreDenied(self.root, doing, reason, what_to_do, right=operation)
         return (StoreFull if error.errno in _FULL else StoreUnreachable)(self.root, doing, reason)

@@ -1,8 +1,9 @@
 """What the checkpoint store is to those who use it: named objects, written whole.
 
 Guarantees of every store:
-- An object appears whole or not at all, and replaces one of its name. A write that has failed leaves what was there. On `hdfs://` a moment lies
-  between the old object and the new one, in which there is none; a crash in it leaves none.
+- An object appears whole or not at all, and replaces one of its name. A write that has failed leaves what was there, or the new object whole: if
+  the last answer of a store is lost, nobody knows which. If this process ends or fails in the middle of a write, there may be none. The same
+  holds on `hdfs://`, where a moment lies between the old object and the new one.
 - `write` returns when the object outlives a crash of this machine, and others read it.
 - What `list` says includes every object whose `write` had returned before.
 

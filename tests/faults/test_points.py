@@ -128,5 +128,5 @@ def test_an_unknown_point_is_a_type_error() -> None:
     assert get_type_hints(Order)["point"] == Point
     assert (
         len(set(POINTS)) == len(POINTS)
-        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + LAYOUT + STORE == POINTS
+        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT == POINTS
     )

@@ -170,8 +170,11 @@ def _is_killed(shop: CommandLine, service: Service) -> None:
 
 
 def _recovers_from_the_kill(shop: CommandLine) -> None:
+    shop.environment["STEPWELL_STORE"] = f"file://{shop.folder}/checkpoints"
     checks = {check["name"]: check["level"] for check in shop.done("doctor")["checks"]}
+    del shop.environment["STEPWELL_STORE"]
     assert checks["service"] == "WARN" and "FAIL" not in checks.values(), checks
+    assert checks["store"] == "OK"
     with running(shop) as service:
         status = service.wait_until(lambda status: status["phase"] == "run")
         assert status["steps_replayed"] > 0

@@ -12,6 +12,7 @@ from xxhash import xxh3_128_hexdigest
 
 from storage.remote.buckets import BucketStore
 from storage.remote.errors import ObjectMissing
+from storage.remote.filesystems import Clients
 from storage.remote.objects import open_store
 from storage.remote.objects_protocol import PIECE_BYTES_MAX, ObjectInfo, ObjectStore, Written
 from storage.remote.uri import parse_store_uri
@@ -25,7 +26,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "s3":
         return open_store(request.getfixturevalue("s3"))
     if request.param == "hdfs":
-        return BucketStore(parse_store_uri(f"hdfs://{tmp_path}/store/deep"), lambda uri: fs.LocalFileSystem())
+        local = fs.LocalFileSystem()
+        return BucketStore(parse_store_uri(f"hdfs://{tmp_path}/store/deep"), lambda uri: Clients(local, local))
     return open_store(f"file://{tmp_path}/store/deep")
 
 

@@ -19,7 +19,7 @@ from storage.environments import Gone
 from storage.keys import TABLE_FIRST, record_key
 from storage.remote import restoring
 from storage.remote.chain import Chain
-from storage.remote.errors import DamagedPack, DamagedStore, ForeignPack, ObjectMissing, OtherPackFormat, StoreError
+from storage.remote.errors import DamagedPack, DamagedStore, ForeignPack, ObjectMissing, OtherPackFormat, StoreFault
 from storage.remote.restoring import restore
 from tests.storage.helpers import ME, before_access, commit, committed, content, fresh, in_child, key, step, wait
 from tests.storage.remote.stores import MemoryStore, checkpoint, stored
@@ -128,9 +128,9 @@ def test_slots_that_are_owned_and_staged_are_restored(tmp_path: Path) -> None:
         assert list(view.staged_keys(staged)) == [record_key(TABLE_FIRST, 250, b"staged")]
 
 
-def refused(store: MemoryStore, chain: Chain, path: Path) -> StoreError:
+def refused(store: MemoryStore, chain: Chain, path: Path) -> StoreFault:
     """The fault of a restore, which leaves nothing."""
-    with pytest.raises(StoreError) as fault:
+    with pytest.raises(StoreFault) as fault:
         restore(store, chain, path, ME, epoch=1)
     assert not [folder for folder in path.parent.iterdir() if path.name in folder.name]
     return fault.value

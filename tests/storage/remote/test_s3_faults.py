@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Callable, Iterator
+from tempfile import SpooledTemporaryFile
 
 import pytest
 
-from storage.remote import filesystems
+from stepwell.doctor.store import store_checks
+from storage.remote import buckets, filesystems
 from storage.remote.errors import BadStoreUri, ObjectMissing, StoreDenied, StoreFault, StoreFull, StoreUnreachable
 from storage.remote.objects import open_store
 from storage.remote.objects_protocol import ObjectStore
@@ -51,7 +54,8 @@ def test_a_wrong_secret_is_told_with_the_operation(s3: str, monkeypatch: pytest.
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     for operation, fault in faults(open_store(s3)):
         assert isinstance(fault, StoreDenied)
-        assert f"refuses to {operation}" in str(fault)
+        # Whether an object is there is asked before it is deleted.
+        assert f"refuses to {'read' if operation == 'delete' else operation}" in str(fault)
         assert "docs/durability.md lists the rights" in fault.what_to_do
 
 
@@ -98,8 +102,9 @@ def test_a_busy_server_is_asked_again(store: ObjectStore, proxy: FaultyProxy) ->
 def test_a_slow_server_is_waited_for(store: ObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystems, "SILENCE_TIMEOUT_S", 5.0)
     patient = open_store(store.root)
-    proxy.break_when(Rule("there", "delay", 1200))
+    slow = proxy.break_when(Rule("^HEAD", "delay", 1200))
     assert [*patient.read("there")] == [b"x"]
+    assert slow.hits == 1
 
 
 def test_a_server_that_is_silent_or_away_is_given_up(store: ObjectStore, proxy: FaultyProxy) -> None:
@@ -126,7 +131,36 @@ def test_a_part_that_fails_leaves_no_object(store: ObjectStore, proxy: FaultyPro
     assert sum(map(len, store.read("there"))) == 12 * MIB
 
 
-def test_an_upload_that_is_cut_once_is_sent_again(store: ObjectStore, proxy: FaultyProxy) -> None:
+def test_an_upload_that_cannot_be_begun_is_not_begun_later(store: ObjectStore, proxy: FaultyProxy) -> None:
+    """The server is well again when the stream is destroyed."""
+    proxy.break_when(Rule("^POST .*uploads", "status", 500, times=filesystems.ATTEMPTS_MAX))
+    with pytest.raises(StoreUnreachable, match="write there"):
+        store.write("there", (bytes(MIB) for _ in range(22)))
+    assert [(each.name, each.bytes) for each in store.list("")] == [("there", 1)]
+    assert len([line for line in proxy.requests if line.startswith("POST")]) == filesystems.ATTEMPTS_MAX
+
+
+def test_half_an_object_that_this_process_cannot_complete_is_deleted(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Held(SpooledTemporaryFile[bytes]):
+        def read(self, *args: int) -> bytes:
+            if self.tell() >= 12 * MIB:
+                raise OSError(errno.EIO, "the disk of the temporary file")
+            return super().read(*args)
+
+    monkeypatch.setattr(buckets, "SpooledTemporaryFile", Held)
+    with pytest.raises(StoreUnreachable, match="temporary file"):
+        store.write("there", [bytes(22 * MIB)])
+    assert [*store.list("")] == []
+
+
+def test_an_upload_that_is_cut_once_is_sent_again(
+    store: ObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an object that is larger than what is held in memory and than what is in flight."""
+    monkeypatch.setattr(buckets, "HELD_BYTES_MAX", 2 * MIB)
+    monkeypatch.setattr(buckets, "IN_FLIGHT_BYTES_MAX", 5 * MIB)
     cut = proxy.break_when(Rule("partNumber=1", "cut request", 100_000, times=1))
     assert store.write("a", (bytes([n]) * MIB for n in range(12))).bytes == 12 * MIB
     assert cut.hits == 1
@@ -151,14 +185,38 @@ def test_missing_rights_are_named(store: ObjectStore, proxy: FaultyProxy) -> Non
         ("read", "^HEAD .*doctor|^GET .*doctor/"),
         ("list", "^GET .*list-type"),
         ("delete", "^DELETE"),
-        ("write", "^PUT"),
+        ("write", "^PUT .*doctor/."),
     ):
         proxy.break_when(Rule(pattern, "status", 403))
-        missing = check_rights(store)
-        assert right in {each.right for each in missing}
-        assert all(isinstance(each.fault, StoreDenied) for each in missing)
+        [missing] = check_rights(store)
+        assert missing.right == right
+        assert isinstance(missing.fault, StoreDenied) and f"refuses to {right} doctor" in str(missing.fault)
+        [check] = store_checks(store.root)
+        assert (check.level, check.what_to_do) == ("FAIL", missing.fault.what_to_do)
+        assert check.found.startswith(f"cannot {right} in {store.root}: ")
         proxy.heal()
-    assert {each.right for each in check_rights(open_store(f"s3://none-{uuid.uuid4().hex}/a"))} == set(OPERATIONS)
+    left = {each.name for each in store.list("doctor")}
+    assert len(left) == 4, "those that could not be read or deleted"
+    store.delete(left)
+    [check] = store_checks(store.root)
+    assert (check.level, check.found) == ("OK", f"can write, read, list and delete in {store.root}")
+    assert [*store.list("doctor")] == [] and store_checks(None) == []
+    nowhere = check_rights(open_store(f"s3://none-{uuid.uuid4().hex}/a"))
+    assert {each.right for each in nowhere} == set(OPERATIONS) and {type(each.fault) for each in nowhere} == {
+        BadStoreUri
+    }
+
+
+def test_a_server_without_the_checksums_of_new_clients_is_told_apart(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the tests is one of them."""
+    monkeypatch.delenv("AWS_REQUEST_CHECKSUM_CALCULATION")
+    advice = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
+    store = open_store(s3)
+    [check] = store_checks(s3)
+    assert check.level == "FAIL" and advice in check.what_to_do
+    with pytest.raises(StoreDenied, match=advice):
+        store.write("a", [bytes(12 * MIB)])
+    assert [*store.list("")] == []
 
 
 def test_a_missing_object_is_no_missing_bucket(store: ObjectStore) -> None:
