@@ -36,7 +36,7 @@ from engine.run.stage import StageResult, WorkerStep
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
-from storage import committed, database, durable, folding, host_folder
+from storage import committed, database, drafts, durable, folding, host_folder
 from tests.simulator import circuit, clients, environments, stages
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
@@ -141,7 +141,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - how much one cut may move, and how often a file is looked at (slots, preparing, folds): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
-    - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
+    - LMDB and the disk below it, which are a room of their own (database, drafts, folding, host_folder);
     - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
     - a process's consumers, which outlive what uses them (reader), and the logs of modules.
@@ -160,6 +160,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             },
         ),
         (committed, {"environments": environments, "exchange": SimPath.exchange}),
+        (drafts, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
         (durable, {"sync": SimPath.sync}),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (cut, {"moves": circuit.Moves}),
