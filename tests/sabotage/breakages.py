@@ -34,6 +34,7 @@ from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.release_breakages import RELEASES
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.store_breakages import CHECKPOINT_STORE
+from tests.sabotage.storing_breakages import STORING_OF_RUNS
 from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
@@ -63,6 +64,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TEXT,
     *STORAGE,
     *CHECKPOINT_STORE,
+    *STORING_OF_RUNS,
     *TOP_K_BREAKAGES,
     *FUNCTIONS,
     *TYPES,

@@ -69,6 +69,15 @@ def test_faults_are_tried_again_later_and_later_with_the_last_version_of_then() 
     assert machine.lag_s(now) == 0.0
 
 
+def test_faults_keep_the_lag() -> None:
+    machine = StoringMachine(LAG_S_MAX)
+    for now in (0.0, 10.0, 20.0):
+        assert machine.next(version(1), None, now) == Upload(version(1))
+        machine.uploading(version(1))
+        machine.failed(now)
+    assert machine.lag_s(30.0) == 30.0
+
+
 def test_after_a_recovery_nothing_is_under_way_and_it_is_tried_at_once() -> None:
     machine = StoringMachine(LAG_S_MAX)
     machine.next(version(1), None, 0.0)
