@@ -122,11 +122,11 @@ class StepwellSettings(BaseSettings):
     steps_kept: int = Field(default=100_000, ge=1)
     # The URI of the checkpoint store, in which the state outlives the disks of the hosts. None: it is on these disks alone.
     store: str | None = None
-    # How long the last checkpoint in the store may lie back. A store that is slow or away delays checkpoints, and steps go on meanwhile. Below
+    # For how long a complete checkpoint may wait for the store. A store that is slow or away delays neither steps nor checkpoints until then. Below
     # 10 s, a single upload that is sent again would be too late. Beyond 30 days, hardly any topic still has the input to replay from there.
     store_lag_max: Duration = Field(default="10min", ge=10, le=30 * 86400)  # type: ignore[assignment]
-    # What happens when no checkpoint has reached the store for so long. `pause`: no step begins until one has, so that the loss of a host never
-    # costs more. `continue`: checkpoints complete without the store, which gets a later one.
+    # What happens when a checkpoint has waited for so long. `pause`: no step begins until the store has caught up, so that the loss of a host
+    # never costs more. `continue`: the steps go on and rely on the disks.
     store_late: Literal["pause", "continue"] = "pause"
     switch_rows_max: int = Field(default=SWITCH_ROWS_MAX, ge=1)
     # The port of the control endpoint on loopback. 0 means any free port.
