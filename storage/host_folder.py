@@ -7,6 +7,7 @@ A **host** is such a folder with everything that can open it. In local mode ther
     <databases>/NNNN-bBIRTH/      that of a worker which a rescale has made
     <databases>/.NNNN.old/        a database that is being removed
     <databases>/.NNNN.spool/      what waits for its upload to the checkpoint store
+    <databases>/.NNNN.restored/   a database that is made of what the checkpoint store has
 
 In local mode the databases are in the project's storage folder, and the folder needs no name. With `stepwell.local.dir` the root is that
 folder, and each pipeline has a subfolder for its databases. `StateLocation` decides which, and is the same in every process of a run.
@@ -48,6 +49,9 @@ REMOVED_SUFFIX = ".old"
 
 SPOOL_SUFFIX = ".spool"
 """The suffix of the folder of a worker's spool (storage/remote/spool.py)."""
+
+RESTORED_SUFFIX = ".restored"
+"""The suffix of a database that is made of what the checkpoint store has, until it takes the place of the former one."""
 
 NAMING_TRIES_MAX = 16
 """A try fails only if another process of the host names the folder at the same moment, and then the next one finds that name."""

@@ -7,6 +7,8 @@ nothing from its successor; and nothing of its own that it is uploading.
     an object                                        it is
     ---------------------------------------------    -------
     named by the stored version or by a backup       kept
+    of an earlier generation                         deleted: a full refresh has begun another one
+    of a later generation, or of another step log    kept
     with the number of a version above the stored    kept: of an upload that is under way, perhaps of another run
     with a later term                                kept
     with a name that says neither                    kept, because somebody else has put it there
@@ -24,7 +26,7 @@ from collections.abc import Iterable
 import structlog
 
 from base.term import Term
-from coordinator.storing.manifest import Manifest, backups_of, read_manifest, root_of
+from coordinator.storing.manifest import Manifest, backups_of, log_root_of, read_manifest, root_of
 from faults.points import reached
 from io_kafka.step_log.records import CheckpointStored
 from storage.remote.chain import Chain
@@ -53,13 +55,24 @@ def collect(store: ObjectStore, record: CheckpointStored, manifest: Manifest, te
 def garbage(store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> list[str]:
     """The names of the objects that `collect` would delete, in order. Raises StoreFault: a manifest of a backup that cannot be read may name
     anything, so nothing is deleted then."""
-    root = root_of(manifest.pipeline, manifest.log_id, manifest.generation)
     needed = {record.manifest, *packs_of(manifest)}
     for backup in store.list(backups_of(manifest.pipeline)):
         needed.update(packs_of(read_manifest(store, backup.name, None)))
-    return sorted(
-        found.name for found in store.list(root) if found.name not in needed and _is_over(found.name, record, term)
-    )
+    found: list[str] = []
+    for generation, root in generations_until(store, manifest):
+        is_over = generation < manifest.generation
+        names = (each.name for each in store.list(root))
+        found += [name for name in names if name not in needed and (is_over or _is_over(name, record, term))]
+    return sorted(found)
+
+
+def generations_until(store: ObjectStore, manifest: Manifest) -> Iterable[tuple[int, str]]:
+    """The generations that have objects, up to that of the manifest, each with its folder. A full refresh leaves the one before it behind."""
+    above = log_root_of(manifest.pipeline, manifest.log_id)
+    seen = {name[len(above) + 1 :].partition("/")[0] for name in (each.name for each in store.list(above))}
+    for text in sorted(seen):
+        if text.isdecimal() and int(text) <= manifest.generation:
+            yield int(text), root_of(manifest.pipeline, manifest.log_id, int(text))
 
 
 def _is_over(name: str, record: CheckpointStored, term: Term) -> bool:

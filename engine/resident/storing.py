@@ -9,6 +9,7 @@ the next upload writes the whole state, which costs no more.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,11 @@ import structlog
 from base.version import VersionId
 from engine.errors import StaleTask
 from engine.resident.messages import Restore, Restored, Store, Stored
+from storage import durable
 from storage.database import Database
-from storage.errors import DatabaseExists, StorageFull
-from storage.host_folder import HostFolder
-from storage.identity import Identity
+from storage.errors import StorageFull
+from storage.host_folder import RESTORED_SUFFIX, HostFolder
+from storage.identity import FoundDatabase, Identity
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
@@ -99,35 +101,53 @@ class StoreAccess:
         )
 
     def restore(self, order: Restore) -> Restored:
-        """Raises StoreFault and StorageError, and StaleTask if another run makes the database at the same time."""
+        """A database that is there goes only when the new one is whole, unless the disk has no room for both. Raises StoreFault and
+        StorageError, and StaleTask if another run makes the database at the same time."""
         if self._can_open(order.version, trusts=order.trusts):
             return Restored()
         spool.clear(self._spool)
+        chain, beside = Chain.of_json(order.chain), self._database.with_name(f".{self._database.name}{RESTORED_SUFFIX}")
         try:
-            restore(self._store, Chain.of_json(order.chain), self._database, self.identity, self.epoch)
-        except DatabaseExists as fault:
+            self._make(chain, beside)
+        except StorageFull:
+            self._remove()
+            self._make(chain, beside)
+        self._remove()
+        try:
+            beside.rename(self._database)
+        except OSError as fault:
             raise StaleTask(
                 f"worker {self.identity.worker} was to restore its database, and another run has made one: {fault}"
             ) from fault
+        durable.sync(self._database.parent)
         return Restored()
 
+    def _make(self, chain: Chain, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)  # left by a process that was killed
+        restore(self._store, chain, path, self.identity, self.epoch)
+        Database.close(path)
+
+    def _remove(self) -> None:
+        """No run will ever open the database that is there."""
+        for found in self._found():
+            Database.close(self._database)
+            self.folder.remove(self.identity.worker, self.birth, found.identity)
+
+    def _found(self) -> list[FoundDatabase]:
+        """The worker's database; none if it is not there."""
+        me = (self.identity.worker, self.birth)
+        return [each for each in self.folder.look() if (each.worker, each.birth) == me]
+
     def _can_open(self, version: VersionId, *, trusts: bool) -> bool:
-        """Whether the database is there already. One that cannot open the version is removed: no run will ever open it."""
-        looked = [
-            each for each in self.folder.look() if (each.worker, each.birth) == (self.identity.worker, self.birth)
-        ]
-        if not looked:
-            return False
-        (found,) = looked
-        if trusts and found.identity == self.identity and version in found.versions:
-            return True
-        _log.warning(
-            "a database is replaced by what the checkpoint store has",
-            worker=self.identity.worker,
-            folder=str(self._database),
-            versions=[str(v) for v in found.versions],
-            fault=found.fault,
-        )
-        Database.close(self._database)
-        self.folder.remove(self.identity.worker, self.birth, found.identity)
+        """Whether the database is there already."""
+        for found in self._found():
+            if trusts and found.identity == self.identity and version in found.versions:
+                return True
+            _log.warning(
+                "a database is replaced by what the checkpoint store has",
+                worker=self.identity.worker,
+                folder=str(self._database),
+                versions=[str(v) for v in found.versions],
+                fault=found.fault,
+            )
         return False

@@ -122,8 +122,8 @@ class StepwellSettings(BaseSettings):
     steps_kept: int = Field(default=100_000, ge=1)
     # The URI of the checkpoint store, in which the state outlives the disks of the hosts. None: it is on these disks alone.
     store: str | None = None
-    # For how long a complete checkpoint may wait for the store. A store that is slow or away delays neither steps nor checkpoints until then. Below
-    # 10 s, a single upload that is sent again would be too late. Beyond 30 days, hardly any topic still has the input to replay from there.
+    # For how long a complete checkpoint may wait for the store. A store that is slow or away delays neither steps nor checkpoints until
+    # then. Below 10 s, a single upload that is sent again would be too late. Beyond 30 days, hardly any topic still has the input to replay.
     store_lag_max: Duration = Field(default="10min", ge=10, le=30 * 86400)  # type: ignore[assignment]
     # What happens when a checkpoint has waited for so long. `pause`: no step begins until the store has caught up, so that the loss of a host
     # never costs more. `continue`: the steps go on and rely on the disks.

@@ -19,6 +19,8 @@ from faults.points import STORE, Crash, Order, Point, arm
 from stepwell.cli import app
 from stepwell.project.loading import Project
 from storage.database import Database
+from storage.description import RECORDS
+from storage.environments import open_environment
 from storage.errors import CorruptFile, CorruptRecord
 from storage.remote.errors import DamagedPack, ObjectMissing
 from tests.end_to_end.harness import Playground, Resolved, Running
@@ -268,13 +270,14 @@ def test_a_running_pipeline_that_loses_a_worker_with_its_disk_goes_on(play: Play
 
 
 def damage(play: Playground) -> None:
-    """One bit of each record of worker 1 that lies in the second half of its file."""
+    """One bit of each record of worker 1. What says which versions the database has is whole."""
     Database.close_all()
-    (file,) = (play.folder / "state").rglob("workers/0001/committed/data.mdb")
-    content = bytearray(file.read_bytes())
-    for place in range(len(content) // 2, len(content), 512):
-        content[place] ^= 4
-    file.write_bytes(content)
+    folder = play.folder / "state" / "stepwell" / "workers" / "0001" / "committed"
+    with open_environment(folder, synced=True) as environment, environment.write(0) as writer:
+        stored = [(key, bytes(value)) for key, value in writer.items(RECORDS)]
+        for key, value in stored:
+            writer.put(key, bytes([value[0] ^ 4]) + value[1:])
+    Database.close_all()
 
 
 def test_a_damaged_database_is_made_again(play: Playground, started: Resolved) -> None:

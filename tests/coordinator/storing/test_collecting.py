@@ -70,15 +70,30 @@ def test_what_no_version_needs_goes_and_everything_else_stays() -> None:
     of_earlier_term = pack(store, 4, Term(3, 0)).name
     foreign = f"{ROOT}/packs/notes.txt"
     store.write(foreign, [b"somebody's"])
-    other_generation = f"{root_of('p', 'log', 1)}/packs/0000-b0/{version(1).version:08d}-c1-1.0-base-000"
-    store.write(other_generation, [b"of another generation"])
-    kept = {record.manifest, *packs_of(manifest), under_way, of_later_term, foreign, other_generation}
+    later_generation = f"{root_of('p', 'log', 1)}/packs/0000-b0/{version(1).version:08d}-c1-1.0-base-000"
+    store.write(later_generation, [b"of a later generation"])
+    other_log = f"{root_of('p', 'other', 0)}/packs/0000-b0/{version(1).version:08d}-c1-1.0-base-000"
+    store.write(other_log, [b"of another step log"])
+    kept = {record.manifest, *packs_of(manifest), under_way, of_later_term, foreign, later_generation, other_log}
     gone = names(store) - kept
     assert of_earlier_term in gone and set(packs_of(manifest)).isdisjoint(gone) and len(gone) == 4
     assert garbage(store, record, manifest, TERM) == sorted(gone), "what a dry run shows"
     assert collect(store, record, manifest, TERM) == 4
     assert names(store) == kept
     assert collect(store, record, manifest, TERM) == 0
+
+
+def test_a_full_refresh_leaves_the_former_generation_behind() -> None:
+    store = MemoryStore()
+    old = root_of("p", "log", 0)
+    described(store, chain(pack(store, 9, base=True)))
+    assert names(store) and all(name.startswith(old) for name in names(store))
+    name = f"{root_of('p', 'log', 1)}/packs/0000-b0/00000001-c1-4.0-base-000"
+    written = store.write(name, [b"x"])
+    base = Pack(name=name, kind="base", to=version(1), bytes=1, raw_bytes=1, digest=written.digest)
+    record, manifest = described(store, chain(base), name=f"{root_of('p', 'log', 1)}/manifests/00000001-c1-4.0.json")
+    assert collect(store, record, manifest.model_copy(update={"generation": 1}), Term(4, 0)) == 2
+    assert names(store) == {name, record.manifest}
 
 
 def test_a_backup_keeps_its_packs_until_it_is_deleted() -> None:
