@@ -111,19 +111,14 @@ STORING_OF_RUNS = (
             ),
         ),
         (f"{TEST_STORE}::test_a_damaged_database_is_made_again",),
+        tells="RecoveryFailed",
     ),
     Breakage(
         "end-before-the-upload",
         "A run ends before its last checkpoint is in the store.",
         VERSIONS,
-        (
-            Edit(
-                f"{STORING}/storing.py",
-                "if self._settings is None or not self.machine.is_behind:",
-                "if not is_stopping:",
-            ),
-        ),
-        (f"{TEST_STORE}::test_a_start_without_disks_goes_on_from_the_store[all disks]",),
+        (Edit(f"{STORING}/storing.py", "if now < self._stop_until:", "if now > self._stop_until:"),),
+        (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(
         "late-store-ignored",
