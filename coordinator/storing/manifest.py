@@ -11,8 +11,6 @@ twice, because it has the term of the run. So no write can replace what another 
 from __future__ import annotations
 
 from pydantic import ValidationError
-from storage.remote.errors import StoreFault
-from storage.remote.objects_protocol import ObjectStore
 from xxhash import xxh3_128_hexdigest
 
 from base.term import Term
@@ -20,11 +18,16 @@ from base.version import VersionId
 from io_kafka.step_log.form import Natural, Part
 from io_kafka.step_log.layout_records import Ownership
 from storage.identity import Identity
+from storage.remote.errors import StoreFault
+from storage.remote.objects_protocol import ObjectStore
 
 MANIFEST_FORMAT = 1
 
 MANIFEST_BYTES_MAX = 256 << 20
 """A thousand workers with a thousand objects each take some 200 MB. What is larger is no manifest."""
+
+
+_OF_KAFKAS_TOOLS = str.maketrans("/+", "_-")
 
 
 class DamagedManifest(StoreFault):
@@ -53,8 +56,9 @@ class Manifest(Part):
 
 
 def root_of(pipeline: str, log_id: str, generation: int) -> str:
-    """The folder of one generation of a pipeline."""
-    return f"{pipeline}/{log_id}/{generation}"
+    """The folder of one generation of a pipeline. The client of Kafka writes a topic id with '/' and '+', where Kafka's own tools have '_' and
+    '-'. A name of an object may not begin with '/' or have two of them."""
+    return f"{pipeline}/{log_id.translate(_OF_KAFKAS_TOOLS)}/{generation}"
 
 
 def backups_of(pipeline: str) -> str:
