@@ -8,8 +8,9 @@ let the half be completed and then to delete it.
 
 HDFS shows a file while it is written. There an object is written under another name first, and then renamed.
 
-If a connection is cut within the headers of an answer, S3's client takes the answer for whole and empty: an object seems to have no bytes, a folder
-no objects, and a block that is read is memory that nobody has written. So what is empty is asked for twice, and the place of a block is marked.
+If a connection is cut within the headers of an answer, S3's client takes the answer for whole and empty: an object seems to have no bytes, a
+folder no objects, and a block that is read is memory that nobody has written. So what is empty is asked for twice, and the place of a block is
+marked.
 """
 
 from __future__ import annotations
@@ -132,15 +133,13 @@ class BucketStore:
             if info.type == fs.FileType.File and not info.base_name.startswith(PARTIAL):
                 yield ObjectInfo(info.path.removeprefix(self._place).lstrip("/"), info.size)
 
-    def _infos(self, folder: str) -> list[Any]:
+    def _infos(self, folder: str) -> Any:
         """What is below a folder. That there is nothing is believed the second time; see the module's docstring."""
         below = fs.FileSelector(folder, recursive=True)
         with suppress(FileNotFoundError):
-            found: list[Any] = self._files.get_file_info(below)
-            if found:
+            if found := self._files.get_file_info(below):
                 return found
-        again: list[Any] = self._files.get_file_info(below)
-        return again
+        return self._files.get_file_info(below)
 
     def delete(self, names: Iterable[str]) -> None:
         with ThreadPoolExecutor(DELETES_AT_ONCE) as threads:
