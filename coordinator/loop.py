@@ -116,7 +116,7 @@ class Pipeline:
         self._topics = Topics(spec.kafka)
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
-        self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
+        self._checkpoints = Checkpointing(spec, self._writer, self._topics, board, kept=lambda: self._storing.kept)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
         self._storing = Storing(spec, self._writer, board, requests.wake)
         self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
@@ -371,7 +371,7 @@ class Pipeline:
             self._writer.append([layout])
         self._storing.recovered(found.rules, crew.term)
         state = self._writer.state
-        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.needed))
+        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.kept))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,

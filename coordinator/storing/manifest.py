@@ -27,6 +27,9 @@ MANIFEST_BYTES_MAX = 256 << 20
 """A thousand workers with a thousand objects each take some 200 MB. What is larger is no manifest."""
 
 
+_OF_KAFKAS_TOOLS = str.maketrans("/+", "_-")
+
+
 class DamagedManifest(StoreFault):
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(
@@ -58,8 +61,9 @@ def root_of(pipeline: str, log_id: str, generation: int) -> str:
 
 
 def log_root_of(pipeline: str, log_id: str) -> str:
-    """The folder of all generations under one step log."""
-    return f"{pipeline}/{log_id}"
+    """The folder of all generations under one step log. The client of Kafka writes a topic id with '/' and '+', where Kafka's own tools have '_'
+    and '-'. A name of an object may not begin with '/' or have two of them."""
+    return f"{pipeline}/{log_id.translate(_OF_KAFKAS_TOOLS)}"
 
 
 def backups_of(pipeline: str) -> str:

@@ -104,12 +104,18 @@ class Storing:
     @property
     def can_restore(self) -> bool:
         """Whether a database that is lost or damaged can be made of what the store has."""
-        return self.needed is not None and why_not_restorable(self._writer.state) is None
+        is_stored = self._settings is not None and self._writer.state.stored is not None
+        return is_stored and why_not_restorable(self._writer.state) is None
 
     @property
-    def needed(self) -> CheckpointStored | None:
-        """The version of the store that a lost disk would be restored to; None without one."""
-        return None if self._settings is None else self._writer.state.stored
+    def kept(self) -> tuple[VersionId, ...]:
+        """The version to which a lost disk would be restored, and the one that is uploaded: as soon as it is stored, it takes its place. The log
+        must have all steps since them."""
+        if self._settings is None:
+            return ()
+        stored, upload = self._writer.state.stored, self._upload
+        versions = (None if stored is None else stored.version, None if upload is None else upload.version)
+        return tuple(version for version in versions if version is not None)
 
     @property
     def is_under_way(self) -> bool:

@@ -7,10 +7,15 @@ Parts of it stay until the bucket's rule for incomplete uploads removes them. If
 let the half be completed and then to delete it.
 
 HDFS shows a file while it is written. There an object is written under another name first, and then renamed.
+
+If a connection is cut within the headers of an answer, S3's client takes the answer for whole and empty: an object seems to have no bytes, a
+folder no objects, and a block that is read is memory that nobody has written. So what is empty is asked for twice, and the place of a block is
+marked.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,16 +47,31 @@ RETRY_WAIT_S_MAX = 1.0
 """Between attempts, as the client waits between its own."""
 
 
+MARK_BYTES = 16
+"""At the end of where a block is read to. That a block has the same random bytes there does not happen, or, with a block of one byte, not three
+times in a row."""
+
+
+class _NoContent(OSError):
+    """An answer without the bytes that it is to have."""
+
+
 @retry(
-    retry=retry_if_exception(hides_an_answer),
+    retry=retry_if_exception(lambda error: isinstance(error, _NoContent) or hides_an_answer(error)),
     stop=stop_after_attempt(ATTEMPTS_MAX),
     wait=wait_random_exponential(multiplier=0.2, max=RETRY_WAIT_S_MAX),
     reraise=True,
 )
 def _read_at(file: Any, wanted: int, at: int) -> bytes:
-    """One request. The client tries others again by itself, but not one whose answer it cannot read."""
-    block: bytes = file.read_at(wanted, at)
-    return block
+    """One request. The client tries others again by itself, but not one whose answer it cannot read, or takes for empty."""
+    block = bytearray(wanted)
+    mark = os.urandom(min(MARK_BYTES, wanted))
+    block[-len(mark) :] = mark
+    file.seek(at)
+    count = file.readinto(block)
+    if count == wanted and block.endswith(mark):
+        raise _NoContent("the answer had no content")
+    return bytes(block[:count])
 
 
 class BucketStore:
@@ -87,6 +107,8 @@ class BucketStore:
         path, at = self._path(name), 0
         with self._faults("read", name):
             file = self._files.open_input_file(path)
+            if not file.size():
+                file = self._files.open_input_file(path)  # see the module's docstring
         with file:
             size = file.size()
             while at < size:
@@ -104,12 +126,20 @@ class BucketStore:
         folder = self._path(prefix.rstrip("/")) if prefix.strip("/") else self._place
         try:
             with self._faults("list", prefix):
-                found = self._files.get_file_info(fs.FileSelector(folder, recursive=True))
+                found = self._infos(folder)
         except ObjectMissing:
             return
         for info in found:
             if info.type == fs.FileType.File and not info.base_name.startswith(PARTIAL):
                 yield ObjectInfo(info.path.removeprefix(self._place).lstrip("/"), info.size)
+
+    def _infos(self, folder: str) -> Any:
+        """What is below a folder. That there is nothing is believed the second time; see the module's docstring."""
+        below = fs.FileSelector(folder, recursive=True)
+        with suppress(FileNotFoundError):
+            if found := self._files.get_file_info(below):
+                return found
+        return self._files.get_file_info(below)
 
     def delete(self, names: Iterable[str]) -> None:
         with ThreadPoolExecutor(DELETES_AT_ONCE) as threads:

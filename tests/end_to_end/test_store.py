@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +25,9 @@ from storage.description import RECORDS
 from storage.environments import open_environment
 from storage.errors import CorruptFile, CorruptRecord
 from storage.remote.errors import DamagedPack, ObjectMissing
-from tests.end_to_end.harness import Playground, Resolved, Running
+from storage.remote.objects import open_store
+from storage.remote.objects_protocol import ObjectStore, Written
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running
 from tests.end_to_end.test_transitions import NEW_VIEW, apply, orders, project, settled
 
 
@@ -158,6 +162,43 @@ def test_a_store_that_is_away_costs_no_step_until_it_is_late(play: Playground, l
     play.run(resolved)
     play.check(resolved)
     play.check_steps(resolved)
+
+
+def test_a_first_upload_that_lasts_for_many_checkpoints_is_recorded(play: Playground) -> None:
+    """The log keeps the steps since its version, although no recovery but that from the store needs them."""
+    play.topic("orders", 2)
+    gate = threading.Event()
+    resolved = resolve(play)
+    asked = resolved.spec.store
+    assert asked is not None
+    place = replace(asked.place, opener=lambda uri: gated(open_store(uri), gate))
+    spec = replace(resolved.spec, store=replace(asked, place=place))
+    slow = replace(resolved, spec=spec).at_pace(snapshot_steps_min=1, truncate_steps_min=1)
+    with play.running(slow) as run:
+        for number in range(5):
+            play.send("orders", orders(10 * number, 10))
+            run.wait_until(lambda shown, rows=10 * (number + 1): shown["rows"] == rows)
+            run.requests.ask("checkpoint")
+            run.wait_until(lambda shown: shown["checkpoint_step"] == shown["step"] + 1)
+        assert run.board.show()["store"]["version"] is None
+        gate.set()
+        run.wait_until(lambda shown: shown["store"]["step"] == shown["step"] + 1)
+    lose(play)
+    play.run(resolved)
+    play.check(resolved)
+    play.check_steps(resolved)
+
+
+def gated(store: ObjectStore, gate: threading.Event) -> ObjectStore:
+    """Nothing is written before the gate is open."""
+    write = store.write
+
+    def write_behind_gate(name: str, pieces: Iterable[bytes]) -> Written:
+        assert gate.wait(WAIT_SECONDS_MAX)
+        return write(name, pieces)
+
+    store.write = write_behind_gate  # type: ignore[method-assign]
+    return store
 
 
 def test_a_start_without_disks_and_without_what_the_store_should_have_names_it(

@@ -80,8 +80,8 @@ STORING_OF_RUNS = (
         (
             Edit(
                 "coordinator/starting/start.py",
-                "return min(steps if stored is None else [*steps, stored.version.step])",
-                "return min(steps)",
+                ", *(stored.step for stored in kept)])",
+                "])",
             ),
         ),
         (f"{TEST_BINDING}::test_steps_that_a_copy_on_another_host_may_replay_are_kept",),

@@ -20,6 +20,7 @@ from coordinator.storing.manifest import (
 from io_kafka.step_log.records import CheckpointStored
 from storage import description
 from storage.remote.chain import Chain, Pack
+from storage.remote.objects_protocol import check_name
 from tests.io_kafka.layouts import placed
 from tests.memory_store import MemoryStore
 
@@ -117,6 +118,14 @@ def test_nothing_is_deleted_while_a_backup_cannot_be_read() -> None:
     with pytest.raises(DamagedManifest, match=r"p/backups/torn.json"):
         collect(store, record, manifest, TERM)
     assert names(store) == before
+
+
+@pytest.mark.parametrize("log_id", ["/WYcBQSCy5CTWbMMg5egQ", "J//cBQSCy5CTWbMMg5eg", "J+LWYcBQSCy5CTWbMMg5eg"])
+def test_any_topic_id_is_one_folder(log_id: str) -> None:
+    """As the client of Kafka writes them: in base 64, which has '/' and '+'."""
+    root = root_of("p", log_id, 0)
+    assert check_name(root).count("/") == 2
+    assert root_of("p", log_id.replace("/", "+"), 0) != root or "/" not in log_id
 
 
 def test_a_manifest_is_the_one_that_the_log_names() -> None:

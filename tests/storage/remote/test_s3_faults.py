@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 
 import pytest
@@ -176,6 +178,24 @@ def test_a_download_that_is_cut_is_never_taken_for_the_whole(store: ObjectStore,
     proxy.break_when(Rule("^GET .*/a ", "cut answer", 3 * MIB))
     with pytest.raises(StoreUnreachable, match="read a"):
         b"".join(store.read("a"))
+
+
+@pytest.mark.parametrize("cut", [50, 100, 200, 300])
+def test_an_answer_that_is_cut_in_its_headers_is_not_taken_for_an_empty_one(
+    store: ObjectStore, proxy: FaultyProxy, cut: int
+) -> None:
+    """S3's client does so: an object would be memory that nobody has written, and a folder with backups would have none."""
+    content = os.urandom(3000)
+    store.write("folder/a", [content])
+    for pattern in ("^GET .*/a ", "^HEAD .*/a ", r"^GET /\w+\?"):
+        proxy.break_when(Rule(pattern, "cut answer", cut, times=1))
+        assert b"".join(store.read("folder/a")) == content, pattern
+        with suppress(StoreUnreachable):
+            assert [found.name for found in store.list("folder")] == ["folder/a"], pattern
+        proxy.heal()
+    proxy.break_when(Rule("^GET .*/a ", "cut answer", cut))
+    with pytest.raises(StoreUnreachable, match="no content"):
+        b"".join(store.read("folder/a"))
 
 
 def test_missing_rights_are_named(store: ObjectStore, proxy: FaultyProxy) -> None:
