@@ -25,6 +25,7 @@ from storage.identity import Identity
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
+from storage.remote.patience import PatientStore
 from storage.remote.place import StorePlace
 from storage.remote.restoring import restore
 from storage.remote.uploading import upload
@@ -104,7 +105,8 @@ class StoreAccess:
             return Restored()
         spool.clear(self._spool)
         try:
-            restore(self._store, Chain.of_json(order.chain), self._database, self.identity, self.epoch)
+            patient = PatientStore(self._store)
+            restore(patient, Chain.of_json(order.chain), self._database, self.identity, self.epoch)
         except DatabaseExists as fault:
             raise StaleTask(
                 f"worker {self.identity.worker} was to restore its database, and another run has made one: {fault}"
