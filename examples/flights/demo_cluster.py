@@ -98,7 +98,7 @@ class ClusterDemo(Show):
             spark.kill_worker(victim)
             shutil.rmtree(spark.state_folder(victim))
 
-        what = f"host {victim} lost with its disk ({size_text(self._stored_bytes(watch.state, there))})"
+        what = f"host {victim} and its disk lost ({size_text(self._stored_bytes(watch.state, there))})"
         recovery = self._kill(stage, what, lose, None)
         stage.story.meanwhile("it comes back, empty", partial(spark.start_worker, victim, die_with_parent=True))
         return recovery
