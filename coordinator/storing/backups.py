@@ -81,8 +81,21 @@ def delete(store: ObjectStore, pipeline: str, name: str) -> None:
     """The objects that nothing else needs go with the next stored checkpoint. Raises BadBackup if there is no such backup, and StoreFault."""
     where = object_of(pipeline, name)
     if not any(found.name == where for found in store.list(backups_of(pipeline))):
-        raise BadBackup(f"There is no backup {name}.", "`stepwell backup list` shows those that there are.")
+        raise _no_backup(name)
     store.delete([where])
+
+
+def read_backup(store: ObjectStore, pipeline: str, name: str) -> tuple[str, Manifest]:
+    """(its object, the manifest). Raises BadBackup if there is no such backup, and StoreFault."""
+    where = object_of(pipeline, name)
+    try:
+        return where, read_manifest(store, where, None)
+    except ObjectMissing:
+        raise _no_backup(name) from None
+
+
+def _no_backup(name: str) -> BadBackup:
+    return BadBackup(f"There is no backup {name}.", "`stepwell backup list` shows those that there are.")
 
 
 def backups(store: ObjectStore, pipeline: str) -> list[Backup]:

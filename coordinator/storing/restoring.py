@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import structlog
-from tenacity import Retrying, before_sleep_nothing, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from base.version import VersionId
 from coordinator.starting.binding import Bound
@@ -23,16 +22,10 @@ from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.layout_rules import why_not_placed
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
-from storage.remote.errors import StoreUnreachable
 from storage.remote.objects_protocol import ObjectStore
+from storage.remote.patience import PatientStore
 
 _log = structlog.get_logger("coordinator.storing.restoring")
-
-STORE_SECONDS_MAX = 120.0
-"""How long a start tries to reach a store that does not answer. A store that restarts is back within a minute or two."""
-
-WAIT_SECONDS_MAX = 10.0
-"""Between two tries."""
 
 
 def restore_missing(
@@ -59,16 +52,9 @@ def restore_missing(
 
 
 def manifest_of(stored: CheckpointStored, store: ObjectStore, outside: Outside) -> Manifest:
-    """The manifest that the step log names. Raises StoreFault; a store that does not answer is tried again for STORE_SECONDS_MAX."""
-    trying = Retrying(
-        retry=retry_if_exception_type(StoreUnreachable),
-        stop=stop_after_delay(STORE_SECONDS_MAX),
-        wait=wait_exponential(max=WAIT_SECONDS_MAX),
-        sleep=outside.sleep,
-        before_sleep=before_sleep_nothing,
-        reraise=True,
-    )
-    return trying(read_manifest, store, stored.manifest, stored.digest)
+    """The manifest that the step log names. A store that does not answer is waited for (storage/remote/patience.py). Raises StoreFault."""
+    patient = PatientStore(store, monotonic=outside.monotonic, sleep=outside.sleep)
+    return read_manifest(patient, stored.manifest, stored.digest)
 
 
 def layout_if_restored(version: VersionId, state: StepLogState, epoch: int) -> LayoutRecord | None:

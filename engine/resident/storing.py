@@ -27,6 +27,7 @@ from storage.identity import FoundDatabase, Identity
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
+from storage.remote.patience import PatientStore
 from storage.remote.place import StorePlace
 from storage.remote.restoring import restore
 from storage.remote.uploading import upload
@@ -124,7 +125,7 @@ class StoreAccess:
 
     def _make(self, chain: Chain, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)  # left by a process that was killed
-        restore(self._store, chain, path, self.identity, self.epoch)
+        restore(PatientStore(self._store), chain, path, self.identity, self.epoch)
         Database.close(path)
 
     def _remove(self) -> None:

@@ -80,16 +80,24 @@ def _have_stored(project: Project) -> None:
     deadline = time.monotonic() + STORED_SECONDS_MAX
     while time.monotonic() < deadline:
         client.ask("checkpoint")  # again, because one that was under way may be of an earlier step
-        now = client.wait(lambda s: _is_over(s, wanted), ASK_SECONDS)
-        if now is not None and now["phase"] in ENDED:
-            raise NotRunning("the service ended meanwhile", "The backup was not made.")
-        if now is not None:
+        now = _status_within(ASK_SECONDS, client, wanted)
+        if now is None or now["phase"] in ENDED:
+            raise NotRunning(
+                "the service ended meanwhile, and the backup was not made.", "Make it without the service."
+            )
+        if _is_over(now, wanted):
             return
     fault = (client.status()["store"] or {}).get("fault") or "it is slow"
     raise StepwellError(
         f"the service has not stored its checkpoint within {STORED_SECONDS_MAX:.0f} s: {fault}",
         "`stepwell status` shows what the store does, and `stepwell doctor` tries it.",
     )
+
+
+def _status_within(seconds: float, client: ControlClient, wanted: int) -> dict[str, Any] | None:
+    """The first status that is over, or the last one; None if the service has ended."""
+    until = time.monotonic() + seconds
+    return client.wait(lambda status: _is_over(status, wanted) or time.monotonic() > until, 2 * seconds)
 
 
 def _is_over(status: dict[str, Any], wanted: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.specification import log_topic_of
-from coordinator.storing.backups import object_of
+from coordinator.storing.backups import read_backup
 from coordinator.storing.manifest import Manifest, read_manifest
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -31,8 +31,7 @@ def manifest_to_restore(
 ) -> tuple[str, Manifest]:
     """(its object, the manifest) of a backup, or of the version that was stored last. Raises StepwellError and StoreFault."""
     if backup is not None:
-        name = object_of(project.name, backup)
-        return name, read_manifest(store, name, None)
+        return read_backup(store, project.name, backup)
     if log.stored is None:
         raise StepwellError(
             f"no checkpoint of {project.name} is in the store.",

@@ -15,9 +15,11 @@ import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
+from coordinator import loop
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.storing import storing
 from faults.points import STORE, Crash, Order, Point, arm
+from io_kafka.clients.writer import Fenced
 from stepwell.cli import app
 from stepwell.project.loading import Project
 from storage.database import Database
@@ -346,6 +348,26 @@ def with_lost_disk(play: Playground, run: Running) -> None:
         each for each in (play.folder / "state" / "stepwell" / "workers").iterdir() if each.name.startswith("0001")
     )
     folder.rename(play.folder / "gone")
+
+
+def test_a_run_that_is_taken_over_while_it_restores_says_so(
+    play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor stores a newer version, and deletes the manifest that it was about to read."""
+    play.send("orders", orders(200, 50))
+    lose(play)
+    restore_missing = loop.restore_missing
+
+    def restore_after_another(*arguments: Any, **named: Any) -> None:
+        monkeypatch.undo()
+        play.run(started)
+        restore_missing(*arguments, **named)
+
+    monkeypatch.setattr(loop, "restore_missing", restore_after_another)
+    with pytest.raises(Fenced):
+        play.run(started)
+    play.check(started)
+    play.check_steps(started)
 
 
 # Backups

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from base.fault import ExitCode
-from coordinator.storing import restoring
 from faults.points import ONCE_VARIABLE, STORE, VARIABLE, Point
 from storage.database import Database
+from storage.remote import patience
 from storage.remote.errors import BadStoreUri, StoreUnreachable
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
@@ -92,7 +92,7 @@ def test_a_service_that_is_killed_with_its_disk_goes_on_from_the_bucket(
     send(play, 1)
     stored = stored_step(play, resolved)
     lose_disk(play)
-    bucket.proxy.break_when(Rule("^GET", "cut answer", 100, times=2))
+    bucket.proxy.break_when(Rule("^GET .*/packs/", "cut answer", 100, times=4))
     assert ends(play, resolved, log) == 0, log.read_text()[-3000:]
     assert stored_step(play, resolved) == play.log(resolved).steps > stored
     play.check(resolved)
@@ -125,7 +125,7 @@ def test_an_empty_disk_and_a_store_that_refuses_end_with_what_to_do(
     assert "Traceback" not in said, said
     assert f"The checkpoint store {bucket.uri} refuses to read" in said and "credentials" in said, said
     bucket.proxy.break_when(Rule(".", "status", 503))
-    monkeypatch.setattr(restoring, "STORE_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(patience, "STORE_SECONDS_MAX", 1.0)
     with pytest.raises(StoreUnreachable, match=bucket.uri):
         play.run(resolved)
     bucket.proxy.heal()
