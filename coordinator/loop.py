@@ -371,7 +371,7 @@ class Pipeline:
             self._writer.append([layout])
         self._storing.recovered(found.rules, crew.term)
         state = self._writer.state
-        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.needed))
+        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.first_step))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
@@ -499,6 +499,7 @@ class Pipeline:
                     self._rescaling.note_step(*steps.settle(action, core, crew))
                     self._transitions.note_step(action)
                 case LogIntent() | Freeze() | Fold() | Complete():
+                    self._checkpoints.first_step_of_store = self._storing.first_step
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     self._show_workers(crew)
                 case LogRescale() | Staff() | Cut() | Bury():

@@ -48,6 +48,8 @@ class Checkpointing:
         self.is_folding = False
         """Whether a fold is under way."""
         self.failed_in_a_row = 0
+        self.first_step_of_store: int | None = None
+        """See Storing.first_step; the loop sets it."""
         self.node_bytes: Mapping[int, int] = {}
         """Of the state of each node on all workers, by number, as of the last checkpoint of this run."""
 
@@ -120,8 +122,8 @@ class Checkpointing:
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
             writer.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")
-        pace, stored = self._spec.pace, writer.state.stored if self._spec.store is not None else None
-        earliest = first_needed_step(action.former, (action.former,), stored)
+        pace = self._spec.pace
+        earliest = first_needed_step(action.former, (action.former,), self.first_step_of_store)
         writer.forget(earliest)
         cut = truncate(self._topics, writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:

@@ -54,7 +54,7 @@ from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.records import CheckpointStored, TopicIdentity
+from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.state import StepLogState
 from storage.host_folder import database_folder
 
@@ -332,9 +332,9 @@ def record_completion(writer: PipelineWriter, version: VersionId) -> None:
         writer.append(completion_records(version, writer.state, writer.epoch, is_moved=True))
 
 
-def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId], stored: CheckpointStored | None) -> int:
+def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId], of_store: int | None) -> int:
     """The first step that a later attempt of this run can replay, after `version` was opened. `checkpoints`: the complete ones. On another host
-    the next attempt may find a copy of a database that is not further than the last of them. `stored`: the version of the checkpoint store that
-    a lost disk is restored to; None without a store."""
+    the next attempt may find a copy of a database that is not further than the last of them. `of_store`: the step to which a lost disk is
+    restored, now or as soon as the upload under way is recorded (Storing.first_step); None without a store."""
     steps = [version.step, max(checkpoints, default=EMPTY).step]
-    return min(steps if stored is None else [*steps, stored.version.step])
+    return min(steps if of_store is None else [*steps, of_store])

@@ -11,8 +11,6 @@ twice, because it has the term of the run. So no write can replace what another 
 from __future__ import annotations
 
 from pydantic import ValidationError
-from storage.remote.errors import StoreFault
-from storage.remote.objects_protocol import ObjectStore
 from xxhash import xxh3_128_hexdigest
 
 from base.term import Term
@@ -20,6 +18,8 @@ from base.version import VersionId
 from io_kafka.step_log.form import Natural, Part
 from io_kafka.step_log.layout_records import Ownership
 from storage.identity import Identity
+from storage.remote.errors import StoreFault
+from storage.remote.objects_protocol import ObjectStore
 
 MANIFEST_FORMAT = 1
 

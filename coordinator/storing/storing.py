@@ -112,6 +112,15 @@ class Storing:
         return None if self._settings is None else self._writer.state.stored
 
     @property
+    def first_step(self) -> int | None:
+        """The first step that the log must keep for the store: that of the stored version, or of an older one whose upload is under way, because
+        no run could go on from a version whose next steps are gone. None if nothing is stored or uploaded."""
+        versions = [] if self._upload is None else [self._upload.version]
+        if self.needed is not None:
+            versions.append(self.needed.version)
+        return min((version.step for version in versions), default=None)
+
+    @property
     def is_under_way(self) -> bool:
         """Whether something is done beside the steps whose end the loop looks for."""
         return self._upload is not None

@@ -27,7 +27,6 @@ from coordinator.starting.binding import (
 )
 from coordinator.starting.start import first_needed_step
 from storage.identity import FoundDatabase, Identity
-from tests.io_kafka.layouts import stored
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
 OTHER_V2, OTHER_V3 = (replace(version, checkpoint_id="other") for version in (V2, V3))
@@ -92,7 +91,7 @@ def test_steps_that_a_copy_on_another_host_may_replay_are_kept() -> None:
     assert first_needed_step(OTHER_V3, (V1, V2), None) == V2.step  # folded by a run that ended before it was complete
     assert first_needed_step(V1, (), None) == 0
     assert first_needed_step(V1, (V2, V3), None) == V1.step  # a backup was put back
-    assert first_needed_step(V3, (V2, V3), stored(V1)) == V1.step  # a lost disk is restored to it
+    assert first_needed_step(V3, (V2, V3), V1.step) == V1.step  # a lost disk is restored to it
 
 
 def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_after_it() -> None:
