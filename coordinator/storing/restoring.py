@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import structlog
-from tenacity import Retrying, before_sleep_nothing, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    before_sleep_nothing,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+)
 
 from base.version import VersionId
 from coordinator.starting.binding import Bound
@@ -31,6 +39,10 @@ _log = structlog.get_logger("coordinator.storing.restoring")
 STORE_SECONDS_MAX = 120.0
 """How long a start tries to reach a store that does not answer. A store that restarts is back within a minute or two."""
 
+RESTORE_TRIES_MAX = 12
+"""Of a restore that breaks off. A large one takes so long that a store may fail in it, and workers that are done need not begin again. All waits
+together take a minute and a half."""
+
 WAIT_SECONDS_MAX = 10.0
 """Between two tries."""
 
@@ -45,7 +57,7 @@ def restore_missing(
     distrusted: Collection[int],
 ) -> None:
     """Has the workers of `bound.restored` make their databases of what the store has. `distrusted`: see Rules. Raises StoreFault, and TaskLost
-    if a worker was lost."""
+    if a worker was lost. A store that breaks off is tried again, RESTORE_TRIES_MAX times."""
     _log.info(
         "databases are restored from the store",
         workers=sorted(bound.restored),
@@ -53,9 +65,21 @@ def restore_missing(
         step=stored.version.step,
     )
     manifest = manifest_of(stored, store, outside)
-    crew.store.restore(
-        stored.version, {worker: manifest.chains[worker] for worker in sorted(bound.restored)}, distrusted
+    chains = {worker: manifest.chains[worker] for worker in sorted(bound.restored)}
+    trying = Retrying(
+        retry=retry_if_exception_type(StoreUnreachable),
+        stop=stop_after_attempt(RESTORE_TRIES_MAX),
+        wait=wait_exponential(max=WAIT_SECONDS_MAX),
+        sleep=outside.sleep,
+        before_sleep=_tell_of_retry,
+        reraise=True,
     )
+    trying(crew.store.restore, stored.version, chains, distrusted)
+
+
+def _tell_of_retry(failed: RetryCallState) -> None:
+    fault = None if failed.outcome is None else failed.outcome.exception()
+    _log.warning("the store broke off; what is missing is restored again", fault=str(fault)[:500])
 
 
 def manifest_of(stored: CheckpointStored, store: ObjectStore, outside: Outside) -> Manifest:

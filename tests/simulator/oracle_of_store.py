@@ -124,7 +124,7 @@ class StoreOracle:
 
     def opened(self, version: Version) -> None:
         """From here a crew goes on. It may be older than the last complete one."""
-        self._complete = version
+        self._complete = version if version[0] else None
 
     def looked(self, now: float, *, is_new_step: bool) -> None:
         """The run has written another record than that of a complete or stored version, so it has looked whether the store is behind.

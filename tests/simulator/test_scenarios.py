@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -737,5 +738,101 @@ def test_a_drain_is_broken_off_at_every_step(case: tuple[str, ...]) -> None:
             assert world.oracle.revisions.in_force == DRAINED_TO[project]
             assert world.oracle.seen["steps of a drain"] > visit // workers
             assert world.oracle.seen["transitions settled"] == 1
+        assert world.ended[run] is None
+        world.drain()
+
+
+STORE_WEATHER = replace(WEATHER, store="continue", lag_s=1000.0)
+
+
+def with_store_behind(world: Script) -> Process:
+    """A run whose first upload takes longer than its next checkpoints. It ends when the store has that version."""
+    world.send(ROWS * 2)
+    run = world.start(available_now=True)
+    world.at[run.name, "pack.half"] = lambda: world.pass_time(1.0)
+    return run
+
+
+def test_the_log_keeps_the_steps_since_a_version_that_is_still_uploaded() -> None:
+    """It was cut to the checkpoint before the last one, so no run could go on from what came to be stored."""
+    world = Script(STORE_WEATHER)
+    with world.alive():
+        run = with_store_behind(world)
+        world.at[run.name, "stored.recorded"] = lambda: world.lose_disk("host0")
+        world.run_to_the_end()
+        store = world.oracle.store
+        assert store is not None and store.stored is not None and world.oracle.complete is not None
+        assert store.stored[1] + 1 < world.oracle.complete[1], "the store was not behind: nothing is tried here"
+        world.drain()
+        assert store.seen["restored"] == 2
+
+
+def test_a_log_that_begins_after_the_steps_of_a_stored_version_is_read() -> None:
+    """The record comes after a snapshot with later steps, and the log is cut to that snapshot later."""
+    world = Script(STORE_WEATHER)
+    with world.alive():
+        run = with_store_behind(world)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        log = world.broker.partition((LOG, 0))
+        kinds = [json.loads(entry.value) for _, entry in log.committed(log.begin, log.end) if entry.value is not None]
+        first = next(record["steps"] for record in kinds if record["kind"] == "snapshot")
+        steps = [record["version"]["step"] for record in kinds if record["kind"] == "checkpoint_stored"]
+        assert steps and steps[0] < first, "the log has all steps since: nothing is tried here"
+        world.drain()
+
+
+def test_a_project_that_has_changed_goes_on_when_the_store_has_the_last_checkpoint_of_the_one_before() -> None:
+    """No run goes back to before the first step of a revision. So a disk that was lost then would have been the end of the state."""
+    world = Script(STORE_WEATHER)
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send(ROWS[:4])
+        killed = world.start(available_now=True)
+        world.at[killed.name, "step.complete"] = lambda: world.kill(world.acting(), "by the script")
+        world.run_to_the_end()
+        world.is_renamed = True
+        run = world.start(available_now=True)
+
+        def go_away() -> None:
+            world.store.is_away = True
+            world.alarm(600, come_back)
+
+        def come_back() -> None:
+            world.store.is_away = False
+
+        world.at[run.name, "claim.committed"] = go_away
+        world.at[run.name, "revision.recorded"] = lambda: world.lose_disk("host0")
+        world.run_to_the_end()
+        world.drain()
+        assert world.oracle.seen["revisions"] == 2
+
+
+def test_a_database_that_is_lost_while_it_is_uploaded_is_restored() -> None:
+    """No step comes that would notice it."""
+    world = Script(replace(STORE_WEATHER, workers=1))
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send(ROWS[:4])
+        run = world.start(available_now=False)
+
+        def lose() -> None:
+            store = world.oracle.store
+            assert store is not None
+            world.lose_database(("state", "workers", "0000"))
+            restored = store.seen["restored"]
+
+            def stop() -> None:
+                if world.wait_for(lambda: store.seen["restored"] > restored, 300.0):
+                    world.runs[run].ask("stop")
+
+            world.spawn("operator", world.process("operator"), stop)
+
+        world.at[run.name, "checkpoint.completed"] = lose
+        world.run_to_the_end()
         assert world.ended[run] is None
         world.drain()

@@ -160,6 +160,7 @@ class World:
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
+        self.is_draining = False
         self.is_renamed = False
         """Whether the files give a view another name than the state has."""
         self._producers = Producers(self, self.weather.messages, "abcde" + circuit.WRONG * self.weather.errors)
@@ -222,6 +223,7 @@ class World:
 
     def drain(self) -> None:
         """A last run, or two: without faults nothing may end one but its work being done."""
+        self.is_draining = True
         for _ in range(FINAL_RUNS_MAX):
             last = self.start(available_now=True)
             if self.oracle.revisions.waits:
@@ -425,7 +427,7 @@ class World:
                 raise
             self._ended_by(process, fault)
         except StoreUnreachable as fault:
-            if not self.faults:
+            if self.is_draining:
                 raise
             self._ended_by(process, fault)
         finally:
