@@ -82,6 +82,7 @@ from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.programs import ProgramKey
 from storage.errors import NoDatabase, StaleEpoch
+from storage.remote.errors import StoreFault
 
 _log = structlog.get_logger("coordinator.loop")
 
@@ -193,7 +194,7 @@ class Pipeline:
                 names = input_names(self._spec.circuit, self._spec.column_names, fault.node)
                 fault.message = with_names(fault.message, names)
             raise
-        except (NoDatabase, StateLost) as fault:
+        except (NoDatabase, StateLost, StoreFault) as fault:
             self._confirm_claim(fault)
             raise
         finally:
@@ -415,7 +416,8 @@ class Pipeline:
         )
 
     def _confirm_claim(self, fault: Exception) -> None:
-        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, and then `fault` is no fault."""
+        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases or
+        what the store had, and then `fault` is no fault."""
         try:
             self._writer.confirm()
         except Fenced as fenced:

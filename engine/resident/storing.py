@@ -9,6 +9,7 @@ the next upload writes the whole state, which costs no more.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,20 @@ import structlog
 from base.version import VersionId
 from engine.errors import StaleTask
 from engine.resident.messages import Restore, Restored, Store, Stored
+from storage import committed
 from storage.database import Database
-from storage.errors import DatabaseExists, StorageFull
+from storage.environments import Gone
+from storage.errors import (
+    CorruptFile,
+    CorruptRecord,
+    DatabaseExists,
+    NoDatabase,
+    OtherFormat,
+    StaleEpoch,
+    StorageFull,
+)
 from storage.host_folder import HostFolder
-from storage.identity import Identity
+from storage.identity import FoundDatabase, Identity
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
@@ -99,15 +110,16 @@ class StoreAccess:
         )
 
     def restore(self, order: Restore) -> Restored:
-        """Raises StoreFault and StorageError, and StaleTask if another run makes the database at the same time."""
+        """Raises StoreFault and StorageError, StaleTask if another run makes the database at the same time, and StaleEpoch if one has it."""
         if self._can_open(order.version, trusts=order.trusts):
             return Restored()
         spool.clear(self._spool)
         try:
             restore(self._store, Chain.of_json(order.chain), self._database, self.identity, self.epoch)
-        except DatabaseExists as fault:
+        except (DatabaseExists, Gone, FileNotFoundError) as fault:
+            # The other run removes the draft of this one before it makes its own.
             raise StaleTask(
-                f"worker {self.identity.worker} was to restore its database, and another run has made one: {fault}"
+                f"worker {self.identity.worker} was to restore its database, and another run does so: {fault}"
             ) from fault
         return Restored()
 
@@ -129,5 +141,18 @@ class StoreAccess:
             fault=found.fault,
         )
         Database.close(self._database)
-        self.folder.remove(self.identity.worker, self.birth, found.identity)
+        self._remove(found)
         return False
+
+    def _remove(self, found: FoundDatabase) -> None:
+        """Under the writer's lock, so that a run that has taken over keeps what it has fenced. Raises StaleEpoch if one has."""
+        with ExitStack() as stack:
+            try:
+                writer = stack.enter_context(committed.begin_write(self._database, self.epoch))
+                present = committed.load(self._database, writer)
+            except (NoDatabase, OtherFormat, CorruptFile, CorruptRecord):
+                pass  # no run can have opened it
+            else:
+                if present.epoch > self.epoch:
+                    raise StaleEpoch(self._database, self.epoch, present.epoch)
+            self.folder.remove(self.identity.worker, self.birth, found.identity)

@@ -32,6 +32,7 @@ WEATHER = Weather(
     snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
     errors=False, edited=0, failing=0,
 )  # fmt: skip
+STORE_WEATHER = replace(WEATHER, store="continue", lag_s=1000.0)
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 MANY_KEYS = [(key, 1, 1) for key in "abcdefghijklmn"]
 """Some lie in slots that a change moves."""
@@ -158,7 +159,8 @@ def test_a_host_that_comes_back_in_time_is_waited_for() -> None:
 
 
 def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
-    world = Script()
+    """A disk is lost in the end, when the store has everything."""
+    world = Script(STORE_WEATHER)
     with world.alive():
         world.send()
         for workers in (None, 3, 1):
@@ -175,14 +177,16 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
             world.send(ROWS[:2])
             world.ask_transition(world.start(available_now=True), turn, circuit.FROM_STATE)
             world.run_to_the_end()
+        world._backup()
+        world.run_to_the_end()
+        world.lose_disk("host0")
         world.drain()
     kinds = ("revisions", "abort", "switches", "transitions settled")
     assert [world.oracle.seen[kind] for kind in kinds] == [3, 1, 1, 2]
     assert world.oracle.revisions.in_force == circuit.FROM_STATE
     assert world.oracle.written > len(ROWS) + len(MANY_KEYS)
     assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
-    elsewhere = {*STORE, "replay.compared"}  # the simulator has no checkpoint store, and nothing is left to replay
-    assert set(POINTS) - set(world.visited) == elsewhere
+    assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
 
 
 def of_databases(world: Script) -> dict[str, int]:
@@ -193,6 +197,7 @@ def of_databases(world: Script) -> dict[str, int]:
 ASLEEP_IN_SUITE = {
     "claim.sent", "create.done", "revision.intended", "switch.recorded", "recovery.chosen", "log.committed", "output.sent", "output.committed",
     "checkpoint.frozen", "checkpoint.completed", "layout.intended", "cut.exported", "bury.renamed",
+    "manifest.written", "stored.recorded", "restore.half",
 }  # fmt: skip
 """Before and after what others see: records, transactions, databases. The seeds of test_simulator.py let runs sleep anywhere."""
 
@@ -202,14 +207,19 @@ ASLEEP_IN_SUITE = {
     [
         point if point in ASLEEP_IN_SUITE else pytest.param(point, marks=pytest.mark.soak)
         for point in POINTS
-        if point not in STORE
+        if point != "backup.named"  # it belongs to a command
     ],
 )
 def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: str) -> None:
     """Whatever it finds when it goes on: databases of its successor, a log that was cut short, a version that is not there."""
-    world = Script(replace(WEATHER, interference=0.05))  # markers arrive in time
+    weather = STORE_WEATHER if point in STORE else WEATHER
+    world = Script(replace(weather, interference=0.05))  # markers arrive in time
     with world.alive():
         world.send()
+        if point.startswith("restore"):
+            world.start(available_now=True)
+            world.run_to_the_end()
+            world.lose_disk("host0")
         if point == "replay.compared":
             world.at["run0", "step.complete"] = lambda: world.kill(world.acting(), "by the script")
             world.start(available_now=True)
@@ -742,9 +752,6 @@ def test_a_drain_is_broken_off_at_every_step(case: tuple[str, ...]) -> None:
         world.drain()
 
 
-STORE_WEATHER = replace(WEATHER, store="continue", lag_s=1000.0)
-
-
 def with_store_behind(world: Script) -> Process:
     """A run whose first upload takes longer than its next checkpoints. It ends when the store has that version."""
     world.send(ROWS * 2)
@@ -835,4 +842,30 @@ def test_a_database_that_is_lost_while_it_is_uploaded_is_restored() -> None:
         world.at[run.name, "checkpoint.completed"] = lose
         world.run_to_the_end()
         assert world.ended[run] is None
+        world.drain()
+
+
+def test_a_run_that_has_lost_the_pipeline_replaces_no_database_of_its_successor() -> None:
+    """It recovers without knowing that there is one. The versions that the hosts report mean nothing to it, so it would restore its own."""
+    world = Script(replace(STORE_WEATHER, interference=0.05))
+    with world.alive():
+        world.send()
+        first = world.start(available_now=False)
+
+        def sleep() -> None:
+            for worker in world.with_workers(first)[1:]:
+                world.kill(worker, "by the script")
+            world.stop(first, "by the script")
+            world.store.is_away = True
+            world.send()
+            world.start(available_now=True)
+
+        world.at[first.name, "stored.recorded"] = sleep
+        world.run_to_the_end(sleepers=True)
+        assert first.stopped and world.oracle.complete is not None and world.oracle.store is not None
+        assert world.oracle.store.stored is not None and world.oracle.store.stored[1] < world.oracle.complete[1]
+        world.store.is_away = False
+        world.resume(first)
+        world.run_to_the_end()
+        assert isinstance(world.ended[first], Fenced)
         world.drain()

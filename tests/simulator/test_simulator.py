@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.points import POINTS, STORE
+from faults.points import POINTS
 from tests.simulator import oracle, sabotage, world
 from tests.simulator.sabotage import MUTATIONS, Mutation, first_seed
 from tests.simulator.seeds import Findings, run, run_side_by_side
@@ -144,8 +144,8 @@ def judge(findings: Findings, seeds: int) -> None:
 
 
 def unharmed(findings: Findings, least: int) -> list[str]:
-    """The crash points at which fewer than `least` coordinators and workers were killed. The simulator has no checkpoint store."""
-    points = [point for point in POINTS if point not in STORE]
+    """The crash points at which fewer than `least` coordinators and workers were killed. A backup is made by a command."""
+    points = [point for point in POINTS if point != "backup.named"]
     return [point for point in points if findings.happened[f"crash at {point}"] < least]
 
 
