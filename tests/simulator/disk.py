@@ -267,7 +267,7 @@ class Environment:
             self._machine.point("database sync")
             del self.states[:-1]
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Its file is synced."""
         del self.states[:-1]
         self.flushed = True
@@ -576,7 +576,7 @@ class SimPath:
         self._point("sync of a folder")
         node, parent = self.node, self.parent.node
         if isinstance(parent, Environment) and self.name == DATA_FILE:
-            parent.flush()
+            parent._flush()
         if isinstance(node, Folder):
             node.sync()
         elif isinstance(node, Environment):
