@@ -81,19 +81,6 @@ def a_delta_left_out() -> Iterator[None]:
 
 
 @contextmanager
-def spool_not_written() -> Iterator[None]:
-    """The former delta is taken for that of a version whose own is not there."""
-    real = spool.path_between
-
-    def between(deltas: Any, since: Any, to: Any) -> Any:
-        known = tuple(deltas)
-        return real(known, since, to) or tuple(replace(delta, to=to) for delta in known[-1:])
-
-    with broken(spool, "path_between", between), broken(making.PackReader, "expect", lambda self, header: None):
-        yield
-
-
-@contextmanager
 def objects_of_an_upload_deleted() -> Iterator[None]:
     """Also those with the number of a later version."""
 
@@ -214,7 +201,6 @@ STORE: tuple[Mutation, ...] = (
     stored_before_its_manifest_is_written,
     faults_of_an_upload_not_heeded,
     a_delta_left_out,
-    spool_not_written,
     objects_of_an_upload_deleted,
     objects_of_the_stored_version_deleted,
     objects_of_backups_deleted,
@@ -252,7 +238,6 @@ _AWAY = {**_QUIET, "weights": {**_QUIET["weights"], "store away": 1.0, "layout":
 STORE_WEATHER: Mapping[str, dict[str, Any]] = {
     **{mutation.__name__: _QUIET for mutation in STORE},
     "a_delta_left_out": _AWAY,
-    "spool_not_written": _AWAY,
     "faults_of_an_upload_not_heeded": {**_QUIET, "store_faults": 0.1},
     "steps_since_the_stored_version_forgotten": _AWAY,
     "databases_of_a_later_version_kept": _AWAY,
