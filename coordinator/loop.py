@@ -60,7 +60,7 @@ from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
 from coordinator.storing.restoring import layout_if_restored, restore_missing
-from coordinator.storing.storing import Storing
+from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
@@ -81,16 +81,13 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.programs import ProgramKey
-from storage.errors import CorruptFile, CorruptRecord, NoDatabase, StaleEpoch
+from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
 _log = structlog.get_logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
-
-DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
-"""Faults of a worker's database that the checkpoint store can mend."""
 
 LOOK_SECONDS = 0.01
 """The longest wait while the workers fold or read, between two looks at what they have answered."""
@@ -472,7 +469,7 @@ class Pipeline:
             self._transitions.check_goes_on(core)
             self._storing.advance(core.version, crew)
             core.store_holds_steps = self._storing.holds_steps
-            core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping)
+            core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
             self._write_owner(course)
             inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
             inputs.is_filling_paused = core.transition.is_paused
@@ -517,6 +514,12 @@ class Pipeline:
             upcoming = Upcoming(course, self._writer.state)
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
+
+    @property
+    def _must_store(self) -> bool:
+        """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
+        run goes back to a version of before."""
+        return self._finishes and self._request_in_force != "stop"
 
     def _write_owner(self, course: Course) -> None:
         """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has. It is

@@ -38,7 +38,7 @@ def restore_missing(
     distrusted: Collection[int],
 ) -> None:
     """Has the workers of `bound.restored` make their databases of what the store has. `distrusted`: see Rules. Raises StoreFault, and TaskLost
-    if a worker was lost."""
+    if a worker was lost. A store that breaks off is waited for (storage/remote/patience.py)."""
     _log.info(
         "databases are restored from the store",
         workers=sorted(bound.restored),
@@ -46,9 +46,8 @@ def restore_missing(
         step=stored.version.step,
     )
     manifest = manifest_of(stored, store, outside)
-    crew.store.restore(
-        stored.version, {worker: manifest.chains[worker] for worker in sorted(bound.restored)}, distrusted
-    )
+    chains = {worker: manifest.chains[worker] for worker in sorted(bound.restored)}
+    crew.store.restore(stored.version, chains, distrusted)
 
 
 def manifest_of(stored: CheckpointStored, store: ObjectStore, outside: Outside) -> Manifest:

@@ -41,6 +41,7 @@ from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.records import CheckpointStored
+from storage.errors import CorruptFile, CorruptRecord, NoDatabase
 from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
@@ -48,6 +49,10 @@ _log = structlog.get_logger("coordinator.storing.storing")
 
 STOP_SECONDS_MAX = 60.0
 """How long a run that is to end waits for its last checkpoint to be stored. On the usual disks of a cloud this is time for some GB."""
+
+
+DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
+"""Faults of a worker's database that the checkpoint store can mend."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class Storing:
         return self._is_late and self._settings is not None and self._settings.late == "pause"
 
     def holds_stop(self, *, is_stopping: bool) -> bool:
-        """Whether a run must not end yet, because its last checkpoint is not stored. If it is to end, that is a bounded time."""
+        """Whether a run must not end yet, because its last checkpoint is not stored. If it is to end (`is_stopping`), that is a bounded time."""
         if self._settings is None or not self.machine.is_behind:
             return False
         now = self._outside.monotonic()
@@ -149,8 +154,8 @@ class Storing:
     # The parts of an upload
 
     def advance(self, complete: VersionId, crew: Crew) -> None:
-        """Called between the actions of the loop. `complete`: the last version that all workers have. Raises a fault of the crew, but none of
-        the store."""
+        """Called between the actions of the loop. `complete`: the last version that all workers have. Raises a fault of the crew or
+        of a database, but none of the store."""
         if self._settings is None:
             return
         now = self._outside.monotonic()
@@ -186,7 +191,8 @@ class Storing:
         self.machine.uploaded()
 
     def _polled(self, crew: Crew) -> dict[int, Stored] | None:
-        """Every fault of a worker's upload is one of the upload: the state itself was only read."""
+        """A fault of a worker's upload is one of the upload: the state itself was only read. But a database that is lost or damaged is restored.
+        Otherwise a run without steps would try to upload it for ever."""
         try:
             return crew.store.poll()
         except RECOVERABLE:
@@ -194,6 +200,8 @@ class Storing:
         except StoreFault:
             raise
         except Fault as fault:
+            if isinstance(fault, DAMAGED) and self.can_restore:
+                raise
             raise StoreFault(f"The state could not be uploaded: {fault}") from fault
 
     def _do(self, action: StoringAction, complete: VersionId, crew: Crew) -> None:

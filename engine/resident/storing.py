@@ -9,7 +9,7 @@ the next upload writes the whole state, which costs no more.
 
 from __future__ import annotations
 
-import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +19,20 @@ import structlog
 from base.version import VersionId
 from engine.errors import StaleTask
 from engine.resident.messages import Restore, Restored, Store, Stored
-from storage import durable
+from io_kafka.outside import Outside
+from storage import committed, durable
 from storage.database import Database
-from storage.errors import StorageFull
-from storage.host_folder import RESTORED_SUFFIX, HostFolder
+from storage.environments import Gone
+from storage.errors import (
+    CorruptFile,
+    CorruptRecord,
+    DatabaseExists,
+    NoDatabase,
+    OtherFormat,
+    StaleEpoch,
+    StorageFull,
+)
+from storage.host_folder import HostFolder
 from storage.identity import FoundDatabase, Identity
 from storage.remote import spool
 from storage.remote.chain import Chain
@@ -47,6 +57,7 @@ class StoreAccess:
     identity: Identity
     birth: str
     epoch: int
+    outside: Outside
 
     @cached_property
     def _store(self) -> ObjectStore:
@@ -103,41 +114,41 @@ class StoreAccess:
 
     def restore(self, order: Restore) -> Restored:
         """A database that is there goes only when the new one is whole, unless the disk has no room for both. Raises StoreFault and
-        StorageError, and StaleTask if another run makes the database at the same time."""
+        StorageError, StaleTask if another run makes the database at the same time, and StaleEpoch if one has it."""
         if self._can_open(order.version, trusts=order.trusts):
             return Restored()
+        worker = self.identity.worker
         spool.clear(self._spool)
-        chain, beside = Chain.of_json(order.chain), self._database.with_name(f".{self._database.name}{RESTORED_SUFFIX}")
+        self.folder.remove_restored(worker, self.birth, self.epoch)  # left by a process that was killed
+        chain, beside = Chain.of_json(order.chain), self.folder.restored_of_worker(worker, self.birth, self.epoch)
         try:
-            self._make(chain, beside)
-        except StorageFull:
+            try:
+                self._make(chain, beside)
+            except StorageFull:
+                self._remove()
+                self._make(chain, beside)
             self._remove()
-            self._make(chain, beside)
-        self._remove()
-        try:
-            beside.rename(self._database)
-        except OSError as fault:
-            raise StaleTask(
-                f"worker {self.identity.worker} was to restore its database, and another run has made one: {fault}"
-            ) from fault
-        durable.sync(self._database.parent)
+            self._put_in_place(beside)
+        except (DatabaseExists, Gone, FileNotFoundError) as fault:
+            # The other run removes the draft of this one before it makes its own.
+            raise StaleTask(f"worker {worker} was to restore its database, and another run does so: {fault}") from fault
         return Restored()
 
     def _make(self, chain: Chain, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)  # left by a process that was killed
-        restore(PatientStore(self._store), chain, path, self.identity, self.epoch)
+        """A store that breaks off is waited for."""
+        patient = PatientStore(self._store, monotonic=self.outside.monotonic, sleep=self.outside.sleep)
+        restore(patient, chain, path, self.identity, self.epoch)
         Database.close(path)
 
-    def _remove(self) -> None:
-        """No run will ever open the database that is there."""
-        for found in self._found():
-            Database.close(self._database)
-            self.folder.remove(self.identity.worker, self.birth, found.identity)
-
-    def _found(self) -> list[FoundDatabase]:
-        """The worker's database; none if it is not there."""
-        me = (self.identity.worker, self.birth)
-        return [each for each in self.folder.look() if (each.worker, each.birth) == me]
+    def _put_in_place(self, beside: Path) -> None:
+        """Raises DatabaseExists if another run has made one."""
+        try:
+            beside.rename(self._database)
+        except OSError as fault:
+            if self._database.exists():
+                raise DatabaseExists(self._database) from fault
+            raise
+        durable.sync(self._database.parent)
 
     def _can_open(self, version: VersionId, *, trusts: bool) -> bool:
         """Whether the database is there already."""
@@ -152,3 +163,24 @@ class StoreAccess:
                 fault=found.fault,
             )
         return False
+
+    def _found(self) -> list[FoundDatabase]:
+        """The worker's database; none if it is not there."""
+        me = (self.identity.worker, self.birth)
+        return [each for each in self.folder.look() if (each.worker, each.birth) == me]
+
+    def _remove(self) -> None:
+        """The database that is there, which no run will ever open. It is removed under the writer's lock, so that a run that has taken over
+        keeps what it has fenced. Raises StaleEpoch if one has."""
+        for found in self._found():
+            Database.close(self._database)
+            with ExitStack() as stack:
+                try:
+                    writer = stack.enter_context(committed.begin_write(self._database, self.epoch))
+                    present = committed.load(self._database, writer)
+                except (NoDatabase, OtherFormat, CorruptFile, CorruptRecord):
+                    pass  # no run can have opened it
+                else:
+                    if present.epoch > self.epoch:
+                        raise StaleEpoch(self._database, self.epoch, present.epoch)
+                self.folder.remove(self.identity.worker, self.birth, found.identity)

@@ -190,7 +190,14 @@ class Worker:
             wire_fault=self._wire_fault,
         )
         self._slots = SlotMover(self._mesh, self._number, self._copier)
-        self._store = StoreAccess(setup.store, self._host_folder, self._identity, self._birth, self._term.number)
+        self._store = StoreAccess(
+            place=setup.store,
+            folder=self._host_folder,
+            identity=self._identity,
+            birth=self._birth,
+            epoch=self._term.number,
+            outside=setup.kafka.outside,
+        )
         self._folds = Folds(
             self._number, self._term.number, self._host_folder.free_bytes, before=self._store.spool_frozen
         )

@@ -251,7 +251,8 @@ def _why_not_complete(log: LogValue, version: VersionId) -> str | None:
 
 def _why_not_stored(log: LogValue, record: CheckpointStored) -> str | None:
     """Only complete versions are stored. The log knows only the last ones of them, and the store may be late. Who has gone back to an older
-    version may go forward again, to a version that the log does not know any more."""
+    version may go forward again, to a version that the log does not know any more. Whether the log has the steps since is no question here: when
+    it is cut short, it begins with a snapshot from after that version, and such a record may follow that."""
     version = record.version
     if not log.checkpoints or (version.version > log.checkpoints[-1].version and not record.restores):
         return f"version {version.version} ({version.checkpoint_id}) is stored without having been completed"
@@ -261,6 +262,6 @@ def _why_not_stored(log: LogValue, record: CheckpointStored) -> str | None:
         and any(version.version == known.version for known in log.checkpoints)
     ):
         return f"version {version.version} ({version.checkpoint_id}) is stored, and another checkpoint has that number"
-    if not log.first <= version.step <= log.steps:
-        return f"version {version.version} holds step {version.step - 1}, and the log has steps {log.first} to {log.steps - 1}"
+    if version.step > log.steps:
+        return f"version {version.version} holds step {version.step - 1}, whose output is not committed"
     return None

@@ -10,11 +10,11 @@ file is noticed when it is read, and then the whole state is uploaded instead.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import RawIOBase
 from pathlib import Path
 
 from xxhash import xxh3_128_hexdigest
@@ -110,7 +110,7 @@ def _write(database: Database, frozen: FrozenRecords, header: PackHeader, file: 
     try:
         with draft.open("wb", buffering=0) as target:
             for number, piece in enumerate(pack.pieces(header, pack.blocks(frozen.items), Totals())):
-                _write_whole(target.fileno(), piece)
+                _write_whole(target, piece)
                 if number == 1:
                     reached("spool.half", database.identity.worker)
         draft.rename(file)
@@ -121,10 +121,10 @@ def _write(database: Database, frozen: FrozenRecords, header: PackHeader, file: 
         raise
 
 
-def _write_whole(descriptor: int, piece: bytes) -> None:
+def _write_whole(target: RawIOBase, piece: bytes) -> None:
     left = memoryview(piece)
     while left:
-        left = left[os.write(descriptor, left) :]
+        left = left[target.write(left) :]
 
 
 def _remove_drafts(folder: Path, epoch: int) -> None:

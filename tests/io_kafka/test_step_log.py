@@ -297,7 +297,7 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         (GROUNDED, stored(version(0, 1)), "without having been completed"),
         ((*GROUNDED, *DONE), stored(version(1, 1)), "without having been completed"),
         ((*GROUNDED, *DONE), stored(version(0, 1, "other")), "another checkpoint has that number"),
-        (NUMBERED, stored(version(1, 2, "z")), "holds step 1, and the log has steps 0 to 0"),
+        (NUMBERED, stored(version(1, 2, "z")), "holds step 1, whose output is not committed"),
         ((*GROUNDED, *DONE), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(2), "number 2 does not follow layout 0"),

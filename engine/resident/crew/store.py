@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 import structlog
 
@@ -10,6 +11,7 @@ from base.version import VersionId
 from engine.resident.crew.workers import Workers
 from engine.resident.messages import Restore, Store, Stored
 from engine.resident.roster import POLL_SECONDS
+from storage.remote.errors import StoreUnreachable
 
 _log = structlog.get_logger("engine.resident.crew")
 
@@ -37,8 +39,8 @@ class CrewStore:
 
     def restore(self, version: VersionId, chains: Mapping[int, str], distrusted: Collection[int]) -> None:
         """`distrusted`: those whose databases are damaged. These workers make their databases of what the store has. It waits for all of them,
-        and a download may take long: a worker that gives signs of life is waited for. Raises the fault of the lowest worker that had one, and
-        TaskLost."""
+        and a download may take long: a worker that gives signs of life is waited for. Raises the fault of a worker as soon as it is there, and
+        TaskLost. But StoreUnreachable comes when all others are done, and then the same may be asked again."""
         if not chains:
             return
         roster = self._workers.roster
@@ -47,8 +49,12 @@ class CrewStore:
             for number, chain in chains.items()
         }
         roster.begin(Restore, orders)
-        while self._workers.poll_answers(Restore) is None:
+        while True:
             roster.poll(POLL_SECONDS)
+            with suppress(StoreUnreachable):
+                roster.raise_failures(Restore)
+            if roster.poll_answers(Restore) is not None:
+                break
         for number in sorted(chains):
             host = roster.members[number].registered.host
             _log.info("database restored from the store", worker=number, host=host, version=version.version)
