@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from xxhash import xxh3_128_hexdigest
@@ -13,10 +12,6 @@ from xxhash import xxh3_128_hexdigest
 from coordinator import loop
 from coordinator.starting import binding
 from coordinator.storing import collecting, restoring, storing
-from engine.resident import storing as of_worker
-from storage import drafts, durable
-from storage.environments import DATA_FILE
-from storage.host_folder import HostFolder
 from storage.remote import restoring as making
 from storage.remote import spool, uploading
 from storage.remote.chain import Chain
@@ -159,17 +154,6 @@ def databases_of_a_later_version_kept() -> Iterator[None]:
 
 
 @contextmanager
-def a_database_that_cannot_open_the_version_not_replaced() -> Iterator[None]:
-    real = HostFolder.look
-
-    def can_open(self: Any, version: Any, *, trusts: bool) -> bool:
-        return any((each.worker, each.birth) == (self.identity.worker, self.birth) for each in real(self.folder))
-
-    with broken(of_worker.StoreAccess, "_can_open", can_open):
-        yield
-
-
-@contextmanager
 def layout_not_gone_back() -> Iterator[None]:
     with broken(loop, "layout_if_restored", lambda version, state, epoch: None):
         yield
@@ -187,16 +171,6 @@ def a_run_that_ends_before_its_last_checkpoint_is_stored() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def a_restored_file_not_synced() -> Iterator[None]:
-    def sync(place: Any) -> None:
-        if place.name != DATA_FILE:
-            durable.sync(place)
-
-    with broken(drafts, "durable", SimpleNamespace(make_folders=durable.make_folders, sync=sync)):
-        yield
-
-
 STORE: tuple[Mutation, ...] = (
     stored_before_its_manifest_is_written,
     faults_of_an_upload_not_heeded,
@@ -208,11 +182,9 @@ STORE: tuple[Mutation, ...] = (
     the_last_delta_not_restored,
     steps_since_the_stored_version_forgotten,
     databases_of_a_later_version_kept,
-    a_database_that_cannot_open_the_version_not_replaced,
     layout_not_gone_back,
     steps_do_not_wait_for_the_store,
     a_run_that_ends_before_its_last_checkpoint_is_stored,
-    a_restored_file_not_synced,
 )
 
 _QUIET: dict[str, Any] = {
@@ -243,6 +215,5 @@ STORE_WEATHER: Mapping[str, dict[str, Any]] = {
     "databases_of_a_later_version_kept": _AWAY,
     "layout_not_gone_back": _AWAY,
     "steps_do_not_wait_for_the_store": {**_AWAY, "store": "pause", "lag_s": 0.05},
-    "a_restored_file_not_synced": {**_QUIET, "weights": {**_QUIET["weights"], "machine": 2.0, "lose a disk": 2.0}},
 }
 """Most worlds lose little, and half of them have no store."""
