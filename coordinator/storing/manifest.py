@@ -1,7 +1,7 @@
 """The manifest of a stored version: one object that says where the state of each owner is. The step log names it with its digest.
 
-    ROOT/PIPELINE/LOG/GENERATION/packs/WORKER-bBIRTH/VERSION-CHECKPOINT-TERM...     what workers upload (storage/remote/chain.py)
-    ROOT/PIPELINE/LOG/GENERATION/manifests/VERSION-CHECKPOINT-TERM.json             a manifest
+    ROOT/PIPELINE/LOG/GENERATION/packs/WORKER-bBIRTH/VERSION-CHECKPOINT-TERM-uN...  what workers upload (storage/remote/chain.py)
+    ROOT/PIPELINE/LOG/GENERATION/manifests/VERSION-CHECKPOINT-TERM-uN.json          a manifest
     ROOT/PIPELINE/backups/NAME.json                                                a manifest that a backup keeps
 
 LOG is the topic id of the step log, so a pipeline whose step log was lost and made again finds nothing of the old one. No name is ever used
@@ -9,6 +9,8 @@ twice, because it has the term of the run. So no write can replace what another 
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 from xxhash import xxh3_128_hexdigest
@@ -70,17 +72,26 @@ def backups_of(pipeline: str) -> str:
     return f"{pipeline}/backups"
 
 
-def prefix_of(root: str, worker: int, birth: str, version: VersionId, term: Term) -> str:
+@dataclass(frozen=True)
+class UploadName:
+    """What the names of all objects of one upload have in common. `attempt` counts the uploads of a run: a late write of one that was given up
+    must not replace an object of the next one."""
+
+    version: VersionId
+    term: Term
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.version.version:08d}-{self.version.checkpoint_id}-{self.term}-u{self.attempt}"
+
+
+def prefix_of(root: str, worker: int, birth: str, name: UploadName) -> str:
     """With which the names of the objects begin that a worker uploads for a version."""
-    return f"{root}/packs/{worker:04d}-b{birth}/{_name(version, term)}"
+    return f"{root}/packs/{worker:04d}-b{birth}/{name}"
 
 
-def manifest_name(root: str, version: VersionId, term: Term) -> str:
-    return f"{root}/manifests/{_name(version, term)}.json"
-
-
-def _name(version: VersionId, term: Term) -> str:
-    return f"{version.version:08d}-{version.checkpoint_id}-{term}"
+def manifest_name(root: str, name: UploadName) -> str:
+    return f"{root}/manifests/{name}.json"
 
 
 def write_manifest(store: ObjectStore, name: str, manifest: Manifest) -> str:

@@ -27,6 +27,7 @@ from coordinator.storing.machine import Describe, LogStored, StoringAction, Stor
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
     Manifest,
+    UploadName,
     manifest_name,
     prefix_of,
     read_manifest,
@@ -82,7 +83,7 @@ class Storing:
         self._describing: Beside[str] | None = None
         self._collecting: Beside[int] | None = None
         self._is_late, self._stop_until = False, 0.0
-        self._uploaded_bytes = 0
+        self._uploaded_bytes = self._attempts = 0
         self._fault = ""
 
     @property
@@ -223,9 +224,11 @@ class Storing:
         if not owners.keys() <= set(crew.numbers):
             raise StoreFault(f"Owners of version {version.version} have left.")
         root = root_of(self._name, self._rules.log_id, self._rules.generation)
-        prefixes = {w: prefix_of(root, w, birth, version, self._term) for w, birth in owners.items()}
+        self._attempts += 1
+        name = UploadName(version, self._term, self._attempts)
+        prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
         crew.store.begin(version, self._chains_before(owners), prefixes)
-        self._upload = _Upload(version, placed, manifest_name(root, version, self._term))
+        self._upload = _Upload(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
     def _chains_before(self, owners: Mapping[int, str]) -> dict[int, str]:

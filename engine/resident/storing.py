@@ -129,8 +129,12 @@ class StoreAccess:
                 self._make(chain, beside)
             self._remove()
             self._put_in_place(beside)
+        except StaleEpoch:
+            self.folder.remove_restored(worker, self.birth, self.epoch)
+            raise
         except (DatabaseExists, Gone, FileNotFoundError) as fault:
             # The other run removes the draft of this one before it makes its own.
+            self.folder.remove_restored(worker, self.birth, self.epoch)
             raise StaleTask(f"worker {worker} was to restore its database, and another run does so: {fault}") from fault
         return Restored()
 

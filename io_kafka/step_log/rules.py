@@ -262,6 +262,6 @@ def _why_not_stored(log: LogValue, record: CheckpointStored) -> str | None:
         and any(version.version == known.version for known in log.checkpoints)
     ):
         return f"version {version.version} ({version.checkpoint_id}) is stored, and another checkpoint has that number"
-    if version.step > log.steps:
+    if log.steps < version.step:
         return f"version {version.version} holds step {version.step - 1}, whose output is not committed"
     return None

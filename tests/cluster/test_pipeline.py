@@ -93,6 +93,7 @@ def lose_disk(cluster: DevCluster, number: int) -> None:
     shutil.rmtree(cluster.spark.state_folder(number))
 
 
+@pytest.mark.soak
 def test_a_host_that_is_lost_with_its_disk_is_made_up_for_from_the_store(
     cluster: DevCluster, shop: CommandLine, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_service_that_is_killed_with_its_disk_goes_on_from_the_bucket(
     play.check_steps(resolved)
 
 
+@pytest.mark.soak
 def test_an_empty_disk_and_a_store_that_refuses_end_with_what_to_do(
     play: Playground,
     bucket: Bucket,

@@ -156,7 +156,7 @@ STORING_OF_RUNS = (
         (
             Edit(
                 "io_kafka/step_log/rules.py",
-                "if not log.checkpoints or version.version > log.checkpoints[-1].version:",
+                "if not log.checkpoints or (version.version > log.checkpoints[-1].version and not record.restores):",
                 "if not log.checkpoints:",
             ),
         ),

@@ -10,6 +10,7 @@ from coordinator.storing.collecting import collect, garbage, packs_of
 from coordinator.storing.manifest import (
     DamagedManifest,
     Manifest,
+    UploadName,
     backups_of,
     manifest_name,
     prefix_of,
@@ -34,7 +35,7 @@ def version(number: int) -> VersionId:
 
 def pack(store: MemoryStore, number: int, term: Term = TERM, *, base: bool = False) -> Pack:
     kind = "base" if base else "delta"
-    name = f"{prefix_of(ROOT, 0, '0', version(number), term)}-{kind}-000"
+    name = f"{prefix_of(ROOT, 0, '0', UploadName(version(number), term, 1))}-{kind}-000"
     written = store.write(name, [b"x"])
     return Pack(name=name, kind=kind, to=version(number), bytes=1, raw_bytes=1, digest=written.digest)
 
@@ -50,7 +51,7 @@ def described(
         format=1, pipeline="p", log_id="log", generation=0, version=made.version, placed=placed(0),
         databases={0: "u"}, chains={0: made.to_json()},
     )  # fmt: skip
-    where = name or manifest_name(ROOT, made.version, term)
+    where = name or manifest_name(ROOT, UploadName(made.version, term, 1))
     digest = write_manifest(store, where, manifest)
     record = CheckpointStored(epoch=3, version=made.version, placed=placed(0), manifest=where, digest=digest)
     return record, manifest
