@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py
+SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py tests/end_to_end/test_store_processes.py
 PROPERTIES := tests/base tests/engine tests/storage tests/test_slots.py
 SOAK_EXAMPLES := 5
 # Of what is installed: their byte code would take two thirds of the time for all.

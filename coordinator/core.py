@@ -158,7 +158,9 @@ class Core:
 
     `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
     runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
-    the replay is left to the next run. `finishes`: it reads nothing new. `exhausted`: what it runs has nothing more to read."""
+    the replay is left to the next run. `finishes`: it reads nothing new. `exhausted`: what it runs has nothing more to read.
+    `store_holds_steps`, `store_holds_stop`: no step begins, or the run does not end, because the checkpoint store is behind; the shell sets
+    both."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
@@ -175,6 +177,8 @@ class Core:
     paused: bool = False
     stopping: bool = False
     finishes: bool = False
+    store_holds_steps: bool = False
+    store_holds_stop: bool = False
     exhausted: bool = field(init=False)
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
 
@@ -216,7 +220,7 @@ class Core:
             self.rescale.rested()
             aborting = self._changing(log) if self.transition.is_aborting(log) else None
             return aborting or Wait()
-        if self.rescale.blocks_steps:
+        if self.rescale.blocks_steps or (self.store_holds_steps and not self.is_replaying(log)):
             return Wait()
         changing = self._changing(log)
         if changing is not None:
@@ -273,7 +277,7 @@ class Core:
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
-        if self.stopping or self.paused or self.checkpoint is Checkpoint.WANTED:
+        if self.stopping or self.paused or self.store_holds_steps or self.checkpoint is Checkpoint.WANTED:
             return True
         ahead = self.step + 1
         if log.program_key(ahead) != self.program or self.is_transition_due(log):
@@ -318,7 +322,7 @@ class Core:
         if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):
             self.checkpoint = Checkpoint.WANTED
             return self._begin_checkpoint(log)
-        return Exit()
+        return Wait() if self.store_holds_stop else Exit()
 
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""

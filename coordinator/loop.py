@@ -37,6 +37,7 @@ from coordinator.revisions.requests import ApplyRequest, still_finishing, stoppi
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
 from coordinator.starting.beginning import beginning
+from coordinator.starting.binding import Bound
 from coordinator.starting.binding_rules import rules_of
 from coordinator.starting.errors import RecoveryFailed, StateLost
 from coordinator.starting.in_force import next_revision, revision_in_force
@@ -58,6 +59,8 @@ from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_texts
+from coordinator.storing.restoring import layout_if_restored, restore_missing
+from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
@@ -79,6 +82,7 @@ from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.programs import ProgramKey
 from storage.errors import NoDatabase, StaleEpoch
+from storage.remote.errors import StoreFault
 
 _log = structlog.get_logger("coordinator.loop")
 
@@ -110,8 +114,9 @@ class Pipeline:
         self._topics = Topics(spec.kafka)
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
-        self._checkpoints = Checkpointing(spec, self._writer, self._topics, board)
+        self._checkpoints = Checkpointing(spec, self._writer, self._topics, board, kept=lambda: self._storing.kept)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
+        self._storing = Storing(spec, self._writer, board, requests.wake)
         self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
         self._owner_written: tuple[int, int, int | None] = (
             -1,
@@ -122,6 +127,7 @@ class Pipeline:
         self._attempts = 0
         self._available_now = self._finishes = False
         self._inputs_before: Inputs | None = None  # which the run has read by last
+        self._distrusted: frozenset[int] = frozenset()  # the workers whose databases are damaged
         self._to_apply: ApplyRequest | None = None  # to be asked for as soon as the workers run
         self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
 
@@ -188,7 +194,7 @@ class Pipeline:
                 names = input_names(self._spec.circuit, self._spec.column_names, fault.node)
                 fault.message = with_names(fault.message, names)
             raise
-        except (NoDatabase, StateLost) as fault:
+        except (NoDatabase, StateLost, StoreFault) as fault:
             self._confirm_claim(fault)
             raise
         finally:
@@ -307,6 +313,13 @@ class Pipeline:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
                 if not self._transitions.take_loss():
                     self._count_loss(recoveries, fault)
+            except DAMAGED as fault:
+                if not self._storing.can_restore:
+                    raise
+                self._checkpoints.give_up_fold(may_be_the_cause=False)
+                if not isinstance(fault, NoDatabase) and fault.worker is not None:
+                    self._distrusted |= {fault.worker}
+                self._count_loss(recoveries, fault)
             except MAY_BE_OF_TRANSITION as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 if not self._transitions.take_fault(fault):
@@ -341,7 +354,9 @@ class Pipeline:
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
-        found = bind_workers(crew, self._spec, self._writer.state, log_id)
+        found = bind_workers(
+            crew, self._spec, self._writer.state, log_id, distrusted=self._distrusted, restore=self._restore
+        )
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)
         known = {name: topic.partitions for name, topic in self._writer.state.topics.items()}
@@ -350,7 +365,11 @@ class Pipeline:
         )  # a replay may read topics of another revision
         self._show_workers(crew)
         record_completion(self._writer, version)
-        self._writer.forget(first_needed_step(version, self._writer.state.checkpoints))
+        if (layout := layout_if_restored(version, self._writer.state, self._writer.epoch)) is not None:
+            self._writer.append([layout])
+        self._storing.recovered(found.rules, crew.term)
+        state = self._writer.state
+        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.kept))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             checkpoint_version=version.version,
@@ -373,6 +392,14 @@ class Pipeline:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
 
+    def _restore(self, crew: Crew, bound: Bound) -> None:
+        stored = self._writer.state.stored
+        assert stored is not None, "nothing is stored"
+        restore_missing(
+            crew, bound, stored, store=self._storing.store, outside=self._outside, distrusted=self._distrusted
+        )
+        self._distrusted = frozenset()
+
     def _show_workers(self, crew: Crew) -> None:
         self._board.update(
             workers=[
@@ -389,7 +416,8 @@ class Pipeline:
         )
 
     def _confirm_claim(self, fault: Exception) -> None:
-        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, and then `fault` is no fault."""
+        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, or objects of the checkpoint
+        store, and then `fault` is no fault."""
         try:
             self._writer.confirm()
         except Fenced as fenced:
@@ -439,6 +467,9 @@ class Pipeline:
             self._rescaling.look(core, crew)
             self._transitions.advance(crew)
             self._transitions.check_goes_on(core)
+            self._storing.advance(core.version, crew)
+            core.store_holds_steps = self._storing.holds_steps
+            core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
             self._write_owner(course)
             inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
             inputs.is_filling_paused = core.transition.is_paused
@@ -453,6 +484,7 @@ class Pipeline:
                         crew.steps.pause(core.step)
                     is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
                     is_asked = is_asked or not core.rescale.is_idle or core.transition.waits_beside
+                    is_asked = is_asked or self._storing.is_under_way
                     self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
                     crew.check()
                 case Divide():
@@ -483,6 +515,12 @@ class Pipeline:
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
 
+    @property
+    def _must_store(self) -> bool:
+        """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
+        run goes back to a version of before."""
+        return self._finishes and self._request_in_force != "stop"
+
     def _write_owner(self, course: Course) -> None:
         """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has. It is
         written before workers leave."""
@@ -504,6 +542,8 @@ class Pipeline:
             return "changing"
         if core.is_replaying(self._writer.state):
             return "recovering"
+        if core.store_holds_steps and not core.paused:
+            return "waiting for the checkpoint store"
         return "paused" if core.paused else "run"
 
     def _room(self, crew: Crew) -> Room:

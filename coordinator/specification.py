@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from base.options import DRAIN_ROWS_MAX, SWITCH_ROWS_MAX, OnError, Truncate
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
@@ -21,6 +22,7 @@ from io_kafka.formats.encodings import WithRegistry
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import Limits
 from storage.host_folder import StateLocation
+from storage.remote.place import StorePlace
 
 
 def log_topic_of(pipeline: str) -> str:
@@ -128,6 +130,16 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class StoreSettings:
+    """The checkpoint store. `lag_s_max`: for how many seconds a complete checkpoint may wait for it; then the steps wait too (`pause`), or go on
+    without it (`continue`)."""
+
+    place: StorePlace
+    lag_s_max: float
+    late: Literal["pause", "continue"]
+
+
+@dataclass(frozen=True)
 class PipelineSpec:
     """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
     is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`, `workers_now` and
@@ -162,6 +174,7 @@ class PipelineSpec:
     silence_s: float = 5.0
     progress_s: float = 30.0
     pace: Pace = Pace()
+    store: StoreSettings | None = None
     local_dir: Path | None = None
     on_cluster: bool = False
     registry_auth: str | None = field(default=None, repr=False)

@@ -35,7 +35,7 @@ class Status:
     have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the change
     under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why
     the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one has ended
-    (revisions/view.py)."""
+    (revisions/view.py). `store`: the checkpoint store (storing/view.py); None without one."""
 
     pipeline: str
     epoch: int = 0
@@ -64,6 +64,7 @@ class Status:
     layout_fault: str | None = None
     transition: dict[str, Any] | None = None
     transition_last: dict[str, Any] | None = None
+    store: dict[str, Any] | None = None
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

@@ -94,6 +94,17 @@ CheckpointPoint = Literal[
     "checkpoint.snapshot",
     "checkpoint.truncated",
 ]
+StorePoint = Literal[
+    "spool.half",  # a part of what is to be uploaded is set aside before a fold
+    "pack.half",  # a part of an object is written to the checkpoint store
+    "pack.uploaded",
+    "manifest.written",  # all objects of a version are in the store, and the log has no record of that
+    "stored.recorded",
+    "backup.named",  # a backup names a version whose objects may be deleted
+    "collect.half",  # some objects are deleted that no version needs
+    "restore.half",  # a part of a database is made of what the store has
+    "restore.done",
+]
 CopyPoint = Literal[
     "copy.sent",  # a part of what a hot change copies has left its source
     "stage.inside",
@@ -112,13 +123,16 @@ LayoutPoint = Literal[
     "settle.completed",
     "bury.renamed",  # the folder of a database that nobody needs any more
 ]
-Point = Literal[StartPoint, RevisionPoint, TransitionPoint, RecoveryPoint, StepPoint, CheckpointPoint, LayoutPoint]
+Point = Literal[
+    StartPoint, RevisionPoint, TransitionPoint, RecoveryPoint, StepPoint, CheckpointPoint, StorePoint, LayoutPoint
+]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
 START: tuple[Point, ...] = get_args(StartPoint)
 RECOVERY: tuple[Point, ...] = get_args(RecoveryPoint)
 STEP: tuple[Point, ...] = get_args(StepPoint)
 CHECKPOINT: tuple[Point, ...] = get_args(CheckpointPoint)
+STORE: tuple[Point, ...] = get_args(StorePoint)
 COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 REVISION: tuple[Point, ...] = get_args(RevisionPoint)

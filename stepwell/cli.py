@@ -24,6 +24,8 @@ COMMANDS = {
     "checkpoint": "stepwell.commands.control",
     "layout": "stepwell.commands.layout",
     "revision": "stepwell.commands.revision",
+    "backup": "stepwell.commands.backup",
+    "restore": "stepwell.commands.restore",
     "query": "stepwell.commands.query",
     "steps": "stepwell.commands.steps",
     "doctor": "stepwell.commands.doctor",

@@ -39,11 +39,11 @@ from storage import committed, durable, environments, folding, keys, parts, reco
 from storage import description as described
 from storage.committed import COMMITTED
 from storage.description import RECORDS, UNDO, Description, MergeProgress
+from storage.drafts import new_database
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
     CorruptFile,
-    DatabaseExists,
     NoDatabase,
     NotOpen,
     OtherFormat,
@@ -84,6 +84,16 @@ class FencedState:
     number: int
 
 
+@dataclass(frozen=True)
+class FrozenRecords:
+    """What `freeze` has set aside: the changes that lead from the version `since` to the version `to`. `items`: (key, stored record or
+    tombstone), each verified, in the order of the keys, with storage's own records. It raises CorruptRecord."""
+
+    since: VersionId
+    to: VersionId
+    items: Iterator[tuple[bytes, memoryview]]
+
+
 class Database:
     """A handle: a path, an epoch and an identity. It holds no file and no lock, it survives a fork, and it is cheap to
     make."""
@@ -101,30 +111,13 @@ class Database:
         """Creates a database with the version `base`, which is empty but for the records of its step and of the slots that
         it owns. It is durable on return. After a crash it exists completely or not at all. Raises DatabaseExists,
         StorageFull."""
-        path = path.resolve()
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise DatabaseExists(path)
-        draft = path.with_name(f".{path.name}.new-e{epoch}")
-        with environments.disk_faults(path.parent):
-            durable.make_folders(path.parent)
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir()
-            environments.create(draft / COMMITTED, synced=True)
-            with environments.open_environment(draft / COMMITTED, synced=True) as made, made.write(epoch) as writer:
+        with ExitStack() as stack:
+            folder = stack.enter_context(new_database(path.resolve(), epoch))
+            made = stack.enter_context(environments.open_environment(folder, synced=True))
+            with made.write(epoch) as writer:
                 first = {keys.OWNED_KEY: owned.to_bytes(), keys.STEP_KEY: base.step.to_bytes(8)}
                 checksum = folding.put_first(writer, {key: records.encode(key, value) for key, value in first.items()})
                 described.save(writer, Description(identity, epoch, (base,), record_set_checksums=(checksum,)))
-            environments.retire_except(draft)
-            durable.sync(draft / COMMITTED)
-            durable.sync(draft)
-            try:
-                draft.rename(path)
-            except OSError as fault:
-                shutil.rmtree(draft, ignore_errors=True)
-                if path.exists():
-                    raise DatabaseExists(path) from fault
-                raise
-            durable.sync(path.parent)
         reached("create.done", identity.worker)
 
     @staticmethod
@@ -341,6 +334,25 @@ class Database:
             table_bytes=progress.table_bytes,
             record_set_checksums=(old.record_set_checksums[-1], progress.record_set_checksum),
         )  # fmt: skip
+
+    @contextmanager
+    def frozen(self) -> Iterator[FrozenRecords | None]:
+        """What waits to be folded; None if nothing does. It stays as it is until the last piece of the fold. Raises StaleEpoch, NotOpen."""
+        with ExitStack() as stack:
+            present = committed.read_description(self.path)
+            self._check_open(present)
+            if present.frozen is None or present.freezing is None:
+                yield None
+                return
+            try:
+                own = stack.enter_context(environments.open_environment(self.path / present.frozen, synced=False))
+                reader = stack.enter_context(own.read())
+            except Gone:
+                raise NotOpen(self.path, self.epoch, "its frozen layer was folded or removed meanwhile") from None
+            place = f"the frozen layer {own.folder} ({present.freezing})"
+            layer = Layer(own, reader, b"", place)
+            items = ((key, layer.decode(key, stored, "always")) for key, stored in reader.items(b""))
+            yield FrozenRecords(present.last, present.freezing, items)
 
     def compact(self, is_wanted: Callable[[], bool] = lambda: True) -> bool:
         """Shrinks the file if much of it is free, beside the steps. Returns whether it did (committed.py). One thread at

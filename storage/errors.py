@@ -10,9 +10,10 @@ from storage.identity import Identity
 
 
 class StorageError(Fault):
-    """A fault of a worker's database, or of the disk under it."""
+    """A fault of a worker's database, or of the disk under it. `worker`: whose it is, where the coordinator is told of it."""
 
     exit_code = ExitCode.STATE
+    worker: int | None = None
 
 
 class NoDatabase(StorageError):

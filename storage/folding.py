@@ -36,7 +36,7 @@ PIECE_RECORDS_MAX = 1 << 14
 
 def put_first(writer: Writer, stored: Mapping[bytes, bytes]) -> int:
     """Writes the first records of a new database. Returns the checksum of the record set."""
-    committed = _CommittedRecords(writer, 0)
+    committed = CommittedRecords(writer, 0)
     for key, value in stored.items():
         committed.put(key, value)
     return committed.checksum_change % MODULUS
@@ -49,7 +49,7 @@ def merge_piece(
     them. Errors call the layer `place`. `live_bytes` is the size of the version before. Returns the progress after this
     piece, and whether the merge has ended. Raises CorruptRecord, at which the caller's transaction aborts."""
     size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
-    committed = _CommittedRecords(writer, size if live_bytes else 0)
+    committed = CommittedRecords(writer, size if live_bytes else 0)
     left = layer.items_from(bytes.fromhex(progress.next_key), b"")
     sized = committed.find_absent(left, place) if progress.cleared else committed.obsolete(left)
     batch, next_key = _batch(sized, size)
@@ -74,7 +74,7 @@ def clear_for_undo(writer: Writer, next_key: bytes, live_bytes: int) -> tuple[di
     """The first walk of a rollback: removes the next records that the undo log deletes or replaces. It may start again
     from the first key at any time. Returns the change of live bytes by table, and the key at which to go on, or None at
     the end."""
-    committed = _CommittedRecords(writer, live_bytes)
+    committed = CommittedRecords(writer, live_bytes)
     left = ((full_key[len(UNDO) :], entry) for full_key, entry in writer.items_from(UNDO + next_key, UNDO))
     batch, following = _batch(((record, committed.size(record[0])) for record in left), live_bytes)
     for key, _ in batch:
@@ -85,7 +85,7 @@ def clear_for_undo(writer: Writer, next_key: bytes, live_bytes: int) -> tuple[di
 def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
     """The second walk of a rollback: restores the next records of the undo log, and deletes their entries. Returns the
     change of live bytes by table, and whether there is more. Raises CorruptRecord."""
-    committed = _CommittedRecords(writer, live_bytes)
+    committed = CommittedRecords(writer, live_bytes)
     batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
     for key, former in batch:
         if not records.is_tombstone(former):
@@ -94,7 +94,7 @@ def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, i
     return committed.size_changes, following is not None
 
 
-class _CommittedRecords:
+class CommittedRecords:
     """The committed records within one transaction. `size_changes` says by how much it has changed their live bytes, by
     table. `checksum_change` says by how much it has changed their checksum (record_set.py), before the modulo."""
 

@@ -6,6 +6,8 @@ A **host** is such a folder with everything that can open it. In local mode ther
     <databases>/NNNN/             the database of worker NNNN
     <databases>/NNNN-bBIRTH/      that of a worker which a rescale has made
     <databases>/.NNNN.old/        a database that is being removed
+    <databases>/.NNNN.spool/      what waits for its upload to the checkpoint store
+    <databases>/.NNNN.restored-eN a database that a run of term N makes of what the checkpoint store has
 
 In local mode the databases are in the project's storage folder, and the folder needs no name. With `stepwell.local.dir` the root is that
 folder, and each pipeline has a subfolder for its databases. `StateLocation` decides which, and is the same in every process of a run.
@@ -44,6 +46,13 @@ _FOLDER = re.compile(r"(?P<worker>\d+)(-b(?P<birth>.+))?", re.ASCII)
 
 REMOVED_SUFFIX = ".old"
 """The suffix of a folder that is being removed."""
+
+SPOOL_SUFFIX = ".spool"
+"""The suffix of the folder of a worker's spool (storage/remote/spool.py)."""
+
+RESTORED_SUFFIX = ".restored-e"
+"""The suffix of a database that is made of what the checkpoint store has, until it takes the place of the former one. The number of the term
+follows."""
 
 NAMING_TRIES_MAX = 16
 """A try fails only if another process of the host names the folder at the same moment, and then the next one finds that name."""
@@ -86,6 +95,23 @@ class HostFolder:
     def of_worker(self, worker: int, birth: str = FIRST_BIRTH) -> Path:
         """The folder of a worker's database."""
         return self.databases / database_folder(worker, birth)
+
+    def spool_of_worker(self, worker: int, birth: str = FIRST_BIRTH) -> Path:
+        """The folder of what waits for its upload to the checkpoint store. It goes with the database."""
+        return self.databases / f".{database_folder(worker, birth)}{SPOOL_SUFFIX}"
+
+    def restored_of_worker(self, worker: int, birth: str, epoch: int) -> Path:
+        """Where a run makes a database of what the checkpoint store has."""
+        return self.databases / f".{database_folder(worker, birth)}{RESTORED_SUFFIX}{epoch}"
+
+    def remove_restored(self, worker: int, birth: str, epoch: int) -> None:
+        """Removes what runs of this term and of earlier ones have made there and have not put in its place."""
+        form = re.compile(rf"\.{re.escape(database_folder(worker, birth))}{re.escape(RESTORED_SUFFIX)}(\d+)", re.ASCII)
+        if self.databases.exists():
+            for folder in sorted(self.databases.iterdir(), key=lambda f: f.name):
+                named = form.fullmatch(folder.name)
+                if named is not None and int(named[1]) <= epoch:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def name(self, new_id: Callable[[], str]) -> str:
         """The name of the folder, which is made if it has none. It differs from the name of every other folder, also of a copy on this machine
@@ -153,6 +179,7 @@ class HostFolder:
             return False  # a process of another run was faster
         reached("bury.renamed", worker)
         shutil.rmtree(removed, ignore_errors=True)
+        shutil.rmtree(self.spool_of_worker(worker, birth), ignore_errors=True)
         return True
 
     def finish_removals(self) -> None:

@@ -80,6 +80,8 @@ LONG = tuple(
         "stepwell/lowering/test_auto_cdc.py",
         "simulator/test_scenarios.py",
         "storage/test_crash.py",
+        "storage/remote/test_s3_faults.py",
+        "end_to_end/test_store.py",
         "engine/resident/test_preload.py",
         "simulator/test_simulator.py",
         "base/text/test_corpus.py",

@@ -8,15 +8,17 @@ core.py decides when each part is due. This module carries it out first and repo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
 import structlog
 
+from base.version import VersionId
 from coordinator.checkpoints.truncation import snapshot_due, truncate
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
 from coordinator.specification import PipelineSpec
 from coordinator.starting.layouts import completion_records, ownership_of
+from coordinator.starting.start import first_needed_step
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of
@@ -37,8 +39,18 @@ SLOW_FOLD_SECONDS = 60.0
 class Checkpointing:
     """The checkpoints of one run. `failed_in_a_row` counts the folds that failed since the last one that succeeded."""
 
-    def __init__(self, spec: PipelineSpec, writer: PipelineWriter, topics: Topics, board: StatusBoard) -> None:
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        writer: PipelineWriter,
+        topics: Topics,
+        board: StatusBoard,
+        *,
+        kept: Callable[[], Iterable[VersionId]],
+    ) -> None:
+        """`kept`: the versions of the checkpoint store from which the steps have to stay in the log (see Storing)."""
         self._spec, self._writer, self._topics, self._board = spec, writer, topics, board
+        self._kept = kept
         self._monotonic = spec.kafka.outside.monotonic
         self._began_at = self._monotonic()
         self._folded: dict[int, Folded] = {}
@@ -119,7 +131,8 @@ class Checkpointing:
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
             writer.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")
-        earliest, pace = action.former.step, self._spec.pace
+        pace = self._spec.pace
+        earliest = first_needed_step(action.former, (action.former,), self._kept())
         writer.forget(earliest)
         cut = truncate(self._topics, writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:

@@ -26,6 +26,9 @@ several hosts hold the database of one number. Only one copy is bound, and the o
 the latest version that all workers have in common, since a version is the same wherever it lies. Of those, the largest is taken. The copy with
 the highest version would be the wrong choice if a later checkpoint reached only some of the workers.
 
+**The checkpoint store** has one version. If no later one is held by hosts, the workers are its owners. A number whose database cannot open it
+anywhere is given to any task, which restores it.
+
 It loads no I/O, clock or randomness.
 """
 
@@ -84,7 +87,8 @@ class Rules:
     """What the step log says of the databases. `owners`: the births of the workers that own slots, by number, in each version that may be
     opened; that of EMPTY is there while no checkpoint is complete. `is_fresh`: it has not even the intent of a checkpoint, so no database holds
     a step durably, and missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log
-    has only the intent. `accepts_older`: see STALE."""
+    has only the intent. `accepts_older`: see STALE. `restorable`: the version that the checkpoint store has, if a run can go on from it.
+    `distrusted`: the numbers whose databases are damaged, and are to be restored whatever hosts have."""
 
     pipeline: str
     log_id: str
@@ -94,6 +98,8 @@ class Rules:
     complete: VersionId | None
     pending: VersionId | None
     accepts_older: bool
+    restorable: VersionId | None = None
+    distrusted: frozenset[int] = frozenset()
 
     @property
     def is_after_reset(self) -> bool:
@@ -190,13 +196,14 @@ class Copy:
 class Bound:
     """`workers`: from each number to the serial number of its task. `births`: theirs. `created`: the numbers whose databases are to be created.
     `copies`: the hosts of copies that are left alone, by number. `versions`: all that the database of each number can open, as its host has
-    reported it, whoever owns what in them."""
+    reported it, whoever owns what in them. `restored`: the numbers whose databases are to be made of what the checkpoint store has."""
 
     workers: Mapping[int, int]
     births: Mapping[int, str]
     created: frozenset[int]
     copies: Mapping[int, tuple[str, ...]]
     versions: Mapping[int, frozenset[VersionId]]
+    restored: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -206,10 +213,13 @@ class Missing:
     numbers: Mapping[int, tuple[str, ...]]
 
 
-def bind(offers: Sequence[Offer], rules: Rules, *, final: bool) -> Bound | Missing:
-    """`final`: no more tasks will come, so a last resort is better than nothing. There are at least as many offers as workers."""
+def bind(offers: Sequence[Offer], rules: Rules, *, final: bool, restores: bool = False) -> Bound | Missing:
+    """`final`: no more tasks will come, so a last resort is better than nothing. `restores`: what no host has may be taken from the checkpoint
+    store. There are at least as many offers as workers."""
     assert len(offers) >= rules.tasks, f"{len(offers)} tasks for {rules.tasks} workers"
     held = copies_of(offers, rules)
+    if restores and rules.restorable is not None and _latest_held(held, rules) is None:
+        return _bind_restored(offers, held, rules, rules.restorable)
     births = births_of(held, rules)
     copies = _of_births(held, births, rules)
     allowed = {Standing.HELD}
@@ -251,12 +261,9 @@ def _reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[Versio
 def births_of(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> Mapping[int, str]:
     """The workers that the run needs, by number: the owners in the latest version of which every owner's database was found. If there is none,
     they are those of the version to which a database was opened, because it cannot go back; and otherwise those of the last complete one."""
-    for version, births in sorted(rules.owners.items(), reverse=True):
-        if all(
-            any(copy.birth == birth and version in copy.versions for copy in held.get(number, ()))
-            for number, birth in births.items()
-        ):
-            return births
+    latest = _latest_held(held, rules)
+    if latest is not None:
+        return rules.owners[latest]
     known = rules.owners.keys()
     every = [(number, copy) for number, copies in held.items() for copy in copies]
     opened = {
@@ -267,6 +274,36 @@ def births_of(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> Mapping[int
         if rules.owners[v].get(n) == c.birth
     }
     return rules.owners[max(opened, default=rules.complete or EMPTY)]
+
+
+def _latest_held(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> VersionId | None:
+    """The latest version that the log knows and of which every owner's database was found."""
+    for version, births in sorted(rules.owners.items(), reverse=True):
+        if all(any(_has(copy, birth, version) for copy in held.get(number, ())) for number, birth in births.items()):
+            return version
+    return None
+
+
+def _has(copy: Copy, birth: str, version: VersionId) -> bool:
+    return copy.birth == birth and version in copy.versions
+
+
+def _bind_restored(
+    offers: Sequence[Offer], held: Mapping[int, tuple[Copy, ...]], rules: Rules, version: VersionId
+) -> Bound:
+    """The workers of the stored version. A database that can open it is used where it is."""
+    births, tasks = rules.owners[version], _Tasks(offers)
+    having = {
+        number: [copy for copy in held.get(number, ()) if _has(copy, birth, version)]
+        for number, birth in births.items()
+    }
+    kept = {number for number in births if tasks.give(number, [copy.host for copy in having[number]])}
+    for number in sorted(births.keys() - kept):
+        given = tasks.give(number, tasks.emptiest(without=set()))
+        assert given, f"no task for worker {number}"
+    versions = {number: frozenset({version}) for number in births}
+    versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in kept})
+    return Bound(tasks.given, births, frozenset(), {}, versions, restored=frozenset(births.keys() - kept))
 
 
 def _of_births(
@@ -324,6 +361,8 @@ def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ..
     merged: dict[tuple[int, str, str], Copy] = {}
     for offer in offers:
         for found in offer.databases:
+            if found.worker in rules.distrusted:
+                continue
             standing, database_key = judge(found, rules), (found.worker, offer.host, found.birth)
             copy = Copy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
             former = merged.get(database_key)

@@ -14,7 +14,7 @@ the step log says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -33,7 +33,7 @@ from coordinator.starting.binding import (
     leftover_databases,
     replaced_databases,
 )
-from coordinator.starting.binding_rules import refuse_other_log, rules_of
+from coordinator.starting.binding_rules import refuse_other_log, rules_of, why_not_restorable
 from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
 from coordinator.starting.in_force import first_revision
@@ -59,6 +59,10 @@ from io_kafka.step_log.state import StepLogState
 from storage.host_folder import database_folder
 
 _log = structlog.get_logger("coordinator.starting.start")
+
+RESTORE_AFTER_SECONDS = 5.0
+"""How long a start on a cluster waits for one more host that may have a missing database, before it is restored from the checkpoint store. An
+executor that is only slower than the others has registered by then; a download of more than some GB takes longer."""
 
 
 def prepare(
@@ -88,6 +92,7 @@ def prepare(
         ),
         revision=revision.number,
         registry_auth=spec.registry_auth,
+        store=None if spec.store is None else spec.store.place,
     )
     return setup, identities
 
@@ -138,31 +143,45 @@ class Found:
     bound: Bound
 
 
-def bind_workers(crew: Crew, spec: PipelineSpec, state: StepLogState, log_id: str) -> Found:
+def bind_workers(
+    crew: Crew,
+    spec: PipelineSpec,
+    state: StepLogState,
+    log_id: str,
+    *,
+    distrusted: frozenset[int],
+    restore: Callable[[Crew, Bound], None],
+) -> Found:
     """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
     that are missing at the first start.
 
-    If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. Raises
-    StateLost if none does before the deadline of registration, and at once in local mode, where all tasks see the same folder."""
-    rules = rules_of(spec, state, log_id)
+    If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. With a
+    checkpoint store the database is restored if none does soon. Raises StateLost if none does before the deadline of registration, and at once
+    in local mode, where all tasks see the same folder. `restore`: restores the databases that are named."""
+    rules = rules_of(spec, state, log_id, distrusted)
     crew.recruiting.wait_for_candidates()
-    final = not spec.state_location.on_cluster
+    final = restores = not spec.state_location.on_cluster
     while True:
         offers = _offers(crew)
         for task in crew.recruiting.candidates:
             registered = task.registered
             refuse_other_log(spec, rules, registered.host, registered.folder, task.databases or ())
-        outcome = bind(offers, rules, final=final)
+        outcome = bind(offers, rules, final=final, restores=restores)
         if isinstance(outcome, Bound):
             break
         if final:
-            raise _lost(outcome, crew, spec)
-        final = not crew.recruiting.wait_for_another()
+            raise _lost(outcome, crew, spec, why_not_restorable(state))
+        if rules.restorable is not None:
+            restores = not crew.recruiting.wait_for_another(RESTORE_AFTER_SECONDS)
+        else:
+            final = not crew.recruiting.wait_for_another()
     databases = {number: rules.database(number, birth) for number, birth in outcome.births.items()}
     crew.bind(outcome.workers, databases)
     for number, hosts in outcome.copies.items():
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
     _remove_replaced(crew, offers, outcome, rules)
+    if outcome.restored:
+        restore(crew, outcome)
     owned = state.current_layout.placed.owned
     crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
     return Found(rules, offers, outcome)
@@ -199,7 +218,7 @@ def remove_left(crew: Crew, found: Found, epoch: int) -> None:
     crew.remove({first[host]: databases[host] for host in databases if host in first})
 
 
-def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
+def _lost(missing: Missing, crew: Crew, spec: PipelineSpec, why_not_stored: str | None) -> DatabaseMissing:
     """The fault of a run that has found no database for a worker. `missing.numbers` has the hosts that hold it and have too few task slots."""
     number, busy = min(missing.numbers.items())
     hosts = {task.registered.folder_name: task.registered for task in crew.recruiting.candidates}
@@ -289,7 +308,8 @@ def check_owned(version: VersionId, owned: Mapping[int, SlotSet], state: StepLog
     """Raises StateLost unless each slot has one owner, and the one that the step log says. It says nothing of a version that is older than its
     last checkpoints, such as a backup of the storage folder."""
     layout = state.current_layout
-    recorded = state.placed.get(version, layout.placed if version == EMPTY else None)
+    stored = state.stored.placed if state.stored is not None and state.stored.version == version else None
+    recorded = state.placed.get(version, layout.placed if version == EMPTY else stored)
     said = owned if recorded is None else recorded.owned
     for worker, slots in sorted(owned.items()):
         if said[worker] != slots:
@@ -312,7 +332,8 @@ def record_completion(writer: PipelineWriter, version: VersionId) -> None:
         writer.append(completion_records(version, writer.state, writer.epoch, is_moved=True))
 
 
-def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId]) -> int:
+def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId], kept: Iterable[VersionId]) -> int:
     """The first step that a later attempt of this run can replay, after `version` was opened. `checkpoints`: the complete ones. On another host
-    the next attempt may find a copy of a database that is not further than the last of them."""
-    return min(version.step, max(checkpoints, default=EMPTY).step)
+    the next attempt may find a copy of a database that is not further than the last of them. `kept`: those of the checkpoint
+    store to which a lost disk is restored."""
+    return min([version.step, max(checkpoints, default=EMPTY).step, *(stored.step for stored in kept)])

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from base.fault import Fault
+from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, stopping
-from coordinator.transition.beside import Beside
 from coordinator.transition.documents import Documents
 from coordinator.transition.machine import Transition
 from coordinator.transition.preparing import Prepared

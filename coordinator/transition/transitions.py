@@ -12,6 +12,7 @@ from typing import assert_never
 
 import structlog
 
+from coordinator.beside import Beside
 from coordinator.core import Core, Settle
 from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
@@ -26,7 +27,6 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.starting.release import stands_still
 from coordinator.status import StatusBoard
-from coordinator.transition.beside import Beside
 from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room

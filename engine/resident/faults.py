@@ -31,6 +31,7 @@ from io_kafka.formats.spec import FormatError
 from io_kafka.offsets import TopicPartition
 from storage import errors as of_storage
 from storage.environments import Gone, Replaced
+from storage.remote import errors as of_store
 
 REGISTERED: Mapping[str, type[Fault]] = {
     kind.__name__: kind
@@ -75,6 +76,15 @@ REGISTERED: Mapping[str, type[Fault]] = {
         of_storage.StorageFull,
         of_storage.WriterBlocked,
         of_storage.ForkedWhileOpen,
+        of_store.BadStoreUri,
+        of_store.StoreUnreachable,
+        of_store.StoreDenied,
+        of_store.ObjectMissing,
+        of_store.StoreFull,
+        of_store.DamagedPack,
+        of_store.ForeignPack,
+        of_store.OtherPackFormat,
+        of_store.DamagedStore,
         Gone,
         Replaced,
     )
@@ -138,6 +148,8 @@ def from_wire(fault: WireFault, worker: int) -> Exception:
         error = kind.__new__(kind, fields["message"], fields["what_to_do"])
         error.__dict__.update(fields)
         str(error)  # it needs the fields of the class
+        if isinstance(error, of_storage.StorageError):
+            error.worker = worker
     except (AttributeError, KeyError, TypeError, ValueError) as unreadable:
         return TaskLost(
             f"worker {worker} has failed by {fault.name}, and what it says of it cannot be read: {unreadable!r}"

@@ -22,10 +22,12 @@ needs."""
 
 
 class Folds:
-    """`free_bytes`: of the disk under the database."""
+    """`free_bytes`: of the disk under the database. `before`: is called before each fold, in its thread."""
 
-    def __init__(self, worker: int, epoch: int, free_bytes: Callable[[], int]) -> None:
-        self._worker, self._epoch, self._free_bytes = worker, epoch, free_bytes
+    def __init__(
+        self, worker: int, epoch: int, free_bytes: Callable[[], int], before: Callable[[Database], None]
+    ) -> None:
+        self._worker, self._epoch, self._free_bytes, self._before = worker, epoch, free_bytes, before
         self._count = 0  # that were begun since `restart`, and in which the file may be rewritten
         self._is_hurried = False
 
@@ -45,6 +47,7 @@ class Folds:
 
     def fold(self, database: Database, *, looks: bool) -> Folded:
         """In a thread of its own. `looks`: whether the file is to shrink if much of it is free."""
+        self._before(database)
         database.fold()
         if looks:
             self._compact(database)

@@ -74,6 +74,8 @@ from engine.resident.messages import (
     ReleaseSlots,
     Remove,
     Removed,
+    Restore,
+    Restored,
     Resume,
     Resumed,
     RunStep,
@@ -81,6 +83,8 @@ from engine.resident.messages import (
     Staged,
     Stop,
     Stopped,
+    Store,
+    Stored,
     Taken,
     TakeSlots,
     Unstage,
@@ -98,6 +102,7 @@ from engine.resident.progress import Progress, WatchedMesh
 from engine.resident.slots import SlotMover
 from engine.resident.states import Life, State
 from engine.resident.step_report import step_done
+from engine.resident.storing import StoreAccess
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.clearing import clear_tables
 from engine.run.contents import read_views
@@ -185,7 +190,17 @@ class Worker:
             wire_fault=self._wire_fault,
         )
         self._slots = SlotMover(self._mesh, self._number, self._copier)
-        self._folds = Folds(self._number, self._term.number, self._host_folder.free_bytes)
+        self._store = StoreAccess(
+            place=setup.store,
+            folder=self._host_folder,
+            identity=self._identity,
+            birth=self._birth,
+            epoch=self._term.number,
+            outside=setup.kafka.outside,
+        )
+        self._folds = Folds(
+            self._number, self._term.number, self._host_folder.free_bytes, before=self._store.spool_frozen
+        )
         self._orders: deque[Message] = deque()
         self._database: Database | None = None
         self.life = Life()
@@ -485,6 +500,14 @@ class Worker:
     def _fold(self, order: Fold) -> Job[Folded]:
         looks = self._folds.begin(may_rewrite=order.may_rewrite)
         return lambda: (self._folds.fold(self._open_database, looks=looks), ())
+
+    @carries_out
+    def _upload(self, order: Store) -> Job[Stored]:
+        return lambda: (self._store.store(order), ())
+
+    @carries_out
+    def _restore(self, order: Restore) -> Job[Restored]:
+        return lambda: (self._store.restore(order), ())
 
     @carries_out
     def _hurry(self, order: Hurry) -> None:

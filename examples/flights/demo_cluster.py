@@ -2,7 +2,8 @@
 
     cluster, topics -> reference data -> service starts, its two workers run in Spark's executors -> flights are sent
     -> the broker that leads the step log is killed, and comes back
-    -> a Spark worker is killed, with its executor and Stepwell's worker in it, and comes back
+    -> a host is lost with its disk: its Spark worker is killed, with its executor and Stepwell's worker in it, and its folder is deleted.
+       The pipeline goes on with the host that is left and what the checkpoint store has. Then the host comes back, empty
     -> all is read -> stepwell stop -> every view against Spark's batch answer
 
 The exit status is 0 if every view is equal and every step was written once, otherwise 1. All files are in build/demo-cluster, and the table is
@@ -14,18 +15,23 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from base.sizes import size_text
+from coordinator.storing.manifest import read_manifest
 from examples.flights.service import ServiceFailed
 from examples.flights.show import Recovery, Show, Stage, Totals, main
+from io_kafka.step_log.state import StepLogState
 from stepwell.dev_cluster.cluster import DevCluster
+from storage.remote.chain import Chain
+from storage.remote.objects import open_store
 
-BROKER_KILLED_AT, SPARK_WORKER_KILLED_AT = 0.25, 0.6
+BROKER_KILLED_AT, HOST_LOST_AT = 0.25, 0.6
 """The shares of the input that are read before the two kills."""
 
 FIRST_GATE, SECOND_GATE = 0.35, 0.75
@@ -58,13 +64,13 @@ class ClusterDemo(Show):
 
     @property
     def service_settings(self) -> Mapping[str, str]:
-        return self._cluster.settings()
+        return {**self._cluster.settings(), "stepwell.store": (self.folder / "store").as_uri()}
 
     def happen(self, stage: Stage) -> Totals:
         watch, story = stage.watch, stage.story
         stage.service.start()
         story.until("the service starts", lambda: watch.state.steps > 0)
-        recoveries = (self._lose_a_broker(stage), self._lose_a_spark_worker(stage))
+        recoveries = (self._lose_a_broker(stage), self._lose_a_host(stage))
         story.until("streaming", lambda: watch.messages_read == stage.messages)
         done_at = time.monotonic()
         story.say("stopping at a checkpoint")
@@ -82,17 +88,27 @@ class ClusterDemo(Show):
         stage.story.meanwhile("it comes back", partial(kafka.start_node, victim, die_with_parent=True))
         return recovery
 
-    def _lose_a_spark_worker(self, stage: Stage) -> Recovery:
-        spark = self._cluster.spark
-        self._stream_until(stage, SPARK_WORKER_KILLED_AT)
-        victim = self._host_of_a_worker(stage)
+    def _lose_a_host(self, stage: Stage) -> Recovery:
+        spark, watch = self._cluster.spark, stage.watch
+        self._stream_until(stage, HOST_LOST_AT)
+        stage.story.until("the first checkpoint is stored", lambda: watch.state.stored is not None)
+        victim, there = self._host_of_a_worker(stage)
 
-        def restart() -> None:
+        def lose() -> None:
             spark.kill_worker(victim)
-            # The run waits for it, because its databases are there alone.
-            spark.start_worker(victim, die_with_parent=True)
+            shutil.rmtree(spark.state_folder(victim))
 
-        return self._kill(stage, f"Spark worker {victim} killed and started again", restart, None)
+        what = f"host {victim} and its disk lost ({size_text(self._stored_bytes(watch.state, there))})"
+        recovery = self._kill(stage, what, lose, None)
+        stage.story.meanwhile("it comes back, empty", partial(spark.start_worker, victim, die_with_parent=True))
+        return recovery
+
+    def _stored_bytes(self, log: StepLogState, workers: Collection[int]) -> int:
+        """Of these workers, in the checkpoint store."""
+        assert log.stored is not None
+        store = open_store((self.folder / "store").as_uri())
+        manifest = read_manifest(store, log.stored.manifest, log.stored.digest)
+        return sum(pack.bytes for worker in workers for pack in Chain.of_json(manifest.chains[worker]).packs)
 
     def _stream_until(self, stage: Stage, share: float) -> None:
         """Until so much is read, and steps were made since the last checkpoint, unless there is nothing left to make them of."""
@@ -113,13 +129,13 @@ class ClusterDemo(Show):
         stage.story.until(f"{what}, recovering", lambda: watch.state.steps > steps)
         return Recovery(what, replay, round(time.monotonic() - killed_at, 1))
 
-    def _host_of_a_worker(self, stage: Stage) -> int:
-        """The Spark worker in whose executor a worker of the pipeline runs. Both may be in the same one."""
-        pids = {worker["pid"] for worker in stage.service.answer("status")["workers"]}
+    def _host_of_a_worker(self, stage: Stage) -> tuple[int, list[int]]:
+        """The Spark worker in whose executor a worker of the pipeline runs, and the workers there. All may be in the same one."""
+        workers = {worker["pid"]: int(worker["worker"]) for worker in stage.service.answer("status")["workers"]}
         for number in self._cluster.spark.workers:
-            if pids & self._cluster.spark.pids_below(number):
-                return number
-        raise ServiceFailed(f"the pipeline's workers {sorted(pids)} run in none of Spark's executors")
+            if there := workers.keys() & self._cluster.spark.pids_below(number):
+                return number, [workers[pid] for pid in there]
+        raise ServiceFailed(f"the pipeline's workers {sorted(workers)} run in none of Spark's executors")
 
 
 def leader_of(servers: str, topic: str) -> int:

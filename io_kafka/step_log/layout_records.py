@@ -22,7 +22,7 @@ from io_kafka.step_log.form import Natural, Part, RecordBase
 RescaleMode = Literal["cold", "live", "hot"]
 CutProtocol = Literal["batches", "damion", "icadd"]
 TurnReason = Literal["reverse", "abort", "replan"]
-Outcome = Literal["first", "asked", "changed", "reversed", "aborted"]
+Outcome = Literal["first", "asked", "changed", "reversed", "aborted", "restored"]
 
 
 class MemberPart(Part):

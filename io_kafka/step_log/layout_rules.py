@@ -11,12 +11,14 @@ from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutT
 
 @dataclass(frozen=True)
 class LayoutGround:
-    """The layout that was settled last, the change under way with its turns, and who owns what in the last complete checkpoint."""
+    """The layout that was settled last, the change under way with its turns, and who owns what in the last complete checkpoint and in the
+    stored one."""
 
     layout: LayoutRecord | None
     rescale: LayoutIntent | None
     turns: tuple[LayoutTurn, ...]
     last_placed: Ownership | None
+    stored_placed: Ownership | None
 
     @property
     def target(self) -> Target | None:
@@ -45,7 +47,10 @@ def why_not_layout(
 
 
 def _why_not_completed(record: LayoutRecord, before: LayoutRecord, ground: LayoutGround) -> str | None:
-    """A change ends with the owners of the last checkpoint, which must be those of its target."""
+    """A change ends with the owners of the last checkpoint, which must be those of its target; or a start has gone back to the stored
+    version."""
+    if record.outcome == "restored":
+        return None if record.placed == ground.stored_placed else "the stored version has other owners"
     target = ground.target
     if target is None:
         same = record.placed == before.placed

@@ -12,6 +12,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     step                 the output of step s: digests, and the end of every output partition
     checkpoint_intent    databases may begin to hold this version
     checkpoint_complete  every database holds this version
+    checkpoint_stored    the checkpoint store holds this version too, or an older one that is to be restored
     layout, layout_*     which worker owns which slots (layout_records.py)
     revision, revision_* the project that the state belongs to, and transitions between projects (revision_records.py)
     circuit, leaves      the same in format 2 (former_records.py)
@@ -25,7 +26,7 @@ a newer version wrote it, would show as lost or doubled output much later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -34,7 +35,7 @@ from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Division
-from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, RecordBase
+from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, PartWithLater, RecordBase
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership
@@ -275,6 +276,19 @@ class CheckpointComplete(RecordBase):
     version: VersionId
 
 
+class CheckpointStored(RecordBase):
+    """The checkpoint store has the state of this version of all owners. `placed`: which worker owns which slots in it. `manifest`: the name of
+    the object that says where the state is, and `digest` the xxh3_128 of its content in hexadecimal digits. The last such record counts.
+    `restores`: the pipeline goes back to this version, so that no later checkpoint counts any more."""
+
+    kind: Literal["checkpoint_stored"] = "checkpoint_stored"
+    version: VersionId
+    placed: Ownership
+    manifest: str
+    digest: str
+    restores: bool = False
+
+
 class Refresh(RecordBase):
     """A full refresh has begun. `topics` are the output topics to empty. Those in `tombstones` get a tombstone for every live key. From the
     others, messages below `ends` are deleted; the ends are fixed here so that a late request of a fenced run deletes nothing newer."""
@@ -310,10 +324,11 @@ class VersionOwnership(Part):
     placed: Ownership
 
 
-class Snapshot(RecordBase):
+class Snapshot(RecordBase, PartWithLater):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`: see LogValue."""
+    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`: see LogValue."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored"})
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
     steps: Natural
@@ -339,6 +354,7 @@ class Snapshot(RecordBase):
     leaves: LeavesRecord | None = None
     again: tuple[PartitionOffset, ...] = ()
     replayed_from: Natural = 0
+    stored: CheckpointStored | None = None
 
 
 Record = (
@@ -348,6 +364,7 @@ Record = (
     | StepRecord
     | CheckpointIntent
     | CheckpointComplete
+    | CheckpointStored
     | LayoutRecord
     | LayoutIntent
     | LayoutTurn

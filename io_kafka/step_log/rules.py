@@ -13,6 +13,7 @@ from io_kafka.step_log.layout_rules import why_not_layout, why_not_placed
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
+    CheckpointStored,
     Claim,
     DivisionRecord,
     Record,
@@ -63,6 +64,8 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return _why_not_intent(log, record.version) or why_not_placed(record.placed, log.ground)
     if isinstance(record, CheckpointComplete):
         return _why_not_complete(log, record.version)
+    if isinstance(record, CheckpointStored):
+        return _why_not_stored(log, record)
     if isinstance(record, RevisionRecord):
         return why_not_revision(record, log.revision_ground)
     if isinstance(record, RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSettled):
@@ -242,5 +245,23 @@ def _why_not_complete(log: LogValue, version: VersionId) -> str | None:
     if version != log.intent:
         return f"version {version.version} ({version.checkpoint_id}) is complete without having been intended"
     if version.step > log.steps:
+        return f"version {version.version} holds step {version.step - 1}, whose output is not committed"
+    return None
+
+
+def _why_not_stored(log: LogValue, record: CheckpointStored) -> str | None:
+    """Only complete versions are stored. The log knows only the last ones of them, and the store may be late. Who has gone back to an older
+    version may go forward again, to a version that the log does not know any more. Whether the log has the steps since is no question here: when
+    it is cut short, it begins with a snapshot from after that version, and such a record may follow that."""
+    version = record.version
+    if not log.checkpoints or (version.version > log.checkpoints[-1].version and not record.restores):
+        return f"version {version.version} ({version.checkpoint_id}) is stored without having been completed"
+    if (
+        not record.restores
+        and version not in log.checkpoints
+        and any(version.version == known.version for known in log.checkpoints)
+    ):
+        return f"version {version.version} ({version.checkpoint_id}) is stored, and another checkpoint has that number"
+    if log.steps < version.step:
         return f"version {version.version} holds step {version.step - 1}, whose output is not committed"
     return None

@@ -27,8 +27,12 @@ them. So a log that was read to its end without an error is one that correct run
 
     table(t): any number, the last of them whole, before division(0)
 
+    checkpoint_complete(v) ----> checkpoint_stored(v), at any time after it
+                           ----> checkpoint_stored(u) that restores an older version, of which the log still has all steps since
+
     layout(0) ----> layout_intent(1) ----> [layout_turn(1)] ----> checkpoint with the target's owners ----> layout(1) ----> ...
                     ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
+                    layout(n+1) may also go back to the owners of the stored version, which ends a change that is under way
 
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: revision, layout, division(0), ...
 
@@ -58,6 +62,7 @@ from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutT
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
+    CheckpointStored,
     Claim,
     DivisionRecord,
     Record,
@@ -168,6 +173,11 @@ class StepLogState(LogValue):
                 older = tuple(v for v in self.checkpoints if v.version < version.version)
                 now = replace(self, intent=None, checkpoints=(*older, version)[-CHECKPOINTS_KEPT:])
                 return now._with_placed(version, self.placed[version])
+            case CheckpointStored() if record.restores:
+                only = replace(self, stored=record, intent=None, checkpoints=(record.version,))
+                return only._with_placed(record.version, record.placed)
+            case CheckpointStored():
+                return replace(self, stored=record)
             case LayoutRecord():
                 return replace(self, layout=record, rescale=None, turns=())
             case LayoutIntent():
@@ -343,6 +353,7 @@ class StepLogState(LogValue):
                 assert ends.get(topic_partition, 0) <= end <= self.ends[topic_partition]
                 ends[topic_partition] = end
         assert all(v.step <= self.steps for v in self.checkpoints)
+        assert self.stored is None or (self.stored.version.step <= self.steps and self.checkpoints)
         assert all(a.version < b.version for a, b in pairwise(self.checkpoints))
         assert len(self.checkpoints) <= CHECKPOINTS_KEPT
         assert self.placed.keys() == {*self.checkpoints, *([] if self.intent is None else [self.intent])}

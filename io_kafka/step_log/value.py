@@ -16,6 +16,7 @@ from io_kafka.step_log.layout_rules import LayoutGround
 from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.programs import Program, ProgramKey, key_of
 from io_kafka.step_log.records import (
+    CheckpointStored,
     Claim,
     DivisionRecord,
     NodeErrors,
@@ -75,6 +76,8 @@ class LogValue:
     """Up to where the transition under way has read input again before the next division, in partitions of which it has read something."""
     replayed_from: int = 0
     """No step below it can be replayed, because the topics of batch tables that such steps read may be deleted."""
+    stored: CheckpointStored | None = None
+    """The version that the checkpoint store has."""
 
     @property
     def first(self) -> int:
@@ -182,7 +185,8 @@ class LogValue:
     def ground(self) -> LayoutGround:
         """What the rules for records of layouts depend on."""
         last = self.placed[self.checkpoints[-1]] if self.checkpoints else None
-        return LayoutGround(self.layout, self.rescale, self.turns, last)
+        stored = None if self.stored is None else self.stored.placed
+        return LayoutGround(self.layout, self.rescale, self.turns, last, stored)
 
     @property
     def target(self) -> Target | None:

@@ -105,6 +105,15 @@ def _checkpoint_text(status: dict[str, Any]) -> str:
     return f"checkpoint {status['checkpoint_version']}, before step {status['checkpoint_step']}"
 
 
+def _store_text(store: dict[str, Any]) -> str:
+    """What the checkpoint store has, and how far it is behind."""
+    has = "nothing yet" if store["version"] is None else f"checkpoint {store['version']}, before step {store['step']}"
+    behind = f", {store['lag_s']:g} s behind" if store["lag_s"] else ""
+    late = " [red]late[/]" if store["is_late"] else ""
+    fault = f": {escape(store['fault'])}" if store["fault"] else ""
+    return f"{escape(store['place'])}: {has}{behind}{late}, {size_text(store['uploaded_bytes'])} uploaded{fault}"
+
+
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
@@ -130,6 +139,8 @@ def status_table(status: dict[str, Any]) -> Table:
         or "-",
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
     }
+    if (store := status.get("store")) is not None:
+        rows["store"] = _store_text(store)
     if status["watermarks"]:
         rows["watermark"] = ", ".join(f"{view} {_moment(at)}" for view, at in sorted(status["watermarks"].items()))
         rows["late"] = ", ".join(f"{view} {count:,}" for view, count in status["late"].items()) or "none"

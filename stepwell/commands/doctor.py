@@ -19,6 +19,7 @@ from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, lo
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
+from stepwell.doctor.store import store_checks
 from stepwell.errors import StepwellError
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
@@ -28,7 +29,7 @@ _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 
 def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
-    """Check Java, Spark, broker, topics, registries, disk and state, and say how to correct each."""
+    """Check Java, Spark, broker, topics, registries, disk, checkpoint store and state, and say how to correct each."""
     with report_faults(as_json):
         checks = examine(spec)
         failed = sum(check.level == "FAIL" for check in checks)
@@ -48,6 +49,7 @@ def examine(spec: Path | None) -> list[Check]:
         ]
     machine = machine_checks(project.storage)
     checks = [*machine, Check("project", "OK", f"{project.name}, {project.spec_file}")]
+    checks += store_checks(project.settings.stepwell.store)
     broker, topics = broker_checks(project.settings.kafka)
     checks += broker
     if topics is not None:

@@ -54,6 +54,13 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a run that holds the pipeline, without asking.")
     ] = False,
+    hand_over: Annotated[
+        bool,
+        typer.Option(
+            "--hand-over",
+            help="Prepare everything, then have the service that runs on this host stop at a checkpoint, and go on in its place.",
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log what is done, not only what is wrong.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -64,6 +71,8 @@ def run(
         )
     if apply + as_recorded + full_refresh > 1:
         raise typer.BadParameter("--apply, --as-recorded and --full-refresh exclude each other")
+    if hand_over and (full_refresh or available_now):
+        raise typer.BadParameter("--hand-over goes with neither --full-refresh nor --available-now")
     if (from_now or append or retract or gradual) and not apply:
         raise typer.BadParameter(
             "--from-now, --append, --retract and --gradual say how a change is applied: give --apply too"
@@ -84,6 +93,7 @@ def run(
                 on_change=on_change,
                 chosen=chosen_of(from_now, append, retract, reload, gradual=gradual),
                 take_over=take_over,
+                hand_over=hand_over,
                 workers=workers,
             )
             status = serve(project, spark, options)

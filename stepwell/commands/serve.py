@@ -26,6 +26,7 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.specification import PipelineSpec, log_topic_of
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy
+from engine.resident.launcher import Cluster
 from engine.resident.spark_launcher import spark_cluster, warm_up
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
@@ -33,6 +34,7 @@ from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.state import StepLogState
 from protocols.planners import PLANNERS
 from stepwell.commands.common import note
+from stepwell.commands.hand_over import take_from_running
 from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.spark import StartingSpark
 from stepwell.planning.files_now import forget_modules, project_now
@@ -51,14 +53,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command says about one run. `on_change`: what is done if the files have another project than the state, and `chosen` how.
-    `workers` and `policy`: of the layout; None keeps what the state has. `only_layout`: change the layout, read nothing, and leave."""
+    """What the command says about one run. `hand_over`: see hand_over.py. `on_change`: what is done if the files have another project than the
+    state, and `chosen` how. `workers` and `policy`: of the layout; None keeps what the state has. `only_layout`: change the layout, read
+    nothing, and leave."""
 
     available_now: bool = False
     full_refresh: bool = False
     on_change: OnChange = "refuse"
     chosen: Chosen = NOTHING_CHOSEN
     take_over: bool = False
+    hand_over: bool = False
     workers: int | None = None
     policy: Policy | None = None
     only_layout: bool = False
@@ -75,15 +79,20 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
     requests, board = Requests(), StatusBoard(project.name)
     with _stopping_on_signals(requests) as signals:
         try:
-            turn = _turn(project, take_over=options.take_over)
             definitions = _Definitions(project, lambda: spark.session)
-            with _control(project, requests, board, definitions) as server:
-                _serve(
-                    project,
-                    spark,
-                    options,
-                    _Service(server, signals, requests, board, definitions=definitions, turn=turn),
-                )
+            service = _Service(signals, requests, board, definitions)
+            if options.hand_over:
+                prepared = _prepare(project, spark, options, service)
+                log = _log_reader(project)()
+                if log.claim is not None:
+                    take_from_running(project, prepared.pipeline, log, options.on_change, options.chosen)
+                turn = _turn(project, take_over=options.take_over)
+                with _control(project, requests, board, definitions) as server:
+                    _run(project, prepared, options, service, server, turn=turn)
+            else:
+                turn = _turn(project, take_over=options.take_over)
+                with _control(project, requests, board, definitions) as server:
+                    _run(project, _prepare(project, spark, options, service), options, service, server, turn=turn)
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
@@ -91,34 +100,58 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
 
 @dataclass(frozen=True)
 class _Service:
-    """What is there before the pipeline is. `turn`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
+    """What is there before the pipeline is."""
 
-    server: ControlServer
     signals: _Signals
     requests: Requests
     board: StatusBoard
     definitions: _Definitions
-    turn: int | None
 
 
-def _serve(project: Project, spark: StartingSpark, options: RunOptions, service: _Service) -> None:
-    requests, board, server = service.requests, service.board, service.server
+@dataclass(frozen=True)
+class _Prepared:
+    """What a run needs before its claim. `check`: compares a kept plan with the definitions while the run goes on."""
+
+    pipeline: PipelineSpec
+    cluster: Cluster
+    check: AbstractContextManager[object]
+
+
+def _prepare(project: Project, spark: StartingSpark, options: RunOptions, service: _Service) -> _Prepared:
+    """Everything that takes long, or that can be refused without a look at the state."""
     context = spark.context
     warm_up(context)
-    definitions = service.definitions
     plan, check = (
         (NOTHING_PLANNED, nullcontext())
         if options.on_change == "keep"
-        else _plan(project, definitions, requests, board, may_be_kept=options.may_keep_plan)
+        else _plan(project, service.definitions, service.requests, service.board, may_be_kept=options.may_keep_plan)
     )
     pipeline = pipeline_spec(project, plan, workers_now=options.workers, policy_now=options.policy)
     for topic in make_missing_inputs(pipeline):
         note(f"the local broker had no topic {topic}: it has now, empty")
-    service.signals.at_a_checkpoint = True
     cluster = spark_cluster(context, project.name, insecure=project.settings.stepwell.cluster_insecure)
-    with check:
+    return _Prepared(pipeline, cluster, check)
+
+
+def _run(
+    project: Project,
+    prepared: _Prepared,
+    options: RunOptions,
+    service: _Service,
+    server: ControlServer,
+    *,
+    turn: int | None,
+) -> None:
+    """`turn`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
+    service.signals.at_a_checkpoint = True
+    with prepared.check:
         pipeline_run = Pipeline(
-            pipeline, cluster, requests, board, table_rows=definitions.table_rows, planners=PLANNERS
+            prepared.pipeline,
+            prepared.cluster,
+            service.requests,
+            service.board,
+            table_rows=service.definitions.table_rows,
+            planners=PLANNERS,
         )
         pipeline_run.run(
             available_now=options.available_now,
@@ -127,7 +160,7 @@ def _serve(project: Project, spark: StartingSpark, options: RunOptions, service:
             only_layout=options.only_layout,
             on_change=options.on_change,
             chosen=options.chosen,
-            expect_epoch=service.turn,
+            expect_epoch=turn,
             claimed=lambda epoch: _claimed(project, server, epoch),
         )
 
@@ -215,6 +248,12 @@ def _plan(
 
 def _turn(project: Project, *, take_over: bool) -> int | None:
     """The epoch of the holder that may be replaced; None if the pipeline has never run. Raises HeldByAnother."""
+    silence_s = project.settings.stepwell.takeover_silence
+    return wait_for_turn(project.name, _log_reader(project), silence_s, take_over=take_over, say=note)
+
+
+def _log_reader(project: Project) -> Callable[[], StepLogState]:
+    """Reads the step log; a pipeline that has never run has an empty one."""
     reader = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name))
 
     def read() -> StepLogState:
@@ -223,8 +262,7 @@ def _turn(project: Project, *, take_over: bool) -> int | None:
         except UnknownTopic:
             return StepLogState(log_topic_of(project.name))
 
-    silence_s = project.settings.stepwell.takeover_silence
-    return wait_for_turn(project.name, read, silence_s, take_over=take_over, say=note)
+    return read
 
 
 @contextmanager

@@ -8,6 +8,7 @@ nothing any more. So the slots that the databases own are judged, and not their 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from base.slots import SlotSet, drop_empty, why_no_partition
@@ -22,6 +23,7 @@ from storage.errors import NoDatabase, StorageError
 from storage.host_folder import HostFolder
 
 _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."
+_RESTORE = "`stepwell run` makes it again of the last checkpoint in the checkpoint store."
 
 
 def state_checks(project: Project) -> list[Check]:
@@ -39,7 +41,12 @@ def _databases(project: Project) -> Check:
         return Check(
             "state", "FAIL", f"it is pipeline {owner.pipeline}'s", "Give each project a `storage:` of its own."
         )
-    return _on_hosts(folder, owner) if project.on_cluster else _versions(project.databases, owner)
+    if project.on_cluster:
+        return _on_hosts(folder, owner)
+    found = _versions(project.databases, owner)
+    if found.level == "FAIL" and project.settings.stepwell.store is not None:
+        return replace(found, level="WARN", what_to_do=_RESTORE)
+    return found
 
 
 def _on_hosts(folder: Path, owner: StateOwner) -> Check:
@@ -68,7 +75,7 @@ def _versions(folder: HostFolder, owner: StateOwner) -> Check:
         if why_no_partition(dict(enumerate(owned.values()))) is None:
             return _whole(version, drop_empty(owned), owner)
     if faults:
-        return Check("state", "FAIL", str(faults[0]), _REBUILD)
+        return Check("state", "FAIL", faults[0].message, _REBUILD)
     shown = "; ".join(
         f"{name}: {', '.join(f'{v.version} (step {v.step}) with {owned}' for v, owned in held.items())}"
         for name, held in found.items()

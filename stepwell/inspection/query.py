@@ -89,16 +89,29 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
     folder = resolved.project.state_folder
     owner = read_owner(folder)
     if owner is None:
-        raise NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
+        raise _no_state(resolved, folder)
     circuit = _as_in_force(circuit, owner)
     check_same_circuit(circuit, owner.fingerprint, owner.circuit)
     runnable = freeze(circuit, computed_otherwise(circuit, owner.made_with))
 
     def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-        return read_contents(folder, resolved.project.databases, runnable, owner.numbers, names)
+        try:
+            return read_contents(folder, resolved.project.databases, runnable, owner.numbers, names)
+        except NoDatabase as gone:
+            raise (gone if resolved.project.settings.stepwell.store is None else _no_state(resolved, folder)) from None
 
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from or read_here)
+
+
+def _no_state(resolved: ResolvedProject, folder: Path) -> NoState:
+    store = resolved.project.settings.stepwell.store
+    if store is None:
+        return NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
+    return NoState(
+        f"there is no state in {folder}, or not all of it. A query does not read the checkpoint store, {store}.",
+        "`stepwell run` makes the state of what the store has, or of the input if it has nothing.",
+    )
 
 
 def _as_in_force(circuit: Circuit, owner: StateOwner) -> Circuit:

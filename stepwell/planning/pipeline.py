@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from base.spark_master import MASTER_KEY, is_local, local_slots
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
+from coordinator.specification import InputTopic, OutputTopic, PipelineSpec, StoreSettings
 from engine.model.circuit import Circuit
 from engine.model.layout import Policy
 from engine.run.sources import SourceTable, extras_of_all
@@ -21,9 +21,10 @@ from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
-from stepwell.project.settings import Settings
+from stepwell.project.settings import Settings, StepwellSettings
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.spark.session import cores
+from storage.remote.place import StorePlace
 
 if TYPE_CHECKING:
     from stepwell.planning.plans import ResolvedProject  # loads the analyser, which a kept plan does not need
@@ -91,12 +92,20 @@ def pipeline_spec(
         register_s=settings.worker_register,
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
+        store=_store(settings),
         local_dir=settings.local_dir,
         on_cluster=project.on_cluster,
         registry_auth=settings.registry_auth,
         places=plan.places,
         versions=plan.versions,
     )
+
+
+def _store(settings: StepwellSettings) -> StoreSettings | None:
+    """The checkpoint store; None if the project has none."""
+    if settings.store is None:
+        return None
+    return StoreSettings(StorePlace(settings.store), settings.store_lag_max, settings.store_late)
 
 
 def workers_default(settings: Settings) -> int | None:

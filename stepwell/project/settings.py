@@ -32,6 +32,8 @@ from engine.model.layout import INACCURACY, SHARDS_FIXED
 from io_kafka.step_log.division import STEP_ROWS_MAX
 from stepwell.errors import SettingsError, did_you_mean, nearest_names
 from stepwell.spark.fixed import TIME_ZONE_KEY
+from storage.remote.errors import BadStoreUri
+from storage.remote.uri import parse_store_uri, without_credentials
 
 BOOTSTRAP_SERVERS_DEFAULT = "127.0.0.1:9092"
 
@@ -118,6 +120,14 @@ class StepwellSettings(BaseSettings):
     takeover_silence: Duration = Field(default="30s", ge=1, le=86400)  # type: ignore[assignment]
     # `stepwell steps N` can answer for at least this many last steps. The step log is truncated before them.
     steps_kept: int = Field(default=100_000, ge=1)
+    # The URI of the checkpoint store, in which the state outlives the disks of the hosts. None: it is on these disks alone.
+    store: str | None = None
+    # For how long a complete checkpoint may wait for the store. A store that is slow or away delays neither steps nor checkpoints until
+    # then. Below 10 s, a single upload that is sent again would be too late. Beyond 30 days, hardly any topic still has the input to replay.
+    store_lag_max: Duration = Field(default="10min", ge=10, le=30 * 86400)  # type: ignore[assignment]
+    # What happens when a checkpoint has waited for so long. `pause`: no step begins until the store has caught up, so that the loss of a host
+    # never costs more. `continue`: the steps go on and rely on the disks.
+    store_late: Literal["pause", "continue"] = "pause"
     switch_rows_max: int = Field(default=SWITCH_ROWS_MAX, ge=1)
     # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
@@ -127,6 +137,16 @@ class StepwellSettings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_absolute():
             raise ValueError("must be an absolute path: each host resolves it by itself")
+        return value
+
+    @field_validator("store")
+    @classmethod
+    def _store_uri(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parse_store_uri(value)
+            except BadStoreUri as fault:
+                raise ValueError(f"{fault.reason}. {fault.what_to_do}") from None
         return value
 
     @field_validator("shards")
@@ -273,8 +293,9 @@ def _explain(error: ValidationError, flags: Mapping[str, str]) -> SettingsError:
     key, variable = _key(name), _ENVIRONMENT_PREFIX + name.upper()
     origin = "a flag" if key in flags else variable if variable in os.environ else "spark-pipeline.yml"
     reason = first["msg"].removeprefix("Value error, ")
+    shown = without_credentials(str(first["input"])) if name == "store" else first["input"]
     return SettingsError(
-        f"{key} = {first['input']!r} ({origin}): {reason}",
+        f"{key} = {shown!r} ({origin}): {reason}",
         f"Its default is {StepwellSettings.model_fields[name].default}.",
         key=key,
     )

@@ -52,10 +52,25 @@ def metrics(board: StatusBoard) -> bytes:
         lag.labels(view).set(time.time() - at)
     for name, number in (layout_numbers(shown["layout"]) | transition_numbers(shown["transition"])).items():
         Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
+    for name, number in store_numbers(shown["store"]).items():
+        Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
     phase = Gauge("stepwell_transition_phase", "1 for the phase of the transition", ["phase"], registry=registry)
     for name in PHASES:
         phase.labels(name).set(shown["transition"] is not None and shown["transition"]["phase"] == name)
     return generate_latest(registry)
+
+
+def store_numbers(store: Mapping[str, Any] | None) -> dict[str, float]:
+    """The gauges of the checkpoint store; none without one. The step is -1 before a version is stored."""
+    if store is None:
+        return {}
+    return {
+        "store_step": -1 if store["step"] is None else store["step"],
+        "store_lag_s": store["lag_s"],
+        "store_is_late": int(store["is_late"]),
+        "store_has_fault": int(bool(store["fault"])),
+        "store_uploaded_bytes": store["uploaded_bytes"],
+    }
 
 
 def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:

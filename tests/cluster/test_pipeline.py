@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,61 @@ def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
     stopped = shop.done("stop")
     assert service.wait() == 0, service.said
     assert stopped["phase"] == "stopped" and stopped["error"] is None
+    assert_judged_equal(cluster, shop, spark)
+
+
+def lose_disk(cluster: DevCluster, number: int) -> None:
+    """What Stepwell has on a host, whose Spark worker does not run or does not matter."""
+    shutil.rmtree(cluster.spark.state_folder(number))
+
+
+@pytest.mark.soak
+def test_a_host_that_is_lost_with_its_disk_is_made_up_for_from_the_store(
+    cluster: DevCluster, shop: CommandLine, tmp_path: Path, spark: SparkSession
+) -> None:
+    """While it runs, the pipeline goes on with the hosts that are left. When all disks are lost while it is stopped, a start restores them."""
+    settings = {
+        **cluster.settings(),
+        "stepwell.checkpoint.interval": "1s",
+        "stepwell.store": f"file://{tmp_path / 'the store'}".replace(" ", "%20"),
+    }
+    arguments = ["run", *(word for item in settings.items() for word in ("--conf", "=".join(item)))]
+    service = shop.start(*arguments)
+    try:
+        send(shop, 300)
+        status = service.wait_until(
+            lambda status: bool(status["rows"] == 320 and status["store"]["step"] == status["step"] + 1)
+        )
+        hosts = hosts_of(cluster, status)
+        victim = hosts[status["workers"][0]["pid"]]
+        cluster.spark.kill_worker(victim)
+        killed_at = time.monotonic()
+        lose_disk(cluster, victim)
+        send(shop, 200)
+        status = service.wait_until(lambda status: bool(status["recoveries"] > 0 and status["rows"] >= 520))
+        print(f"{time.monotonic() - killed_at:.1f} s from the loss of a host with its disk to the next step")
+        (left,) = set(cluster.spark.workers) - {victim}
+        assert set(hosts_of(cluster, status).values()) == {left}
+        shop.done("stop")
+        assert service.wait() == 0, service.said
+        cluster.up(die_with_parent=True)
+        for number in cluster.spark.workers:
+            lose_disk(cluster, number)
+        service.end()
+        service = shop.start(*arguments)
+        send(shop, 100)
+        status = service.wait_until(lambda status: bool(status["rows"] >= 100 and not any(status["lag"].values())))
+        assert len(set(hosts_of(cluster, status).values())) == 2, "each host has a worker again"
+        shop.done("stop")
+        assert service.wait() == 0, service.said
+    finally:
+        service.end()
+        cluster.up(die_with_parent=True)
+    assert_judged_equal(cluster, shop, spark)
+
+
+def assert_judged_equal(cluster: DevCluster, shop: CommandLine, spark: SparkSession) -> None:
+    """Every view, read back from the brokers, is Spark's batch answer, and no message is there twice or was lost."""
     servers = cluster.kafka.bootstrap_servers
     project = load_project(shop.folder / "spark-pipeline.yml", {"kafka.bootstrap.servers": servers})
     log = StepLogReader(KafkaSettings.parse(project.settings.kafka), log_topic_of(project.name)).read()

@@ -87,10 +87,11 @@ def test_what_a_database_is_for_a_run(database: FoundDatabase, fresh: Standing, 
 
 
 def test_steps_that_a_copy_on_another_host_may_replay_are_kept() -> None:
-    assert first_needed_step(V2, (V1, V2)) == V2.step
-    assert first_needed_step(OTHER_V3, (V1, V2)) == V2.step  # folded by a run that ended before it was complete
-    assert first_needed_step(V1, ()) == 0
-    assert first_needed_step(V1, (V2, V3)) == V1.step  # a backup was put back
+    assert first_needed_step(V2, (V1, V2), ()) == V2.step
+    assert first_needed_step(OTHER_V3, (V1, V2), ()) == V2.step  # folded by a run that ended before it was complete
+    assert first_needed_step(V1, (), ()) == 0
+    assert first_needed_step(V1, (V2, V3), ()) == V1.step  # a backup was put back
+    assert first_needed_step(V3, (V2, V3), (V1,)) == V1.step  # a lost disk is restored to it
 
 
 def test_a_refresh_replaces_older_generations_at_any_time_and_the_rest_right_after_it() -> None:
@@ -383,3 +384,46 @@ def test_what_no_version_needs_any_more_is_removed_but_not_what_a_newer_run_has_
     tasks = offers(("a", [found(0, V2), gone, newer, renamed, foreign, UNREADABLE]), ("b", [found(1, V2)]))
     assert leftover_databases(tasks, LATER, BIRTHS, epoch=5) == {"a": ((2, NEW, gone.identity),)}
     assert leftover_databases(tasks, LATER, {0: "0"}, epoch=3) == {"b": ((1, "0", found(1).identity),)}
+
+
+# The checkpoint store
+
+STORED = replace(LATER, owners={V1: BIRTHS, V2: BIRTHS, V3: BIRTHS}, restorable=V1)
+
+
+def test_what_no_host_has_is_restored_everywhere_it_is_needed() -> None:
+    """Worker 1 is lost. Worker 0 has later versions, which nobody can open any more."""
+    tasks = offers(("a", [found(0, V1, V2)]), ("b", []))
+    result = bind(tasks, STORED, final=True, restores=True)
+    assert isinstance(result, Bound)
+    assert hosts_of(result, tasks) == ["a", "b"] and result.restored == {1} and not result.created
+    newer = offers(("a", [found(0, V2, V3)]), ("b", []))
+    result = bind(newer, STORED, final=True, restores=True)
+    assert isinstance(result, Bound) and result.restored == {0, 1}
+    assert result.versions == {0: {V1}, 1: {V1}}
+
+
+def test_a_version_that_all_hosts_have_is_better_than_the_store() -> None:
+    tasks = offers(("a", [found(0, V2, V3)]), ("b", [found(1, V1, V2)]))
+    result = bind(tasks, STORED, final=True, restores=True)
+    assert isinstance(result, Bound) and not result.restored and hosts_of(result, tasks) == ["a", "b"]
+
+
+def test_nothing_is_restored_before_other_hosts_had_time_to_come() -> None:
+    tasks = offers(("a", [found(0, V2)]), ("b", []))
+    assert isinstance(bind(tasks, STORED, final=False), Missing)
+    assert isinstance(bind(tasks, replace(STORED, restorable=None), final=True, restores=True), Missing)
+
+
+def test_all_are_restored_on_hosts_that_have_nothing() -> None:
+    tasks = offers(("a", []), ("a", []), ("b", []))
+    result = bind(tasks, STORED, final=True, restores=True)
+    assert isinstance(result, Bound) and result.restored == {0, 1}
+    assert sorted(hosts_of(result, tasks)) == ["a", "b"], "they are spread over the hosts"
+
+
+def test_the_workers_of_the_stored_version_may_be_others_than_those_of_now() -> None:
+    rules = replace(STORED, owners={V1: {0: "0"}, V2: BIRTHS, V3: BIRTHS})
+    tasks = offers(("a", []), ("b", [found(1, V2)]))
+    result = bind(tasks, rules, final=True, restores=True)
+    assert isinstance(result, Bound) and result.births == {0: "0"} and result.restored == {0}

@@ -35,7 +35,9 @@ def test_a_fold_that_does_not_end_is_told_and_told_again() -> None:
     crew = crew_that(begin_fold=lambda may_rewrite: None, poll_folds=lambda: None, folding=[1, 4])
     core: Any = core_that(is_stopping=False, is_rescaling=False)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: now[0])))
-    checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
+    checkpoints = Checkpointing(
+        spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None), kept=tuple
+    )
     checkpoints.do(Fold(VersionId(1, 1, "v1")), core, crew, {})
     told = []
     for seconds in (0.0, 59.0, 1.5, 30.0, 31.0):
@@ -59,7 +61,9 @@ def test_no_file_is_rewritten_during_a_rescale() -> None:
     told: list[bool] = []
     crew = crew_that(begin_fold=lambda may_rewrite: told.append(may_rewrite))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
-    checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
+    checkpoints = Checkpointing(
+        spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None), kept=tuple
+    )
     for is_rescaling in (False, True, False):
         checkpoints.do(Fold(VersionId(1, 1, "v1")), core_that(is_stopping=False, is_rescaling=is_rescaling), crew, {})
     assert told == [True, False, True]
@@ -70,7 +74,9 @@ def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stoppi
     hurried: list[bool] = []
     crew = crew_that(begin_fold=lambda may_rewrite: None, poll_folds=lambda: None, hurry=lambda: hurried.append(True))
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
-    checkpoints = Checkpointing(spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None))
+    checkpoints = Checkpointing(
+        spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None), kept=tuple
+    )
     for fold in (1, 2):
         checkpoints.do(Fold(VersionId(fold, 1, "v1")), core_that(is_stopping=False, is_rescaling=False), crew, {})
         checkpoints.notice_fold(core_that(is_stopping=False, is_rescaling=False), crew)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.transition.beside import Beside
 from coordinator.transition.machine import Transition
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.rereads import Rereads

@@ -29,6 +29,7 @@ from faults.points import (
     REVISION,
     START,
     STEP,
+    STORE,
     TRANSITION,
     VARIABLE,
     Crash,
@@ -97,7 +98,11 @@ def send(play: Playground, number: int) -> None:
 
 @pytest.mark.parametrize(("workers", "points"), ONE_AND_THREE)
 def test_a_run_broken_off_at_every_point(play: Playground, workers: int, points: tuple[Point, ...]) -> None:
-    elsewhere = {*REVISION, *TRANSITION}  # test_revisions.py and test_transitions.py try them
+    elsewhere = {
+        *REVISION,
+        *TRANSITION,
+        *STORE,
+    }  # test_revisions.py, test_transitions.py and tests/storage/remote try them
     assert {*SEQUENCE, TRUNCATED, *LAYOUT, *elsewhere} == set(POINTS)
     sequence = [point for point in SEQUENCE if point in points]
     resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
@@ -230,10 +235,10 @@ def members(play: Playground, resolved: Resolved) -> int:
     return len(log.layout.placed.members)
 
 
-_UNPROVOKED: tuple[Point, ...] = (TRUNCATED, *COPYING, *REVISION, *TRANSITION)
+_UNPROVOKED: tuple[Point, ...] = (TRUNCATED, *COPYING, *REVISION, *TRANSITION, *STORE)
 PROVOKED = [point for point in POINTS if point not in _UNPROVOKED and not point.startswith("compact")]
 """To the first one a service comes after 10,000 steps, to the second ones in a hot change alone, to those of revisions and transitions with
-another project (test_revisions.py, test_reading_again.py), and to the others with a large state."""
+another project (test_revisions.py, test_reading_again.py), to those of the checkpoint store with one, and to the others with a large state."""
 
 
 @pytest.mark.soak

@@ -23,6 +23,7 @@ from faults.points import (
     REVISION,
     START,
     STEP,
+    STORE,
     TRANSITION,
     VARIABLE,
     Crash,
@@ -127,5 +128,5 @@ def test_an_unknown_point_is_a_type_error() -> None:
     assert get_type_hints(Order)["point"] == Point
     assert (
         len(set(POINTS)) == len(POINTS)
-        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + LAYOUT == POINTS
+        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT == POINTS
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base.slots import SLOTS, SlotSet
+from base.version import VersionId
 from io_kafka.step_log.layout_records import (
     FixedPart,
     LayoutIntent,
@@ -12,6 +13,7 @@ from io_kafka.step_log.layout_records import (
     Target,
     ranges_of,
 )
+from io_kafka.step_log.records import CheckpointStored
 
 SHARDS = 8
 
@@ -49,3 +51,12 @@ def change(number: int = 1, epoch: int = 0, workers: tuple[int, ...] = (0,)) -> 
 
 def turn(number: int = 1, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> LayoutTurn:
     return LayoutTurn(epoch=epoch, change=number, target=target(*workers), reason="reverse", asked=None)
+
+
+def stored(version: VersionId, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> CheckpointStored:
+    return CheckpointStored(epoch=epoch, version=version, placed=placed(*workers), manifest="m.json", digest="0f" * 16)
+
+
+def restored(number: int, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> LayoutRecord:
+    """A start has gone back to the owners of the stored version."""
+    return layout(number, epoch, workers).model_copy(update={"outcome": "restored"})

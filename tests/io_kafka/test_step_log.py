@@ -41,7 +41,7 @@ from io_kafka.step_log.revision_state import RevisionState
 from io_kafka.step_log.rules import why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
-from tests.io_kafka.layouts import change, layout, placed, turn
+from tests.io_kafka.layouts import change, layout, placed, restored, stored, turn
 from tests.io_kafka.transitions import begins, revision, switches, turns
 
 
@@ -108,6 +108,19 @@ STORY: tuple[Record, ...] = (claim(0), division(0, 0, 10), step(0, 5), division(
 
 GROUNDED: tuple[Record, ...] = (claim(0), layout(), *STORY[1:])
 """With a layout, which checkpoints need."""
+
+DONE: tuple[Record, ...] = (
+    CheckpointIntent(epoch=0, version=VersionId(0, 1, "c"), placed=placed(0, 1)),
+    CheckpointComplete(epoch=0, version=VersionId(0, 1, "c")),
+)
+"""A checkpoint."""
+
+NUMBERED: tuple[Record, ...] = (
+    *GROUNDED,
+    CheckpointIntent(epoch=0, version=VersionId(2, 1, "c"), placed=placed(0, 1)),
+    CheckpointComplete(epoch=0, version=VersionId(2, 1, "c")),
+)
+"""With a checkpoint after some that the log does not have any more."""
 
 
 def test_an_empty_log() -> None:
@@ -281,6 +294,13 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*GROUNDED, intent(version(0, 2))), complete(version(0, 2)), "holds step 1, whose output is not committed"),
         ((*GROUNDED, intent(version(0, 1)), complete(version(0, 1))), complete(version(0, 1)), "without having been"),
         ((*GROUNDED, intent(version(0, 1)), complete(version(0, 1))), intent(version(2, 1)), "leave a gap"),
+        (GROUNDED, stored(version(0, 1)), "without having been completed"),
+        ((*GROUNDED, *DONE), stored(version(1, 1)), "without having been completed"),
+        ((*GROUNDED, *DONE), stored(version(0, 1, "other")), "another checkpoint has that number"),
+        (NUMBERED, stored(version(1, 2, "z")), "holds step 1, whose output is not committed"),
+        ((*GROUNDED, *DONE), restored(1, workers=(0,)), "the stored version has other owners"),
+        ((*GROUNDED, *DONE, stored(version(0, 1))), restored(1, workers=(0,)), "the stored version has other owners"),
+        ((*GROUNDED, *DONE, stored(version(0, 1))), restored(2), "number 2 does not follow layout 0"),
         ((), layout(), "never claimed"),
         ((claim(0),), layout(1), "the first record of a layout must be layout 0"),
         ((claim(0),), change(), "the first record of a layout must be layout 0"),
@@ -340,6 +360,17 @@ def test_checkpoints_are_distinguished_by_identity_and_two_are_kept() -> None:
     # Version 2 was damaged, so the checkpoint is repeated.
     again: list[Record] = [intent(version(2, 1, "x")), complete(version(2, 1, "x"))]
     assert folded(*records, *again).checkpoints == (version(1, 1), version(2, 1, "x"))
+
+
+def test_after_a_restore_only_the_restored_version_counts() -> None:
+    records: list[Record] = [*GROUNDED, intent(version(0, 1)), complete(version(0, 1)), stored(version(0, 1))]
+    records += [r for n in (1, 2) for r in (intent(version(n, 1)), complete(version(n, 1)))]
+    records += [intent(version(3, 1))]
+    back = stored(version(0, 1)).model_copy(update={"restores": True})
+    state = folded(*records, back)
+    assert (state.checkpoints, state.intent, state.placed.keys()) == ((version(0, 1),), None, {version(0, 1)})
+    again: list[Record] = [intent(version(1, 1, "again")), complete(version(1, 1, "again"))]
+    assert folded(*records, back, *again).checkpoints == (version(0, 1), version(1, 1, "again"))
 
 
 def test_a_state_is_a_value() -> None:
@@ -410,6 +441,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "begin",
         "switch",
         "abort",
+        "stored",
+        "restored",
     ]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
@@ -458,6 +491,12 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = CheckpointIntent(epoch=epoch, version=made, placed=here)
             case "complete" if state.intent is not None:
                 record = CheckpointComplete(epoch=epoch, version=state.intent)
+            case "stored" if state.checkpoints:
+                held = draw(st.sampled_from(state.checkpoints))
+                back = draw(st.booleans())
+                record = stored(held, epoch).model_copy(update={"placed": state.placed[held], "restores": back})
+            case "restored" if state.stored is not None and state.layout is not None:
+                record = restored(state.layout.number + 1, epoch).model_copy(update={"placed": state.stored.placed})
             case "layout" if state.layout is None and state.division_next == 0:
                 record = layout(0, epoch, tuple(range(draw(st.integers(1, 3)))))
             case "change" if state.layout is not None and state.rescale is None:
@@ -732,7 +771,15 @@ def full_state() -> StepLogState:
     revisions = RevisionState(root=revision(), in_force=revision())
     again = {TopicPartition("in", 0): 3}
     full = state.apply(begun, state.offset_next)
-    return replace(full, generation=7, leaves=leaves_record(), revisions=revisions, again=again, replayed_from=2)
+    return replace(
+        full,
+        generation=7,
+        leaves=leaves_record(),
+        revisions=revisions,
+        again=again,
+        replayed_from=2,
+        stored=stored(version(1, 1)),
+    )
 
 
 @of_each_former_format

@@ -33,6 +33,8 @@ from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.release_breakages import RELEASES
 from tests.sabotage.storage_breakages import STORAGE
+from tests.sabotage.store_breakages import CHECKPOINT_STORE
+from tests.sabotage.storing_breakages import STORING_OF_RUNS
 from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
@@ -61,6 +63,8 @@ BREAKAGES: tuple[Breakage, ...] = (
     *DEFINED,
     *TEXT,
     *STORAGE,
+    *CHECKPOINT_STORE,
+    *STORING_OF_RUNS,
     *TOP_K_BREAKAGES,
     *FUNCTIONS,
     *TYPES,

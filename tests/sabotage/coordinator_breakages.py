@@ -482,8 +482,8 @@ COORDINATOR = (
         (
             Edit(
                 "coordinator/starting/start.py",
-                "return min(version.step, max(checkpoints, default=EMPTY).step)",
-                "return version.step",
+                "return min([version.step, max(checkpoints, default=EMPTY).step, *",
+                "return min([version.step, *",
             ),
         ),
         (f"{TEST_BINDING}::test_steps_that_a_copy_on_another_host_may_replay_are_kept",),

@@ -450,9 +450,8 @@ LAYOUT = (
         (
             Edit(
                 BINDING,
-                "any(copy.birth == birth and version in copy.versions for copy in held.get(number, ()))\n"
-                "            for number, birth in births.items()\n",
-                "any(version in copy.versions for copy in held.get(number, ())) for number in {*held, *births}\n",
+                "any(_has(copy, birth, version) for copy in held.get(number, ())) for number, birth in births.items()",
+                "any(version in copy.versions for copy in held.get(number, ())) for number in {*held, *births}",
             ),
         ),
         (f"{TEST_BINDING}::test_a_worker_that_owns_nothing_is_not_asked_for",),

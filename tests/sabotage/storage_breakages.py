@@ -437,7 +437,11 @@ STORAGE = (
         "created-in-place",
         "A new database is created under its final name, so half of one may exist after a crash.",
         "6 two versions",
-        (Edit(DATABASE, '        draft = path.with_name(f".{path.name}.new-e{epoch}")\n', "        draft = path\n"),),
+        (
+            Edit(
+                "storage/drafts.py", '    draft = path.with_name(f".{path.name}.new-e{epoch}")\n', "    draft = path\n"
+            ),
+        ),
         ("tests/storage/test_crash.py::test_a_crash_in_create_leaves_nothing_or_a_database",),
         tells="There is no database in",
     ),
@@ -447,8 +451,8 @@ STORAGE = (
         "6 two versions",
         (
             Edit(
-                DATABASE,
-                "            environments.create(draft / COMMITTED, synced=True)\n",
+                "storage/drafts.py",
+                "            environments.create(draft / COMMITTED, synced=synced)\n",
                 "            environments.create(draft / COMMITTED, synced=False)\n",
             ),
             Edit(

@@ -3,7 +3,8 @@
 world.py       one seed: what befalls whom          weather.py, producers.py
 scheduler.py   who goes on at each point
 broker.py      logs and transactions                clients.py
-disk.py        synced and unsynced writes           environments.py
+disk.py        synced and unsynced writes, lost disks   environments.py
+object_store.py   a checkpoint store with faults    oracle_of_store.py
 network.py     connections between processes        launcher.py
 circuit.py     what the operators compute
 seams.py       where they take the place of the real ones

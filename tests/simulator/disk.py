@@ -4,7 +4,10 @@ A crash of a process loses what it had not committed. A crash of the machine los
 
 - of a folder whose entries were not synced, any first part of the changes (made, renamed, removed) since its last sync;
 - of an environment that syncs, the last commit if its sync was not over, and nothing else;
-- of one that does not, anything: one of the states it had, a mix of them record by record (torn pages), or a file that cannot be read.
+- of one that does not, anything: one of the states it had, a mix of them record by record (torn pages), or a file that cannot be read;
+- of a file, any first part, because nobody syncs one.
+
+A disk that is lost takes everything with it. It may come back later, as an old copy.
 
 Every call is a point, so a crash comes between any two writes.
 """
@@ -18,15 +21,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from types import SimpleNamespace
-from typing import Protocol
+from typing import Literal, Protocol
 
-from storage.environments import Gone, Replaced, Usage
+from storage.environments import DATA_FILE, Gone, Replaced, Usage
 from storage.errors import CorruptFile, WriterBlocked
 from storage.paced import Unwanted
 from storage.writers import OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX
 from tests.simulator.scheduler import Process
 
 Records = dict[bytes, bytes]
+
+WRITTEN_AT_ONCE = 400
+"""Bytes of a file. So a call writes some of the headers of the spool in two parts."""
 
 
 class Machine(Protocol):
@@ -123,11 +129,42 @@ class Writer(Reader):
 class File:
     """Nobody syncs one."""
 
-    text: str = ""
+    content: bytes = b""
 
     def crash(self, rng: random.Random) -> None:
-        if rng.random() < 0.5:
-            self.text = ""
+        fate = rng.random()
+        if fate < 0.5:
+            self.content = self.content[: int(len(self.content) * max(0.0, 4 * fate - 1))]
+
+
+class OpenFile:
+    """What `open` gives: a file that is written or read without a buffer. It outlives its name."""
+
+    def __init__(self, disk: Disk, file: File) -> None:
+        self._disk, self._file = disk, file
+        self._at = 0
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write(self, piece: bytes | memoryview) -> int:
+        """A part of it, and the rest with the next call."""
+        self._disk.machine.point("write")
+        written = bytes(piece[: max(1, len(piece) // 2)]) if len(piece) > WRITTEN_AT_ONCE else bytes(piece)
+        self._file.content += written
+        return len(written)
+
+    def read(self, count: int = -1) -> bytes:
+        end = None if count < 0 else self._at + count
+        piece = self._file.content[self._at : end]
+        self._at += len(piece)
+        return piece
+
+    def seek(self, place: int) -> None:
+        self._at = place
 
 
 def _apply(change: Mapping[str, Node | None], entries: dict[str, Node]) -> None:
@@ -177,11 +214,11 @@ class Folder:
 
 class Environment:
     """`states`: the one that would outlive a crash of the machine, then those since. `folder`: where it was found last. `made`: its data file
-    is there; `kept`: and would be after a crash."""
+    is there; `kept`: and would be after a crash. `flushed`: all that was written without a sync was synced since."""
 
     def __init__(self, machine: Machine, folder: SimPath, *, synced: bool) -> None:
         self.folder, self.synced = folder, synced
-        self.made = self.kept = False
+        self.made = self.kept = self.flushed = False
         self.states = [Snapshot({})]
         self.damaged = False
         self.removed = False
@@ -224,10 +261,16 @@ class Environment:
             return
         self.states.append(writer.result())
         self.commits += 1
+        self.flushed = False
         self._machine.committed(self, before)
         if self.synced:
             self._machine.point("database sync")
             del self.states[:-1]
+
+    def _flush(self) -> None:
+        """Its file is synced."""
+        del self.states[:-1]
+        self.flushed = True
 
     @contextmanager
     def locked(self, epoch: int) -> Iterator[None]:
@@ -298,7 +341,7 @@ class Environment:
         """Of the machine."""
         self._holder, self.removed = None, False
         self.made = self.kept or (self.made and rng.random() < 0.5)
-        if self.synced:
+        if self.synced or self.flushed:
             self.states = [rng.choice(self.states)]
             return
         fate = rng.randrange(3)
@@ -348,6 +391,28 @@ class Disk:
         for name in self.parts[host]:
             self.root.entries[name].crash(rng)
 
+    def lose(self, host: str, back: Mapping[str, Folder] | None = None) -> dict[str, Folder]:
+        """Another disk takes the place of that of the host: an empty one, or an old one that comes `back`. Returns the one that is gone."""
+        self.boots[host] += 1
+        gone: dict[str, Folder] = {}
+        for name in self.parts[host]:
+            folder = self.root.entries[name]
+            assert isinstance(folder, Folder)
+            gone[name] = folder
+            self.root.add(name, Folder() if back is None else back[name])
+        self.root.sync()
+        return gone
+
+    def delete(self, place: Sequence[str]) -> None:
+        """As by a user, at once and durably. What has it open goes on with files that have no name any more."""
+        folder, parent = self.find(place), self.parent_of(place)
+        assert isinstance(folder, Folder)
+        for node in folder.entries.values():
+            if isinstance(node, Environment):
+                node.removed = True
+        parent.remove(place[-1])
+        parent.sync()
+
     def boot(self, host: str) -> str:
         """The boot id of a host."""
         return f"{host}boot{self.boots[host]}"
@@ -385,6 +450,9 @@ class SimPath:
 
     def __hash__(self) -> int:
         return hash(self._place)
+
+    def __lt__(self, other: SimPath) -> bool:
+        return self._place < other._place
 
     def __str__(self) -> str:
         return "/".join(self._place)
@@ -462,14 +530,25 @@ class SimPath:
         node = self.node
         if not isinstance(node, File):
             raise FileNotFoundError(str(self))
-        return node.text
+        return node.content.decode()
 
     def write_text(self, text: str) -> None:
         self._point("write")
         parent = self._disk.parent_of(self._place)
         parent.add(self.name, File())
         self._point("write")
-        parent.add(self.name, File(text))
+        parent.add(self.name, File(text.encode()))
+
+    def open(self, mode: Literal["rb", "wb"], buffering: int = -1) -> OpenFile:
+        """A file that is written replaces one of the same name, and nobody has that open then."""
+        if mode == "wb":
+            self._point("write")
+            parent = self._disk.parent_of(self._place)
+            parent.add(self.name, File())
+        node = self.node
+        if not isinstance(node, File):
+            raise FileNotFoundError(str(self))
+        return OpenFile(self._disk, node)
 
     def hardlink_to(self, target: SimPath) -> None:
         self._point("link")
@@ -488,11 +567,16 @@ class SimPath:
             raise FileNotFoundError(str(self))
 
     def stat(self) -> SimpleNamespace:
-        return SimpleNamespace(st_ino=id(self.node))
+        node = self.node
+        if node is None:
+            raise FileNotFoundError(str(self))
+        return SimpleNamespace(st_ino=id(node), st_size=len(node.content) if isinstance(node, File) else 0)
 
     def sync(self) -> None:
         self._point("sync of a folder")
-        node = self.node
+        node, parent = self.node, self.parent.node
+        if isinstance(parent, Environment) and self.name == DATA_FILE:
+            parent._flush()
         if isinstance(node, Folder):
             node.sync()
         elif isinstance(node, Environment):

@@ -14,7 +14,8 @@ def open_environment(folder: SimPath, *, synced: bool) -> Iterator[Environment]:
     environment = folder.node
     if not isinstance(environment, Environment) or not environment.made:
         raise Gone(folder)  # type: ignore[arg-type]
-    assert environment.synced == synced, f"{folder} is opened with sync={synced}"
+    assert environment.synced == synced or synced, f"{folder} is opened with sync={synced}"
+    environment.synced = synced  # a database that is restored is filled without syncs
     environment.folder = folder  # it may have been renamed
     yield environment
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -48,6 +48,7 @@ from tests.simulator.circuit import (
     state_value,
 )
 from tests.simulator.disk import Disk, Environment, Records
+from tests.simulator.oracle_of_store import StoreOracle
 from tests.simulator.scheduler import Process
 
 LOG, PLANS = "stepwell.p.steps", "stepwell.p.plans"
@@ -196,8 +197,15 @@ class Oracle:
     hosts of the databases that the candidates of a term have told of, by number. `opened`: where a database was opened in a term, and under
     which number a database was."""
 
-    def __init__(self, broker: Broker, step_bytes: int | None = None) -> None:
-        self._broker, self._step_bytes = broker, step_bytes
+    def __init__(
+        self,
+        broker: Broker,
+        step_bytes: int | None = None,
+        store: StoreOracle | None = None,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._broker, self._step_bytes, self._now = broker, step_bytes, now
+        self.store = store
         self.owners: dict[Version, Owners] = {}
         self.layout: Owners | None = None
         self.layouts = 0
@@ -238,7 +246,8 @@ class Oracle:
         """Of the change under way: the term that began it, and the slots that are to move. None if it got another target."""
         self.moved: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """By term: the slots that its cuts have moved in the change under way."""
-        self.seen = {
+        self.seen = {} if store is None else store.seen
+        self.seen |= {
             "staged": 0,
             "claims": 0,
             "divisions": 0,
@@ -309,10 +318,17 @@ class Oracle:
             assert epoch > self.epoch, f"epoch {epoch} claimed after epoch {self.epoch}"
             self.epoch, self.holder = epoch, writer
             self.seen["claims"] += 1
+            if self.store is not None:
+                self.store.attempt()
             return
         assert epoch == self.epoch, f"a {kind} record of epoch {epoch} after the claim of epoch {self.epoch}"
         assert writer is self.holder, f"{writer.name} wrote a {kind} record, and {self.holder} holds the pipeline"
-        if kind == "division":
+        if self.store is not None and kind in ("division", "step"):
+            self.store.looked(self._now(), is_new_step=kind == "step")
+        if kind == "checkpoint_stored":
+            assert self.store is not None, "a version is stored without a store"
+            self.store.record(record, _version(record["version"]), _owners(record["placed"]))
+        elif kind == "division":
             self._division(record, disk)
         elif kind == "step":
             self._step(record, output)
@@ -343,6 +359,15 @@ class Oracle:
     def _layout(self, record: Mapping[str, Any]) -> None:
         owners = _owners(record["placed"])
         assert record["number"] == self.layouts, f"layout {record['number']} after {self.layouts} layouts"
+        if record["outcome"] == "restored":
+            assert self.store is not None and self.store.stored is not None, "nothing is stored"
+            assert owners == self.owners[self.store.stored], (
+                "the restored layout has not the owners of the stored version"
+            )
+            self.store.seen["layouts restored"] += 1
+            self.layout, self.changing, self.planned = owners, False, None
+            self.layouts += 1
+            return
         assert self.changing or self.layout in (None, owners), "slots have other owners without a change"
         if self.layout is not None and self.changing:
             assert self.complete is not None and self.owners[self.complete] == owners, "a layout unlike its checkpoint"
@@ -553,6 +578,24 @@ class Oracle:
             at = self._step_of(folder, environment, disk)
             assert at in (step + 1, step + 2), f"step {step} is written, and the state of {'/'.join(folder)} is at {at}"
 
+    def gone(self, disk: Disk, place: Place) -> None:
+        """All below this place is about to be lost, or replaced by an older copy."""
+        assert self.store is not None
+        for found, environment in databases(disk):
+            if found[: len(place)] == place and _DESCRIPTION in environment.durable.records:
+                present = description(environment.durable.records)
+                self.store.lost |= {(_number(found), present.birth, version) for version in present.versions}
+        for fenced in [each for each in self.fenced if each[: len(place)] == place]:
+            del self.fenced[fenced]
+            self._removed.add(fenced)
+
+    def check_stored(self) -> None:
+        """After a run that nothing has disturbed: the store has all steps."""
+        if self.store is not None and self.written:
+            assert self.store.stored is not None and self.store.stored[1] == self.written, (
+                f"{self.written} steps are written, and {self.store.stored} is stored"
+            )
+
     def _owning(self, disk: Disk) -> Iterator[tuple[Place, Environment]]:
         """The databases that own slots now. A worker that has just been made, or that is about to leave, need not be where all others are."""
         for folder, environment in live(disk):
@@ -709,6 +752,9 @@ class Oracle:
         for worker, (birth, spans) in owners.items():
             self._check_recorded(worker, birth, spans, version, disk)
         held = {worker for worker in owners if self._holds(worker, owners[worker][0], version, disk)}
+        if self.store is not None:
+            held |= {worker for worker in owners if (worker, owners[worker][0], version) in self.store.lost}
+            self.store.complete(version, owners)
         assert held == owners.keys(), f"{version} is complete, and of its owners {sorted(owners)} only {held} have it"
         self.complete = version
         self.seen["checkpoints"] += 1
@@ -742,6 +788,8 @@ class Oracle:
         if kind == "revision":
             assert known.phase is None, "a revision within a transition"
             known.begin(record)
+            if self.store is not None:
+                self.store.begins_with(record["step"])
             self.seen["revisions"] += 1
         elif kind == "revision_intent":
             assert known.phase is None, "a second transition"
@@ -799,6 +847,8 @@ class Oracle:
     def committed(self, environment: Environment, before: Records, process: Process, disk: Disk) -> None:
         """A database's environment has a new state."""
         folder = environment.folder.place
+        if folder[-1] == COMMITTED and _DESCRIPTION not in environment.now.records:
+            return  # of a draft that is filled
         if folder[-1] == COMMITTED:
             self._described(folder, environment, before, process)
             if "workers" in folder and not folder[-2].startswith("."):
@@ -849,7 +899,7 @@ class Oracle:
 
     def _described(self, folder: tuple[str, ...], environment: Environment, before: Records, process: Process) -> None:
         now = description(environment.now.records)
-        former = description(before) if before else None
+        former = description(before) if _DESCRIPTION in before else None
         assert former is None or now.term >= former.term, f"the term of {environment.folder} falls"
         assert former is None or process.term >= former.term, (
             f"{process.name} of term {process.term} changed {environment.folder} of term {former.term}"
@@ -862,8 +912,13 @@ class Oracle:
         # A late worker may sync what it finds.
         if former is not None and former != now and not folder[-2].startswith("."):
             self._check_term(folder[:-1], process, environment)
-        if former is None:
+        if former is None and environment.synced:
             self._check_created(now, worker, process)
+        if self.store is not None and not now.merging:
+            records = environment.now.records
+            self.store.has(now.database, now.versions[-1], {k[1:]: v for k, v in records.items() if k[:1] == _RECORDS})
+            if not environment.synced:
+                self.store.restored(now.database, now.versions[-1])
         if former is not None and now.working is None and now.layers > former.layers:
             self.fenced[folder[:-1]] = process.term
             self._removed.discard(folder[:-1])
@@ -894,6 +949,8 @@ class Oracle:
         first = self.opened.setdefault((process.term, now.database), (place, now.opened))
         assert first == (place, now.opened), f"worker {worker} opens {place} in term {process.term}, after {first}"
         self.term = max(self.term, process.term)
+        if self.store is not None and process.term == self.term:
+            self.store.opened(now.versions[-1])
         number = self.numbers.setdefault((process.term, now.database), worker)
         assert number == worker, f"{now.database} is open under {number} and {worker} in term {process.term}"
         if process.term[0] == self.epoch and self.complete is not None:
@@ -933,6 +990,8 @@ class Oracle:
         if self.complete is None:
             return
         held: dict[tuple[int, str], set[Version]] = {}
+        if self.store is not None and self.store.can_restore:
+            return  # what it has is checked whenever an object changes
         for place, environment in databases(disk):
             found = description(environment.now.records)
             held.setdefault((_number(place), found.birth), set()).update(found.versions)
@@ -948,9 +1007,12 @@ class Oracle:
     def needless(self) -> dict[Where, int]:
         """Up to where messages may expire, because no run needs them for a project in force: those before the last checkpoint, and those of a
         topic that no step since then has read."""
-        if self.complete is None or self.complete[1] == 0:
+        needed = self.complete
+        if self.store is not None:
+            needed = self.store.stored if self.store.can_restore else None
+        if self.complete is None or needed is None or min(needed[1], self.complete[1]) == 0:
             return {}
-        before, *since = self.divided[self.complete[1] - 1 :]
+        before, *since = self.divided[min(needed[1], self.complete[1]) - 1 :]
         found = {where: end for where, (_, end) in before.items()}
         for number, partition in enumerate(self._broker.topics[OTHER].partitions):
             where = OTHER, number

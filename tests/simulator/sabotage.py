@@ -51,10 +51,11 @@ from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
 from storage import committed, database, host_folder, undo
 from storage.description import Description
-from tests.simulator import circuit, sabotage_of_reading, stages
+from tests.simulator import circuit, sabotage_of_reading, sabotage_of_store, stages
 from tests.simulator.breaking import Mutation, broken
 from tests.simulator.oracle import LOG
 from tests.simulator.sabotage_of_reading import READING, READING_WEATHER
+from tests.simulator.sabotage_of_store import STORE, STORE_WEATHER
 from tests.simulator.seeds import run
 from tests.simulator.weather import ACTIVE, BENIGN
 
@@ -1207,6 +1208,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     checkpoint_with_the_owners_of_the_layout,
     databases_that_no_version_needs_kept,
     copies_kept_after_the_rescale,
+    *STORE,
 )
 
 
@@ -1225,6 +1227,7 @@ UNEQUAL_VERSIONS: dict[str, Any] = {
 
 WEATHER: dict[str, dict[str, Any]] = {
     **READING_WEATHER,
+    **STORE_WEATHER,
     # A worker has to come so late that its coordinator's port belongs to another one, which still waits for workers.
     "strangers_accepted": {
         "workers": 3,
@@ -1327,6 +1330,7 @@ def first_seed(mutation: Mutation, seeds: int = SEEDS) -> tuple[int, str] | None
     return failure.seed, failure.text.splitlines()[-2]
 
 
+MODULES = (__file__, sabotage_of_reading.__file__, sabotage_of_store.__file__)
 OWN_FAULTS = ("AttributeError", "NameError", "TypeError", "KeyError", "UnboundLocalError")
 
 
@@ -1334,7 +1338,7 @@ def fails_by_itself(text: str) -> bool:
     """Whether a failure, with its stack trace, is a mistake of a mutation's own code, which shows nothing."""
     lines = text.splitlines()
     raised_in = next((line for line in reversed(lines) if line.strip().startswith('File "')), "")
-    is_own = any(f'{module}"' in raised_in for module in (__file__, sabotage_of_reading.__file__))
+    is_own = any(f'{module}"' in raised_in for module in MODULES)
     return is_own and lines[-2].split(":")[0] in OWN_FAULTS
 
 

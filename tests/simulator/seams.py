@@ -25,18 +25,21 @@ import tenacity.wait
 from base.slots import SlotSet
 from base.term import Term
 from coordinator.rescale import copying, cut_budget, preparing
+from coordinator.storing import storing as of_run
 from coordinator.transition import reading, transitions
 from engine.errors import DataError
 from engine.model.filling import ContentFeed, Difference, Switched, is_read_again
 from engine.model.rows import Source
 from engine.resident import copies, crew, entry, folds, mesh, registration, slots, worker
+from engine.resident import storing as of_worker
 from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
 from io_kafka.clients import consumed, reader
 from io_kafka.outside import Outside
-from storage import committed, database, durable, folding, host_folder
+from storage import committed, database, drafts, durable, folding, host_folder
+from storage.remote import pack, patience, restoring, spool, uploading
 from tests.simulator import circuit, clients, environments, stages
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
@@ -56,6 +59,15 @@ _ROOM = SimpleNamespace(free=1 << 40)
 
 PIECE_BYTES = 60
 """Two or three records of a state of some dozen: so a fold takes several transactions."""
+
+BLOCK_BYTES, PACK_BYTES = 300, 600
+"""Of what is uploaded: so a pack has a few blocks, and a base a few packs."""
+
+DELTA_BYTES, SPOOL_BYTES = 500, 3000
+"""A chain gets a new base now and then, and the spool is emptied if the store is away for some checkpoints."""
+
+STORE_STOP_SECONDS, STORE_START_SECONDS = 4.0, 20.0
+"""How long a run waits for the store when it ends or begins: a world's store is away for less or for more."""
 
 
 class Surroundings(clients.Net, Protocol):
@@ -141,7 +153,8 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - how much one cut may move, and how often a file is looked at (slots, preparing, folds): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
-    - LMDB and the disk below it, which are a room of their own (database, folding, host_folder);
+    - LMDB and the disk below it, which are a room of their own (database, drafts, folding, host_folder, spool, restoring);
+    - how much is one block, pack or transaction of the checkpoint store, and how long a run waits for it (pack, uploading, restoring, storing);
     - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
     - a process's consumers, which outlive what uses them (reader), and the logs of modules.
@@ -160,6 +173,22 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             },
         ),
         (committed, {"environments": environments, "exchange": SimPath.exchange}),
+        (drafts, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
+        (spool, {"environments": environments}),
+        (pack, {"BLOCK_BYTES": BLOCK_BYTES}),
+        (uploading, {"PACK_BYTES_MAX": PACK_BYTES, "DELTA_BYTES_MIN": DELTA_BYTES, "DELTAS_MAX": 4}),
+        (
+            restoring,
+            {
+                "environments": environments,
+                "TRANSACTION_BYTES_MAX": 4 * PIECE_BYTES,
+                "SYNC_BYTES": 8 * PIECE_BYTES,
+                "MERGED_MAX": 3,
+            },
+        ),
+        (of_worker, {"SPOOL_BYTES_MIN": SPOOL_BYTES}),
+        (of_run, {"STOP_SECONDS_MAX": STORE_STOP_SECONDS}),
+        (patience, {"STORE_SECONDS_MAX": STORE_START_SECONDS}),
         (durable, {"sync": SimPath.sync}),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (cut, {"moves": circuit.Moves}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.starting.errors import DatabaseMissing
 from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
-from faults.points import COPYING, LAYOUT, POINTS, RECOVERY, REVISION, TRANSITION, Point
+from faults.points import COPYING, LAYOUT, POINTS, RECOVERY, REVISION, STORE, TRANSITION, Point
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
@@ -31,6 +32,7 @@ WEATHER = Weather(
     snapshot_steps=1, available_now=1, step_bytes=None, hosts=1, resized=0,
     errors=False, edited=0, failing=0,
 )  # fmt: skip
+STORE_WEATHER = replace(WEATHER, store="continue", lag_s=1000.0)
 ROWS = [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("a", 1, -1), ("b", 5, 1), ("d", 7, 1), ("d", 7, -1)] * 2
 MANY_KEYS = [(key, 1, 1) for key in "abcdefghijklmn"]
 """Some lie in slots that a change moves."""
@@ -157,7 +159,8 @@ def test_a_host_that_comes_back_in_time_is_waited_for() -> None:
 
 
 def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
-    world = Script()
+    """A disk is lost in the end, when the store has everything."""
+    world = Script(STORE_WEATHER)
     with world.alive():
         world.send()
         for workers in (None, 3, 1):
@@ -174,6 +177,9 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
             world.send(ROWS[:2])
             world.ask_transition(world.start(available_now=True), turn, circuit.FROM_STATE)
             world.run_to_the_end()
+        world._backup()
+        world.run_to_the_end()
+        world.lose_disk("host0")
         world.drain()
     kinds = ("revisions", "abort", "switches", "transitions settled")
     assert [world.oracle.seen[kind] for kind in kinds] == [3, 1, 1, 2]
@@ -184,25 +190,37 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
 
 
 def of_databases(world: Script) -> dict[str, int]:
-    """What the oracle has seen of databases and of the log. A run that wakes within a cut still hears of the cuts of its own workers."""
-    return {what: count for what, count in world.oracle.seen.items() if what != "given"}
+    """What the oracle has seen of databases and of the log. A run that wakes within a cut still hears of the cuts of its own workers, and one
+    that wakes within a restore still makes a database beside the one of its successor."""
+    return {what: count for what, count in world.oracle.seen.items() if what not in ("given", "restored")}
 
 
 ASLEEP_IN_SUITE = {
     "claim.sent", "create.done", "revision.intended", "switch.recorded", "recovery.chosen", "log.committed", "output.sent", "output.committed",
     "checkpoint.frozen", "checkpoint.completed", "layout.intended", "cut.exported", "bury.renamed",
+    "manifest.written", "stored.recorded", "restore.half",
 }  # fmt: skip
 """Before and after what others see: records, transactions, databases. The seeds of test_simulator.py let runs sleep anywhere."""
 
 
 @pytest.mark.parametrize(
-    "point", [point if point in ASLEEP_IN_SUITE else pytest.param(point, marks=pytest.mark.soak) for point in POINTS]
+    "point",
+    [
+        point if point in ASLEEP_IN_SUITE else pytest.param(point, marks=pytest.mark.soak)
+        for point in POINTS
+        if point != "backup.named"  # it belongs to a command
+    ],
 )
 def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: str) -> None:
     """Whatever it finds when it goes on: databases of its successor, a log that was cut short, a version that is not there."""
-    world = Script(replace(WEATHER, interference=0.05))  # markers arrive in time
+    weather = STORE_WEATHER if point in STORE else WEATHER
+    world = Script(replace(weather, interference=0.05))  # markers arrive in time
     with world.alive():
         world.send()
+        if point.startswith("restore"):
+            world.start(available_now=True)
+            world.run_to_the_end()
+            world.lose_disk("host0")
         if point == "replay.compared":
             world.at["run0", "step.complete"] = lambda: world.kill(world.acting(), "by the script")
             world.start(available_now=True)
@@ -732,4 +750,123 @@ def test_a_drain_is_broken_off_at_every_step(case: tuple[str, ...]) -> None:
             assert world.oracle.seen["steps of a drain"] > visit // workers
             assert world.oracle.seen["transitions settled"] == 1
         assert world.ended[run] is None
+        world.drain()
+
+
+def with_store_behind(world: Script) -> Process:
+    """A run whose first upload takes longer than its next checkpoints. It ends when the store has that version."""
+    world.send(ROWS * 2)
+    run = world.start(available_now=True)
+    world.at[run.name, "pack.half"] = lambda: world.pass_time(1.0)
+    return run
+
+
+def test_the_log_keeps_the_steps_since_a_version_that_is_still_uploaded() -> None:
+    """It was cut to the checkpoint before the last one, so no run could go on from what came to be stored."""
+    world = Script(STORE_WEATHER)
+    with world.alive():
+        run = with_store_behind(world)
+        world.at[run.name, "stored.recorded"] = lambda: world.lose_disk("host0")
+        world.run_to_the_end()
+        store = world.oracle.store
+        assert store is not None and store.stored is not None and world.oracle.complete is not None
+        assert store.stored[1] + 1 < world.oracle.complete[1], "the store was not behind: nothing is tried here"
+        world.drain()
+        assert store.seen["restored"] == 2
+
+
+def test_a_log_that_begins_after_the_steps_of_a_stored_version_is_read() -> None:
+    """The record comes after a snapshot with later steps, and the log is cut to that snapshot later."""
+    world = Script(STORE_WEATHER)
+    with world.alive():
+        run = with_store_behind(world)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        log = world.broker.partition((LOG, 0))
+        kinds = [json.loads(entry.value) for _, entry in log.committed(log.begin, log.end) if entry.value is not None]
+        first = next(record["steps"] for record in kinds if record["kind"] == "snapshot")
+        steps = [record["version"]["step"] for record in kinds if record["kind"] == "checkpoint_stored"]
+        assert steps and steps[0] < first, "the log has all steps since: nothing is tried here"
+        world.drain()
+
+
+def test_a_project_that_has_changed_goes_on_when_the_store_has_the_last_checkpoint_of_the_one_before() -> None:
+    """No run goes back to before the first step of a revision. So a disk that was lost then would have been the end of the state."""
+    world = Script(STORE_WEATHER)
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send(ROWS[:4])
+        killed = world.start(available_now=True)
+        world.at[killed.name, "step.complete"] = lambda: world.kill(world.acting(), "by the script")
+        world.run_to_the_end()
+        world.is_renamed = True
+        run = world.start(available_now=True)
+
+        def go_away() -> None:
+            world.store.is_away = True
+            world.alarm(600, come_back)
+
+        def come_back() -> None:
+            world.store.is_away = False
+
+        world.at[run.name, "claim.committed"] = go_away
+        world.at[run.name, "revision.recorded"] = lambda: world.lose_disk("host0")
+        world.run_to_the_end()
+        world.drain()
+        assert world.oracle.seen["revisions"] == 2
+
+
+def test_a_database_that_is_lost_while_it_is_uploaded_is_restored() -> None:
+    """No step comes that would notice it."""
+    world = Script(replace(STORE_WEATHER, workers=1))
+    with world.alive():
+        world.send()
+        world.start(available_now=True)
+        world.run_to_the_end()
+        world.send(ROWS[:4])
+        run = world.start(available_now=False)
+
+        def lose() -> None:
+            store = world.oracle.store
+            assert store is not None
+            world.lose_database(("state", "workers", "0000"))
+            restored = store.seen["restored"]
+
+            def stop() -> None:
+                if world.wait_for(lambda: store.seen["restored"] > restored, 300.0):
+                    world.runs[run].ask("stop")
+
+            world.spawn("operator", world.process("operator"), stop)
+
+        world.at[run.name, "checkpoint.completed"] = lose
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        world.drain()
+
+
+def test_a_run_that_has_lost_the_pipeline_replaces_no_database_of_its_successor() -> None:
+    """It recovers without knowing that there is one. The versions that the hosts report mean nothing to it, so it would restore its own."""
+    world = Script(replace(STORE_WEATHER, interference=0.05))
+    with world.alive():
+        world.send()
+        first = world.start(available_now=False)
+
+        def sleep() -> None:
+            for worker in world.with_workers(first)[1:]:
+                world.kill(worker, "by the script")
+            world.stop(first, "by the script")
+            world.store.is_away = True
+            world.send()
+            world.start(available_now=True)
+
+        world.at[first.name, "stored.recorded"] = sleep
+        world.run_to_the_end(sleepers=True)
+        assert first.stopped and world.oracle.complete is not None and world.oracle.store is not None
+        assert world.oracle.store.stored is not None and world.oracle.store.stored[1] < world.oracle.complete[1]
+        world.store.is_away = False
+        world.resume(first)
+        world.run_to_the_end()
+        assert isinstance(world.ended[first], Fenced)
         world.drain()

@@ -6,6 +6,7 @@ is left. Throughout, the oracle looks at every commit.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,11 @@ from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRequest, TurnRequest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
-from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec
+from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec, StoreSettings
 from coordinator.starting.errors import CircuitChanged, DatabaseMissing, RecoveryFailed
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import ViewsInError
+from coordinator.storing import backups
 from engine.model.layout import Dynamic, Fixed, Policy
 from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
@@ -33,14 +35,19 @@ from io_kafka.clients.transactions import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+from io_kafka.step_log.records import CheckpointStored
 from protocols.planners import PLANNERS
 from storage.errors import WriterBlocked
+from storage.remote.errors import StoreFault, StoreUnreachable
+from storage.remote.place import StorePlace
 from tests.simulator import circuit
 from tests.simulator.broker import Broker, Refused, Request, Transaction
-from tests.simulator.disk import Disk, Environment, Records
+from tests.simulator.disk import Disk, Environment, Folder, Records
 from tests.simulator.launcher import SimLauncher
 from tests.simulator.network import Network
-from tests.simulator.oracle import Oracle
+from tests.simulator.object_store import ROOT, SimStore
+from tests.simulator.oracle import Oracle, databases
+from tests.simulator.oracle_of_store import StoreOracle
 from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed, outside
@@ -89,6 +96,9 @@ UNDISTURBED_CHANCE = 0.7
 POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
 """Those that a change asks for. Most change nothing of it."""
 """To how many workers a layout may be changed."""
+
+STALE_CHANCE = 0.15
+"""That a disk that was lost comes back instead of an empty one."""
 
 FILLING_FAILS = 0.1
 """Of the chance that a switch fails, that new nodes fail in a step on a worker."""
@@ -139,11 +149,18 @@ class World:
         parts = {host: (host,) for host in self.hosts}
         self.disk = Disk(self, {**parts, DRIVER: ("state", *parts[DRIVER])})
         self.network = Network(self)
-        self.oracle = Oracle(self.broker, self.weather.step_bytes)
+        self.store = SimStore(self)
+        of_store = None
+        if self.weather.store is not None:
+            of_store = StoreOracle(self.store.objects, self.weather.lag_s if self.weather.store == "pause" else None)
+        self.oracle = Oracle(self.broker, self.weather.step_bytes, of_store, lambda: self.now)
+        self._lost: dict[str, list[dict[str, Folder]]] = {host: [] for host in self.hosts}
+        """Disks that are gone, and may come back."""
         self.processes: list[Process] = []
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
         self.faults = True
+        self.is_draining = False
         self.is_renamed = False
         """Whether the files give a view another name than the state has."""
         self._producers = Producers(self, self.weather.messages, "abcde" + circuit.WRONG * self.weather.errors)
@@ -191,7 +208,7 @@ class World:
     def _calm(self) -> None:
         """Faults end: sleepers go on, what is under way arrives, foreign producers end, and whatever runs is asked to stop."""
         self.tell("faults end")
-        self.faults = False
+        self.faults = self.store.is_away = False
         self.away.clear()
         for process in self.processes:
             if process.stopped and process.alive:
@@ -206,6 +223,7 @@ class World:
 
     def drain(self) -> None:
         """A last run, or two: without faults nothing may end one but its work being done."""
+        self.is_draining = True
         for _ in range(FINAL_RUNS_MAX):
             last = self.start(available_now=True)
             if self.oracle.revisions.waits:
@@ -216,6 +234,7 @@ class World:
             assert fault is None or is_told, f"{last.name} ended by {self.ended.get(last)!r}"
             self.oracle.check_drained()
             self.oracle.check_settled(self.disk)
+            self.oracle.check_stored()
 
     def run_to_the_end(self, *, sleepers: bool = False) -> None:
         """Until nothing runs any more. `sleepers`: some may be stopped then."""
@@ -278,7 +297,8 @@ class World:
 
     def fate(self, place: str, fates: Sequence[str]) -> str | None:
         """What becomes of a request, a worker, a frame; None where all is well."""
-        weather = {"worker": self.weather.task, "cancel": self.weather.task}.get(place, self.weather.client)
+        own = {"worker": self.weather.task, "cancel": self.weather.task, "store": self.weather.store_faults}
+        weather = own.get(place, self.weather.client)
         chance = (self.weather.network if place in ("frame", "connect") else weather) * FREQUENCY.get(place, 1.0)
         if not self.faults or self.rng.random() >= chance:
             return None
@@ -334,6 +354,11 @@ class World:
 
     def renamed(self, place: tuple[str, ...]) -> None:
         self.scheduler.judged(self.oracle.renamed, place, self.acting())
+
+    def store_changed(self, name: str) -> None:
+        """An object was written or deleted."""
+        if self.oracle.store is not None:
+            self.scheduler.judged(self.oracle.store.kept, name)
 
     def _decided(self, transaction: Transaction) -> None:
         if transaction.writer is not None:
@@ -401,6 +426,10 @@ class World:
             if len(self.hosts) == 1:
                 raise
             self._ended_by(process, fault)
+        except StoreUnreachable as fault:
+            if self.is_draining:
+                raise
+            self._ended_by(process, fault)
         finally:
             self.runs.pop(process, None)
             if process.alive:
@@ -437,6 +466,9 @@ class World:
             silence_s=weather.silence_s,
             progress_s=weather.progress_s,
             on_cluster=len(self.hosts) > 1,
+            store=None
+            if weather.store is None
+            else StoreSettings(StorePlace(ROOT, lambda uri: self.store), weather.lag_s, weather.store),
         )
 
     def free_hosts(self) -> list[str]:
@@ -457,6 +489,8 @@ class World:
                 if found.identity is not None:
                     reported.setdefault(found.worker, set()).add(candidate.registered.host)
         self.oracle.reported[made.term] = reported
+        if self.oracle.store is not None:
+            self.oracle.store.attempt()
         if any(len(hosts) > 1 for hosts in reported.values()):
             self.count("two hosts hold a database of one number")
         if made.placement is None and len(made.recruiting.candidates) > made.recruiting._tasks:
@@ -605,6 +639,90 @@ class World:
             self._leave(host)
         self.scheduler.judged(self.oracle.check_shared, self.disk)
 
+    @property
+    def _can_lose(self) -> bool:
+        """Whether the log says that a lost database can be restored."""
+        return self.oracle.store is not None and self.oracle.store.can_restore
+
+    def _lose_disks(self) -> None:
+        """A machine is gone for good, or all are, and another one has its name. Rarely an old disk comes back in place of the present one."""
+        if not self._can_lose:
+            return
+        hosts = self.hosts if self.rng.random() < 0.3 else (self.rng.choice(self.hosts),)
+        for host in hosts:
+            old = self._lost[host]
+            back = old.pop(self.rng.randrange(len(old))) if old and self.rng.random() < STALE_CHANCE else None
+            self.lose_disk(host, back)
+            if len(self.hosts) > 1 and self.rng.random() < 0.3:
+                self._leave(host)
+
+    def lose_disk(self, host: str, back: dict[str, Folder] | None = None) -> None:
+        """`back`: the disk that takes its place; without it that is an empty one."""
+        self.count("disk lost" if back is None else "old disk came back")
+        self.tell(f"{host} loses its disk" if back is None else f"{host} gets an old disk back")
+        for process in self.processes:
+            if process.alive and process.host == host:
+                self.kill(process, "with its machine")
+        for name in self.disk.parts[host]:
+            self.oracle.gone(self.disk, (name,))
+        gone = self.disk.lose(host, back)
+        for folder in gone.values():
+            folder.crash(self.rng)
+        self._lost[host].append(gone)
+
+    def _lose_databases(self) -> None:
+        """Databases are deleted under the workers that have them open."""
+        if not self._can_lose:
+            return
+        places = sorted({place[:-1] for place, _ in databases(self.disk)})
+        if not places:
+            return
+        count = self.rng.choice((1, 1, len(places)))
+        for place in self.rng.sample(places, count):
+            self.lose_database(place)
+
+    def lose_database(self, place: tuple[str, ...]) -> None:
+        self.count("database deleted")
+        self.tell(f"{'/'.join(place)} is deleted")
+        self.oracle.gone(self.disk, place)
+        self.disk.delete(place)
+
+    def _store_away(self) -> None:
+        if self.oracle.store is None or self.store.is_away:
+            return
+        self.count("store away")
+        self.tell("the store is away")
+        self.store.is_away = True
+
+        def come_back() -> None:
+            self.store.is_away = False
+            self.tell("the store is back")
+
+        self.alarm(self.rng.choice((30, 100, 300, 900)), come_back)
+
+    def _backup(self) -> None:
+        """Somebody makes a backup of what is stored, beside the runs, or deletes one."""
+        known = self.oracle.store
+        if known is None or known.plain is None or known.stored is None:
+            return
+        record, version, name = known.plain, known.stored, f"b{self._pids}"
+        process = self.process(f"backup {name}")
+        process.host = DRIVER
+        self.processes.append(process)
+        self.count("backup")
+
+        def make() -> None:
+            try:
+                backups.create(self.store, "p", name, CheckpointStored.model_validate_json(json.dumps(record)))
+            except StoreFault as fault:
+                self.tell(f"the backup {name} is not made: {fault}")
+            else:
+                self.tell(f"the backup {name} is made")
+                self.scheduler.judged(known.keep, name, record["manifest"], record["digest"], version)
+            self.end(process)
+
+        self.spawn(process.name, process, make)
+
     def _away(self) -> None:
         """An executor is lost, and its host gets no new one for a while. Its processes may live on."""
         if len(self.hosts) == 1 or self.rng.random() < 0.5:
@@ -705,6 +823,10 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "second": World._second,
     "time out": World._time_out,
     "away": World._away,
+    "lose a disk": World._lose_disks,
+    "lose databases": World._lose_databases,
+    "store away": World._store_away,
+    "backup": World._backup,
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import signal
 import socket
 import stat
@@ -38,6 +40,7 @@ def shop(tmp_path: Path, broker: Broker, topic_prefix: str) -> CommandLine:
     name = topic_prefix.strip("-")
     made = CommandLine(tmp_path, broker.bootstrap_servers, tmp_path / "cache").done("init", name)
     line = CommandLine(Path(made["folder"]), broker.bootstrap_servers, tmp_path / "cache")
+    line.environment["STEPWELL_STORE"] = f"file://{line.folder}/checkpoints"
     send(line, 300)
     return line
 
@@ -71,7 +74,9 @@ def test_a_life(shop: CommandLine) -> None:
         _plans_its_files_while_it_runs(shop)
         _answers_queries_as_of_a_checkpoint(shop)
         _gets_another_worker(shop)
+        _keeps_backups(shop, service)
         _is_killed(shop, service)
+    _goes_back_and_forward(shop)
     _recovers_from_the_kill(shop)
     _has_its_layout_changed_without_a_service(shop)
     with running(shop, "--workers", "2") as service:
@@ -159,9 +164,47 @@ def _gets_another_worker(shop: CommandLine) -> None:
     assert shop.here("layout", "pause").code == 6
 
 
+def _keeps_backups(shop: CommandLine, service: Service) -> None:
+    """The service makes a checkpoint for each, also while it is paused."""
+    first = shop.asked("backup", "create", "first")
+    assert first["step"] == shop.asked("status")["store"]["step"] == shop.asked("status")["step"] + 1
+    send(shop, 20)
+    service.wait_until(lambda status: bool(status["store"]["step"] < status["step"] + 1))
+    shop.asked("pause")
+    told = shop.here("backup", "create", "later")
+    assert told.code == 0 and re.fullmatch(r"backup later: version \d+, before step \d+, [\d.]+ kB\n", told.out), told
+    shop.asked("resume")
+    shop.asked("backup", "create", "later.still")
+    assert shop.asked("backup", "delete", "later.still") == {"deleted": "later.still"}
+    assert [(b["name"], b["problem"]) for b in shop.asked("backup", "list")] == [("first", ""), ("later", "")]
+    for arguments, code, words in (
+        (("backup", "create", "first"), ExitCode.STATE, "There is a backup first already."),
+        (("backup", "create", "../first"), ExitCode.STATE, "'../first' is no name of a backup."),
+        (("backup", "delete", "none"), ExitCode.STATE, "There is no backup none. `stepwell backup list`"),
+        (
+            ("restore", "--backup", "none", "--dry-run"),
+            ExitCode.STATE,
+            "There is no backup none. `stepwell backup list`",
+        ),
+        (("restore", "--backup", "first"), ExitCode.HELD, f"process {service.process.pid}"),
+    ):
+        refused = shop.here(*arguments)
+        assert refused.code == code and words in refused.err, refused
+    assert shop.asked("restore", "--backup", "first", "--dry-run")["steps_to_replay"] > 0
+
+
+def _goes_back_and_forward(shop: CommandLine) -> None:
+    """To a version that the log does not know any more."""
+    assert shop.asked("backup", "create", "by.itself")["step"] == shop.asked("backup", "list")[1]["step"]
+    back = shop.done("restore", "--backup", "first")
+    forward = shop.done("restore", "--backup", "later")
+    assert back["steps_to_replay"] > forward["steps_to_replay"] > 0
+    shutil.rmtree(shop.folder / "storage" / "stepwell" / "workers")
+
+
 def _is_killed(shop: CommandLine, service: Service) -> None:
     send(shop, 200)
-    service.wait_until(lambda status: bool(status["rows"] == 540))  # in Kafka, and in no checkpoint
+    service.wait_until(lambda status: bool(status["rows"] == 580))  # in Kafka, and in no checkpoint
     family = service.family()
     service.process.kill()
     service.wait()
@@ -171,7 +214,8 @@ def _is_killed(shop: CommandLine, service: Service) -> None:
 
 def _recovers_from_the_kill(shop: CommandLine) -> None:
     checks = {check["name"]: check["level"] for check in shop.done("doctor")["checks"]}
-    assert checks["service"] == "WARN" and "FAIL" not in checks.values(), checks
+    assert checks["service"] == checks["state"] == "WARN" and "FAIL" not in checks.values(), checks
+    assert checks["store"] == "OK"
     with running(shop) as service:
         status = service.wait_until(lambda status: status["phase"] == "run")
         assert status["steps_replayed"] > 0
@@ -185,7 +229,7 @@ def _has_its_layout_changed_without_a_service(shop: CommandLine) -> None:
     shrunk = shop.done("layout", "change", "--workers", "1")
     assert len(shrunk["members"]) == 1 and not shrunk["is_running"]
     assert shop.asked("layout", "show")["members"] == shrunk["members"]
-    first = f"{shop.folder.name}.orders/0:500"
+    first = f"{shop.folder.name}.orders/0:520"
     assert shop.asked("steps", "--offset", first)["state"] == "not yet", "the change has read new input"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO
@@ -118,6 +120,18 @@ def test_what_cannot_be_asked_says_what_to_do(auction: Auction) -> None:
     }.items():
         with pytest.raises(QueryError, match=message):
             query(auction.project, auction.circuit, sql)
+    Database.close_all()
+    for lost in (auction.project.project.databases.databases, auction.project.project.state_folder):
+        shutil.rmtree(lost)
+        with pytest.raises(NoState, match=r"(?s)does not read the checkpoint store, file:///there.*`stepwell run`"):
+            query(with_store(auction.project), auction.circuit, "SELECT * FROM best")
+
+
+def with_store(resolved: ResolvedProject) -> ResolvedProject:
+    """The same project, after somebody has set stepwell.store."""
+    project = resolved.project
+    stepwell = project.settings.stepwell.model_copy(update={"store": "file:///there"})
+    return replace(resolved, project=replace(project, settings=replace(project.settings, stepwell=stepwell)))
 
 
 def test_state_of_another_circuit_is_not_read(

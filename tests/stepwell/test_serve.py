@@ -66,12 +66,11 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
         monkeypatch.setattr(serve, name, stand_in)
     spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings)
     definitions = SimpleNamespace(table_rows=None)
-    service: Any = SimpleNamespace(
-        server=None, signals=SimpleNamespace(), requests=None, board=None, definitions=definitions, turn=None
-    )
+    service: Any = SimpleNamespace(signals=SimpleNamespace(), requests=None, board=None, definitions=definitions)
     given: Any = (project, spark, RunOptions(), service)
+    server: Any = None
     with pytest.raises((Begun, InsecureCluster)) as raised:
-        serve._serve(*given)
+        serve._run(given[0], serve._prepare(*given), RunOptions(), service, server, turn=None)
     assert isinstance(raised.value, Begun if setting == "true" else InsecureCluster)
     if setting != "true":
         assert exit_code_of(raised.value) == ExitCode.PROJECT

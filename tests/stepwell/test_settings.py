@@ -21,6 +21,11 @@ def test_defaults() -> None:
     assert settings.stepwell.sharding_inaccuracy == 0.1
     assert settings.stepwell.message_step_header is True
     assert settings.stepwell.on_error == "fail"
+    assert (settings.stepwell.store, settings.stepwell.store_lag_max, settings.stepwell.store_late) == (
+        None,
+        600,
+        "pause",
+    )
     assert settings.kafka == {"bootstrap.servers": "127.0.0.1:9092"}
     assert settings.spark == {}
 
@@ -60,6 +65,11 @@ def test_prefixes_decide_who_gets_a_key() -> None:
         ("stepwell.checkpoint.interval", "1us", "greater than or equal to 0.1"),
         ("stepwell.on.error", "ignore", "'skip'"),
         ("stepwell.message.step.header", "perhaps", "boolean"),
+        ("stepwell.store", "/mnt/store", "Write file:///mnt/store"),
+        ("stepwell.store", "s3://bucket/a?region=x", "AWS_REGION"),
+        ("stepwell.store.lag.max", "9s", "greater than or equal to 10"),
+        ("stepwell.store.lag.max", "31d", "less than or equal to 2592000"),
+        ("stepwell.store.late", "stop", "'pause' or 'continue'"),
         ("stepwel.workers", "3", "Did you mean stepwell.workers?"),
         (TIME_ZONE_KEY, "Europe/Paris", "UTC only"),
     ],
@@ -70,6 +80,17 @@ def test_wrong_settings_name_the_key(key: str, value: str, says: str) -> None:
     assert raised.value.key == key
     assert key in str(raised.value)
     assert says in str(raised.value)
+
+
+def test_a_store_with_a_secret_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_STORE", "s3://AKID:hush@bucket/a")
+    with pytest.raises(
+        SettingsError, match=r"stepwell.store = 's3://bucket/a' \(STEPWELL_STORE\): it has a user"
+    ) as raised:
+        load_settings({})
+    assert "hush" not in str(raised.value) and "AWS_SECRET_ACCESS_KEY" in str(raised.value)
+    monkeypatch.setenv("STEPWELL_STORE", "s3://bucket/a")
+    assert load_settings({"stepwell.store.late": "continue"}).stepwell.store == "s3://bucket/a"
 
 
 def test_an_error_says_where_the_value_came_from(monkeypatch: pytest.MonkeyPatch) -> None:

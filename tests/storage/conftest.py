@@ -3,6 +3,7 @@ needs no disk sync."""
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,3 +42,16 @@ def shared_memory() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="stepwell-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         yield Path(folder)
         Database.close_all()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MB, where the test may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no permission to mount a small disk; another test fills the map instead")
+    yield folder
+    Database.close_all()
+    subprocess.run(["umount", str(folder)], check=True)

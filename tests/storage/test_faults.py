@@ -6,8 +6,7 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
 
@@ -383,19 +382,6 @@ def test_a_full_map_is_an_error_that_leaves_the_last_version(tmp_path: Path, mon
     database = fresh(path)
     step(database, {"first": b"1"})
     fills_up(path, database, bytes(20_000))
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MB, where the test may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no permission to mount a small disk; another test fills the map instead")
-    yield folder
-    Database.close_all()
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.parametrize("ballast", range(0, 80_000, 5_000))

@@ -4,6 +4,7 @@
     steps.give, steps.collect | steps.pause                                                steps.py
     checkpoints.freeze, begin_fold, folded                                                 checkpoints.py
     slots.begin_weighing, begin_copying, give                                              slots.py
+    store.begin, store.poll; store.restore in place of create                              store.py
     stop; close in any case
 
     recruiting.recruit -> admit -> enter -> join          while steps run: workers that a rescale adds
@@ -32,6 +33,7 @@ from engine.resident.crew.programs import CrewPrograms
 from engine.resident.crew.recruiting import Recruiting
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
+from engine.resident.crew.store import CrewStore
 from engine.resident.crew.workers import DiskUse, Workers
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Launcher
@@ -69,7 +71,7 @@ class CrewLimits:
 
 class Crew:
     """`tasks`: how many tasks the start needs. The other orders are in `recruiting`, `steps`, `checkpoints`,
-    `programs` and `slots`."""
+    `programs`, `slots` and `store`."""
 
     def __init__(
         self,
@@ -98,6 +100,7 @@ class Crew:
         self.steps = CrewSteps(self._workers)
         self.checkpoints = CrewCheckpoints(self._workers)
         self.slots = CrewSlots(self._workers)
+        self.store = CrewStore(self._workers)
         self.programs = CrewPrograms(self._workers, setup.revision)
         self._seniority: list[int] = []
         self._pulse = CoordinatorPulse(self._connections, term, outside)

@@ -105,16 +105,16 @@ class Recruiting:
         if not self._wait_for_count(self._tasks):
             raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), self._register_s)
 
-    def wait_for_another(self) -> bool:
-        """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all, or if there
-        are SPARES_MAX already. Raises TaskLost."""
+    def wait_for_another(self, seconds: float | None = None) -> bool:
+        """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all and within
+        `seconds`, or if there are SPARES_MAX already. Raises TaskLost."""
         count = len(self.candidates)
         if count >= self._tasks + SPARES_MAX:
             return False
         if count >= 2 * self._tasks:
             self._wait_for_count(count + 1, self._outside.monotonic() + EXTRA_SECONDS)  # a late one may come
         self._start_task()
-        return self._wait_for_count(count + 1)
+        return self._wait_for_count(count + 1, None if seconds is None else self._outside.monotonic() + seconds)
 
     def _wait_for_count(self, count: int, until: float | None = None) -> bool:
         """Whether there are so many candidates before the deadline."""

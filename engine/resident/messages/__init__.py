@@ -84,6 +84,7 @@ from engine.resident.messages.steps import (
     Stop,
     Stopped,
 )
+from engine.resident.messages.store import Restore, Restored, Store, Stored
 
 __all__ = [
     "A",
@@ -143,6 +144,8 @@ __all__ = [
     "Remove",
     "Removed",
     "Report",
+    "Restore",
+    "Restored",
     "Resume",
     "Resumed",
     "Rows",
@@ -153,6 +156,8 @@ __all__ = [
     "StepDone",
     "Stop",
     "Stopped",
+    "Store",
+    "Stored",
     "TakeSlots",
     "Taken",
     "UnknownKind",

@@ -18,6 +18,7 @@ from io_kafka.errors import KafkaFault, StepTooLarge
 from io_kafka.offsets import TopicPartition
 from storage.errors import CorruptRecord, OtherFormat, StaleEpoch, StorageError
 from storage.identity import Identity
+from storage.remote.errors import StoreFault
 from tests.engine.resident.test_frames import received, sent
 
 NOT_OF_A_WORKER = {
@@ -25,6 +26,7 @@ NOT_OF_A_WORKER = {
     "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing", "UnsuitablePlanTopic",
     "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
     "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError", "NotAlone",
+    "StoreFault", "FaultAtRoot", "PackError", "DamagedManifest", "BadBackup",
 }  # fmt: skip
 """Faults of the step log, of the writers and of the local broker, which only the coordinator has; and bases."""
 
@@ -39,7 +41,7 @@ def subclasses(kind: type[Fault]) -> set[type[Fault]]:
     return {*kind.__subclasses__(), *(each for direct in kind.__subclasses__() for each in subclasses(direct))}
 
 
-@pytest.mark.parametrize("base", [EngineError, KafkaFault, StorageError])
+@pytest.mark.parametrize("base", [EngineError, KafkaFault, StorageError, StoreFault])
 def test_every_fault_that_a_worker_can_have_is_registered(base: type[Fault]) -> None:
     own = {each.__name__ for each in subclasses(base) if not each.__module__.startswith("tests")}
     assert own - NOT_OF_A_WORKER <= REGISTERED.keys()

@@ -1,0 +1,163 @@
+"""Backups: manifests that keep their objects, and going back to one.
+
+A backup is a copy of the manifest of a stored version under a name of its own. Nothing is copied but that: the objects that it names stay until
+it is deleted (collecting.py).
+
+A restore goes back to a version within the same step log: the steps since then are replayed, and their output is compared with what is in the
+topics. So the log must still have these steps, and the topics the input of them. `why_not_reached` says what is missing, before anything is
+changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coordinator.storing.collecting import packs_of
+from coordinator.storing.manifest import Manifest, backups_of, read_manifest, root_of, write_manifest
+from faults.points import reached
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import CheckpointStored
+from io_kafka.step_log.state import StepLogState
+from storage.remote.chain import Chain
+from storage.remote.errors import ObjectMissing, StoreFault
+from storage.remote.objects_protocol import ObjectStore
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+REASONS_MAX = 5
+"""Of a restore that is refused: a topic may have hundreds of partitions."""
+
+
+class BadBackup(StoreFault):
+    """A name that no backup can have, or that one has already."""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """`bytes`: of the objects that it keeps, compressed. `problem`: why it cannot be read or restored; empty if nothing is known."""
+
+    name: str
+    version: int
+    step: int
+    workers: int
+    bytes: int
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def object_of(pipeline: str, name: str) -> str:
+    """The name of the object of a backup. Raises BadBackup."""
+    if _NAME.fullmatch(name) is None:
+        raise BadBackup(
+            f"{name!r} is no name of a backup.",
+            "A name begins with a letter or a digit, and has letters, digits, '-', '_' and '.', at most 100.",
+        )
+    return f"{backups_of(pipeline)}/{name}.json"
+
+
+def create(store: ObjectStore, pipeline: str, name: str, stored: CheckpointStored) -> Backup:
+    """Keeps the stored version. Raises BadBackup if there is a backup of that name, ObjectMissing if the version was replaced by a newer one
+    meanwhile, and other StoreFaults."""
+    where = object_of(pipeline, name)
+    if any(found.name == where for found in store.list(backups_of(pipeline))):
+        raise BadBackup(f"There is a backup {name} already.", "Give another name, or delete that one.")
+    manifest = read_manifest(store, stored.manifest, stored.digest)
+    write_manifest(store, where, manifest)
+    reached("backup.named")
+    # A run may have stored a newer version since and may have deleted what only this one needs, before it could see the backup.
+    missing = missing_objects(store, manifest)
+    if missing:
+        store.delete([where])
+        raise ObjectMissing(store.root, missing[0])
+    return _backup(name, manifest)
+
+
+def delete(store: ObjectStore, pipeline: str, name: str) -> None:
+    """The objects that nothing else needs go with the next stored checkpoint. Raises BadBackup if there is no such backup, and StoreFault."""
+    where = object_of(pipeline, name)
+    if not any(found.name == where for found in store.list(backups_of(pipeline))):
+        raise _no_backup(name)
+    store.delete([where])
+
+
+def read_backup(store: ObjectStore, pipeline: str, name: str) -> tuple[str, Manifest]:
+    """(its object, the manifest). Raises BadBackup if there is no such backup, and StoreFault."""
+    where = object_of(pipeline, name)
+    try:
+        return where, read_manifest(store, where, None)
+    except ObjectMissing:
+        raise _no_backup(name) from None
+
+
+def _no_backup(name: str) -> BadBackup:
+    return BadBackup(f"There is no backup {name}.", "`stepwell backup list` shows those that there are.")
+
+
+def backups(store: ObjectStore, pipeline: str) -> list[Backup]:
+    """All, by version. One that cannot be read says why. Raises StoreFault."""
+    found: list[Backup] = []
+    for each in store.list(backups_of(pipeline)):
+        name = each.name.rpartition("/")[2].removesuffix(".json")
+        try:
+            found.append(_backup(name, read_manifest(store, each.name, None)))
+        except StoreFault as fault:
+            found.append(Backup(name, version=-1, step=-1, workers=0, bytes=0, problem=str(fault)))
+    return sorted(found, key=lambda backup: (backup.version, backup.name))
+
+
+def _backup(name: str, manifest: Manifest) -> Backup:
+    chains = [Chain.of_json(text) for text in manifest.chains.values()]
+    size = sum(pack.bytes for chain in chains for pack in chain.packs)
+    return Backup(name, manifest.version.version, manifest.version.step, len(manifest.placed.owners), size)
+
+
+def missing_objects(store: ObjectStore, manifest: Manifest) -> list[str]:
+    """The objects that the manifest names and that are not there. Raises StoreFault."""
+    root = root_of(manifest.pipeline, manifest.log_id, manifest.generation)
+    there = {found.name for found in store.list(root)}
+    return sorted(set(packs_of(manifest)) - there)
+
+
+def why_not_reached(
+    manifest: Manifest, log: StepLogState, log_id: str, begins: Mapping[TopicPartition, int]
+) -> list[str]:
+    """Why the pipeline cannot go back to this version; empty if it can. `log_id`: the topic id of the step log. `begins`: the first offset of
+    each input partition that is still there."""
+    version = manifest.version
+    if manifest.log_id != log_id:
+        return ["it was made under another step log, which was deleted since"]
+    if manifest.generation != log.generation:
+        return [f"it is of generation {manifest.generation}, and a full refresh has begun generation {log.generation}"]
+    if version.step < log.first:
+        return [f"its next step is {version.step}, and the step log begins with step {log.first}"]
+    if version.step > log.steps:
+        return [f"its next step is {version.step}, and the step log ends before step {log.steps}"]
+    root = log.revisions.root
+    if root is not None and version.step < root.step:
+        return [
+            f"its next step is {version.step}, and revision {root.number} of the project began with step {root.step}"
+        ]
+    if version.step < log.replayed_from:
+        return [f"steps before step {log.replayed_from} read batch tables whose rows are deleted"]
+    return list(_lost_input(version.step, log, begins))[:REASONS_MAX]
+
+
+def _lost_input(step: int, log: StepLogState, begins: Mapping[TopicPartition, int]) -> Iterable[str]:
+    """Each partition of which a step is to be replayed whose input has expired."""
+    seen: set[TopicPartition] = set()
+    for number in range(step, log.division_next):
+        division = log.divisions[number]
+        for r in (*division.ranges, *division.again):
+            if r.start == r.end or r.where in seen:
+                continue
+            seen.add(r.where)
+            begin = begins.get(r.where)
+            if begin is None:
+                yield f"step {number} reads {r.where}, which does not exist any more"
+            elif begin > r.start:
+                yield f"step {number} reads {r.where} from offset {r.start:,}, and the topic begins with offset {begin:,}"

@@ -1,0 +1,118 @@
+"""The manifest of a stored version: one object that says where the state of each owner is. The step log names it with its digest.
+
+    ROOT/PIPELINE/LOG/GENERATION/packs/WORKER-bBIRTH/VERSION-CHECKPOINT-TERM-uN...  what workers upload (storage/remote/chain.py)
+    ROOT/PIPELINE/LOG/GENERATION/manifests/VERSION-CHECKPOINT-TERM-uN.json          a manifest
+    ROOT/PIPELINE/backups/NAME.json                                                a manifest that a backup keeps
+
+LOG is the topic id of the step log, so a pipeline whose step log was lost and made again finds nothing of the old one. No name is ever used
+twice, because it has the term of the run. So no write can replace what another run has written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from xxhash import xxh3_128_hexdigest
+
+from base.term import Term
+from base.version import VersionId
+from io_kafka.step_log.form import Natural, Part
+from io_kafka.step_log.layout_records import Ownership
+from storage.identity import Identity
+from storage.remote.errors import StoreFault
+from storage.remote.objects_protocol import ObjectStore
+
+MANIFEST_FORMAT = 1
+
+MANIFEST_BYTES_MAX = 256 << 20
+"""A thousand workers with a thousand objects each take some 200 MB. What is larger is no manifest."""
+
+
+_OF_KAFKAS_TOOLS = str.maketrans("/+", "_-")
+
+
+class DamagedManifest(StoreFault):
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"The manifest {name} of the checkpoint store {reason}.",
+            "It was changed by something other than Stepwell. `stepwell backup list` shows other versions; `stepwell run --full-refresh` "
+            "rebuilds the state from the input.",
+        )
+
+
+class Manifest(Part):
+    """`chains`: by worker, in the form of storage/remote/chain.py as JSON. `databases`: the uuid of the database of each worker."""
+
+    format: Natural
+    pipeline: str
+    log_id: str
+    generation: Natural
+    version: VersionId
+    placed: Ownership
+    databases: dict[int, str]
+    chains: dict[int, str]
+
+    def identity(self, worker: int) -> Identity:
+        return Identity(self.pipeline, worker, self.databases[worker])
+
+
+def root_of(pipeline: str, log_id: str, generation: int) -> str:
+    """The folder of one generation of a pipeline."""
+    return f"{log_root_of(pipeline, log_id)}/{generation}"
+
+
+def log_root_of(pipeline: str, log_id: str) -> str:
+    """The folder of all generations under one step log. The client of Kafka writes a topic id with '/' and '+', where Kafka's own tools have '_'
+    and '-'. A name of an object may not begin with '/' or have two of them."""
+    return f"{pipeline}/{log_id.translate(_OF_KAFKAS_TOOLS)}"
+
+
+def backups_of(pipeline: str) -> str:
+    return f"{pipeline}/backups"
+
+
+@dataclass(frozen=True)
+class UploadName:
+    """What the names of all objects of one upload have in common. `attempt` counts the uploads of a run: a late write of one that was given up
+    must not replace an object of the next one."""
+
+    version: VersionId
+    term: Term
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.version.version:08d}-{self.version.checkpoint_id}-{self.term}-u{self.attempt}"
+
+
+def prefix_of(root: str, worker: int, birth: str, name: UploadName) -> str:
+    """With which the names of the objects begin that a worker uploads for a version."""
+    return f"{root}/packs/{worker:04d}-b{birth}/{name}"
+
+
+def manifest_name(root: str, name: UploadName) -> str:
+    return f"{root}/manifests/{name}.json"
+
+
+def write_manifest(store: ObjectStore, name: str, manifest: Manifest) -> str:
+    """Returns the digest of the object. Raises StoreFault."""
+    content = manifest.model_dump_json().encode()
+    return store.write(name, [content]).digest
+
+
+def read_manifest(store: ObjectStore, name: str, digest: str | None) -> Manifest:
+    """`digest`: that which the step log has; None for a backup, of which it says nothing. Raises DamagedManifest and other StoreFaults."""
+    content = bytearray()
+    for piece in store.read(name):
+        content += piece
+        if len(content) > MANIFEST_BYTES_MAX:
+            raise DamagedManifest(name, f"has more than {MANIFEST_BYTES_MAX >> 20} MB")
+    if digest is not None and xxh3_128_hexdigest(bytes(content)) != digest:
+        raise DamagedManifest(name, "is not the one that the step log names: its content differs")
+    try:
+        manifest = Manifest.model_validate_json(bytes(content))
+    except ValidationError as fault:
+        raise DamagedManifest(name, f"cannot be read: {fault.errors(include_url=False)[0]['msg']}") from fault
+    if manifest.format != MANIFEST_FORMAT:
+        raise DamagedManifest(name, f"has format {manifest.format}, and this release reads format {MANIFEST_FORMAT}")
+    return manifest

@@ -1,0 +1,340 @@
+"""Carries out the uploads of one run to the checkpoint store, beside the steps.
+
+    a version is complete -> its owners upload -> the manifest -> the record in the step log -> what no version needs is deleted
+
+machine.py decides when each part is due. Everything but the record happens in threads and workers beside the loop. A fault of the store is told
+and tried again; it never ends a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+
+from base.fault import Fault
+from base.term import Term
+from base.version import VersionId
+from coordinator.beside import Beside
+from coordinator.specification import PipelineSpec, StoreSettings
+from coordinator.starting.binding import Rules
+from coordinator.starting.binding_rules import why_not_restorable
+from coordinator.status import StatusBoard
+from coordinator.storing.collecting import collect
+from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
+from coordinator.storing.manifest import (
+    MANIFEST_FORMAT,
+    Manifest,
+    UploadName,
+    manifest_name,
+    prefix_of,
+    read_manifest,
+    root_of,
+    write_manifest,
+)
+from coordinator.storing.view import StoreShown
+from engine.resident.crew import Crew
+from engine.resident.messages import Stored
+from engine.resident.roster import RECOVERABLE
+from faults.points import reached
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.layout_records import Ownership
+from io_kafka.step_log.records import CheckpointStored
+from storage.errors import CorruptFile, CorruptRecord, NoDatabase
+from storage.remote.errors import StoreFault
+from storage.remote.objects_protocol import ObjectStore
+
+_log = structlog.get_logger("coordinator.storing.storing")
+
+STOP_SECONDS_MAX = 60.0
+"""How long a run that is to end waits for its last checkpoint to be stored. On the usual disks of a cloud this is time for some GB."""
+
+
+DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
+"""Faults of a worker's database that the checkpoint store can mend."""
+
+
+@dataclass(frozen=True)
+class _Upload:
+    """What is under way. `placed`: the owners of the version. `name`: of its manifest."""
+
+    version: VersionId
+    placed: Ownership
+    name: str
+
+
+class Storing:
+    """Of one run; it outlives a recovery. Without a store it does nothing."""
+
+    def __init__(
+        self, spec: PipelineSpec, writer: PipelineWriter, board: StatusBoard, wake: Callable[[], None]
+    ) -> None:
+        self._name, self._settings, self._outside = spec.name, spec.store, spec.kafka.outside
+        self._writer, self._board, self._wake = writer, board, wake
+        self.machine = StoringMachine(0.0 if spec.store is None else spec.store.lag_s_max)
+        self._store: ObjectStore | None = None
+        self._rules: Rules | None = None
+        self._term: Term | None = None
+        self._upload: _Upload | None = None
+        self._answers: Mapping[int, Stored] = {}
+        self._former: tuple[CheckpointStored, Manifest] | None = None  # the manifest that the log names
+        self._describing: Beside[str] | None = None
+        self._collecting: Beside[int] | None = None
+        self._is_late, self._stop_until = False, 0.0
+        self._uploaded_bytes = self._attempts = 0
+        self._fault = ""
+
+    @property
+    def settings(self) -> StoreSettings | None:
+        return self._settings
+
+    @property
+    def store(self) -> ObjectStore:
+        """Opened at its first use. Raises StoreFault."""
+        assert self._settings is not None, "the pipeline has no store"
+        if self._store is None:
+            self._store = self._settings.place.open()
+        return self._store
+
+    def recovered(self, rules: Rules, term: Term) -> None:
+        """New workers have opened a checkpoint."""
+        self._rules, self._term = rules, term
+        self._upload, self._describing = None, None
+        self.machine.recovered()
+        self._show()
+
+    # What the loop asks
+
+    @property
+    def can_restore(self) -> bool:
+        """Whether a database that is lost or damaged can be made of what the store has."""
+        is_stored = self._settings is not None and self._writer.state.stored is not None
+        return is_stored and why_not_restorable(self._writer.state) is None
+
+    @property
+    def kept(self) -> tuple[VersionId, ...]:
+        """The version to which a lost disk would be restored, and the one that is uploaded: as soon as it is stored, it takes its place. The log
+        must have all steps since them."""
+        if self._settings is None:
+            return ()
+        stored, upload = self._writer.state.stored, self._upload
+        versions = (None if stored is None else stored.version, None if upload is None else upload.version)
+        return tuple(version for version in versions if version is not None)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether something is done beside the steps whose end the loop looks for."""
+        return self._upload is not None
+
+    @property
+    def holds_steps(self) -> bool:
+        """Whether no step may begin, because no checkpoint was stored for too long and the settings ask for that."""
+        return self._is_late and self._settings is not None and self._settings.late == "pause"
+
+    def holds_stop(self, *, is_stopping: bool) -> bool:
+        """Whether a run must not end yet, because its last checkpoint is not stored. If it is to end (`is_stopping`), that is a bounded time."""
+        if self._settings is None or not self.machine.is_behind:
+            return False
+        now = self._outside.monotonic()
+        if not is_stopping:
+            return True
+        if not self._stop_until:
+            self._stop_until = now + STOP_SECONDS_MAX
+        if now < self._stop_until:
+            return True
+        _log.warning(
+            "the run ends, and its last checkpoint is not in the store",
+            seconds=round(STOP_SECONDS_MAX),
+            fault=self._fault,
+            what_to_do="the state is on the disks of the workers; run again when the store answers, before these disks go",
+        )
+        return False
+
+    # The parts of an upload
+
+    def advance(self, complete: VersionId, crew: Crew) -> None:
+        """Called between the actions of the loop. `complete`: the last version that all workers have. Raises a fault of the crew or
+        of a database, but none of the store."""
+        if self._settings is None:
+            return
+        now = self._outside.monotonic()
+        try:
+            self._look(crew)
+            stored = self._writer.state.stored
+            action = self.machine.next(complete, None if stored is None else stored.version, now)
+            if action is not None:
+                self._do(action, complete, crew)
+        except RECOVERABLE:
+            raise
+        except StoreFault as fault:
+            self._give_up(fault, now)
+        self._tell_of_lag(now)
+
+    def _look(self, crew: Crew) -> None:
+        """Reports what is over."""
+        if self._upload is None:
+            return
+        if self._describing is not None:
+            if self._describing.is_over:
+                self._describing.result()
+                self.machine.described()
+            return
+        answers = self._polled(crew)
+        if answers is None:
+            return
+        if missing := self._upload.placed.owners.keys() - answers.keys():
+            raise StoreFault(
+                f"Worker {min(missing)} has left while version {self._upload.version.version} was uploaded."
+            )
+        self._answers = answers
+        self.machine.uploaded()
+
+    def _polled(self, crew: Crew) -> dict[int, Stored] | None:
+        """A fault of a worker's upload is one of the upload: the state itself was only read. But a database that is lost or damaged is restored.
+        Otherwise a run without steps would try to upload it for ever."""
+        try:
+            return crew.store.poll()
+        except RECOVERABLE:
+            raise
+        except StoreFault:
+            raise
+        except Fault as fault:
+            if isinstance(fault, DAMAGED) and self.can_restore:
+                raise
+            raise StoreFault(f"The state could not be uploaded: {fault}") from fault
+
+    def _do(self, action: StoringAction, complete: VersionId, crew: Crew) -> None:
+        match action:
+            case Upload(version):
+                self._begin(version, crew)
+            case Describe():
+                self._describe()
+            case LogStored():
+                self._record(complete)
+            case _:
+                assert_never(action)
+        self._show()
+
+    def _begin(self, version: VersionId, crew: Crew) -> None:
+        assert self._rules is not None and self._term is not None
+        placed = self._writer.state.placed[version]
+        owners = placed.owners
+        if not owners.keys() <= set(crew.numbers):
+            raise StoreFault(f"Owners of version {version.version} have left.")
+        root = root_of(self._name, self._rules.log_id, self._rules.generation)
+        self._attempts += 1
+        name = UploadName(version, self._term, self._attempts)
+        prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
+        crew.store.begin(version, self._chains_before(owners), prefixes)
+        self._upload = _Upload(version, placed, manifest_name(root, name))
+        self.machine.uploading(version)
+
+    def _chains_before(self, owners: Mapping[int, str]) -> dict[int, str]:
+        """The chains of the stored version, of the workers that are still the same. Without them the workers upload everything."""
+        stored = self._writer.state.stored
+        if stored is None:
+            return {}
+        if self._former is None or self._former[0] != stored:
+            try:
+                self._former = stored, read_manifest(self.store, stored.manifest, stored.digest)
+            except StoreFault as fault:
+                _log.warning(
+                    "the manifest of the stored version cannot be read; all state is uploaded", fault=str(fault)
+                )
+                return {}
+        manifest = self._former[1]
+        same = {w for w, birth in manifest.placed.births.items() if owners.get(w) == birth}
+        return {worker: chain for worker, chain in manifest.chains.items() if worker in same}
+
+    def _describe(self) -> None:
+        upload, rules, store = self._upload, self._rules, self.store
+        assert upload is not None and rules is not None
+        owners = upload.placed.owners
+        manifest = Manifest(
+            format=MANIFEST_FORMAT,
+            pipeline=self._name,
+            log_id=rules.log_id,
+            generation=rules.generation,
+            version=upload.version,
+            placed=upload.placed,
+            databases={w: rules.identity(w, birth).database for w, birth in owners.items()},
+            chains={w: answer.chain for w, answer in self._answers.items()},
+        )
+        self._manifest = manifest
+        self._describing = Beside(
+            self._outside, "manifest", lambda: write_manifest(store, upload.name, manifest), self._wake
+        )
+        self.machine.describing()
+
+    def _record(self, complete: VersionId) -> None:
+        upload, describing = self._upload, self._describing
+        assert upload is not None and describing is not None
+        reached("manifest.written")
+        record = CheckpointStored(
+            epoch=self._writer.epoch,
+            version=upload.version,
+            placed=upload.placed,
+            manifest=upload.name,
+            digest=describing.result(),
+        )
+        self._writer.append([record])
+        reached("stored.recorded")
+        self._uploaded_bytes += sum(answer.bytes for answer in self._answers.values())
+        self._former, self._fault = (record, self._manifest), ""
+        self._upload, self._describing = None, None
+        self.machine.recorded(complete, self._outside.monotonic())
+        self._collect(record, self._manifest)
+
+    def _collect(self, record: CheckpointStored, manifest: Manifest) -> None:
+        """Deletes what no version needs any more. The run holds the claim: its record was accepted just now."""
+        if self._collecting is not None and not self._collecting.is_over:
+            return  # the next version's has the same to delete
+        assert self._rules is not None and self._term is not None
+        store, term = self.store, self._term
+        self._collecting = Beside(
+            self._outside, "collect", lambda: collect(store, record, manifest, term), lambda: None
+        )
+
+    # Faults, and what people see
+
+    def _give_up(self, fault: StoreFault, now: float) -> None:
+        self._upload, self._describing = None, None
+        self.machine.failed(now)
+        text = str(fault)[:500]
+        if text != self._fault:
+            _log.warning("a checkpoint could not be stored; it is tried again", fault=text)
+        self._fault = text
+        self._show()
+
+    def _tell_of_lag(self, now: float) -> None:
+        is_late = self.machine.is_late(now)
+        if is_late != self._is_late:
+            self._is_late = is_late
+            if is_late:
+                _log.warning(
+                    "no checkpoint was stored for too long",
+                    seconds=round(self.machine.lag_s(now)),
+                    fault=self._fault,
+                    steps="wait for the store" if self.holds_steps else "go on; a lost disk costs what is not stored",
+                )
+            else:
+                _log.info("the store has the last checkpoint again")
+        self._show()
+
+    def _show(self) -> None:
+        if self._settings is None:
+            return
+        stored = self._writer.state.stored
+        shown = StoreShown(
+            place=self._settings.place.uri,
+            version=None if stored is None else stored.version.version,
+            step=None if stored is None else stored.version.step,
+            lag_s=round(self.machine.lag_s(self._outside.monotonic()), 1),
+            phase=self.machine.phase.value,
+            is_late=self._is_late,
+            uploaded_bytes=self._uploaded_bytes,
+            fault=self._fault,
+        )
+        self._board.update(store=shown.to_json())

@@ -1,0 +1,24 @@
+"""What people see of the checkpoint store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StoreShown:
+    """`version` and `step`: of the last stored version; None if there is none. `lag_s`: for how many seconds a complete version has waited for
+    the store. `phase`: of the upload. `uploaded_bytes`: by this run. `fault`: the last one, until a version is stored."""
+
+    place: str
+    version: int | None
+    step: int | None
+    lag_s: float
+    phase: str
+    is_late: bool
+    uploaded_bytes: int
+    fault: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

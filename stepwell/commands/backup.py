@@ -1,0 +1,164 @@
+"""`stepwell backup`: versions of the checkpoint store that are kept. They work with and without a running service, and fence nothing."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+
+from base.sizes import size_text
+from coordinator.storing import backups as kept
+from coordinator.storing.backups import Backup, why_not_reached
+from coordinator.storing.manifest import read_manifest
+from io_kafka.step_log.records import CheckpointStored
+from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
+from stepwell.commands.steps import read_log
+from stepwell.commands.store_access import begins_of, log_id_of, store_of
+from stepwell.errors import StepwellError
+from stepwell.project.loading import Project
+from stepwell.service.client import ControlClient, NotRunning
+from storage.remote.errors import ObjectMissing
+
+app = typer.Typer(help="Keep checkpoints of the checkpoint store.", no_args_is_help=True, add_completion=False)
+
+STORED_SECONDS_MAX = 600.0
+"""How long a backup waits until the service has stored its present checkpoint. A first upload of 100 GB takes about so long."""
+
+ASK_SECONDS = 5.0
+"""Between two orders to make a checkpoint."""
+
+ENDED = ("failed", "stopped")
+"""The phases of a service that does nothing any more."""
+
+TRIES_MAX = 5
+"""A version that is named may be replaced by a newer one at that moment. A checkpoint takes seconds, so a second try finds the newer one."""
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the backup.")]
+
+
+@app.command()
+def create(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Default: the time, in UTC.")] = None,
+    spec: SpecOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep the present state. A running service makes a checkpoint and stores it; steps go on."""
+    with report_faults(as_json):
+        project = project_of(spec)
+        store = store_of(project)
+        chosen = name or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        kept.object_of(project.name, chosen)  # a bad name is told before anything is stored
+        _have_stored(project)
+        for left in range(TRIES_MAX - 1, -1, -1):
+            try:
+                found = kept.create(store, project.name, chosen, _stored(project))
+                break
+            except ObjectMissing:
+                if not left:
+                    raise
+        text = f"backup {found.name}: version {found.version}, before step {found.step}, {size_text(found.bytes)}"
+        show(found.to_json(), as_json=as_json, text=text)
+
+
+def _have_stored(project: Project) -> None:
+    """If a service runs, it makes a checkpoint and stores it. Without one, the last stored version is what there is. Raises StepwellError."""
+    client = ControlClient(project.state_folder)
+    try:
+        before = client.status()
+    except NotRunning:
+        return
+    if before.get("store") is None:
+        raise StepwellError(
+            "the running service has no checkpoint store: it was started before stepwell.store was set.",
+            "Stop it with `stepwell stop`, and start it again.",
+        )
+    has_run = before["steps_run"] or before["steps_replayed"]
+    wanted = before["step"] + 1 if has_run else before["checkpoint_step"]
+    deadline = time.monotonic() + STORED_SECONDS_MAX
+    while time.monotonic() < deadline:
+        client.ask("checkpoint")  # again, because one that was under way may be of an earlier step
+        now = _status_within(ASK_SECONDS, client, wanted)
+        if now is None or now["phase"] in ENDED:
+            raise NotRunning(
+                "the service ended meanwhile, and the backup was not made.", "Make it without the service."
+            )
+        if _is_over(now, wanted):
+            return
+    fault = (client.status()["store"] or {}).get("fault") or "it is slow"
+    raise StepwellError(
+        f"the service has not stored its checkpoint within {STORED_SECONDS_MAX:.0f} s: {fault}",
+        "`stepwell status` shows what the store does, and `stepwell doctor` tries it.",
+    )
+
+
+def _status_within(seconds: float, client: ControlClient, wanted: int) -> dict[str, Any] | None:
+    """The first status that is over, or the last one; None if the service has ended."""
+    until = time.monotonic() + seconds
+    return client.wait(lambda status: _is_over(status, wanted) or time.monotonic() > until, 2 * seconds)
+
+
+def _is_over(status: dict[str, Any], wanted: int) -> bool:
+    step = (status["store"] or {}).get("step")
+    return status["phase"] in ENDED or (step is not None and step >= wanted)
+
+
+def _stored(project: Project) -> CheckpointStored:
+    stored = read_log(project).stored
+    if stored is None:
+        raise StepwellError(
+            f"no checkpoint of {project.name} is in the store.",
+            "`stepwell run` stores each checkpoint as soon as stepwell.store is set.",
+        )
+    return stored
+
+
+@app.command("list")
+def list_backups(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Show the backups, and whether the step log and the inputs still reach back to them."""
+    with report_faults(as_json):
+        project = project_of(spec)
+        found = _judged(project)
+        show([backup.to_json() for backup in found], as_json=as_json, text=_list_text(found))
+
+
+def _judged(project: Project) -> list[Backup]:
+    store, log = store_of(project), read_log(project)
+    log_id, begins = log_id_of(project), begins_of(project, log)
+    judged: list[Backup] = []
+    for backup in kept.backups(store, project.name):
+        if not backup.problem:
+            manifest = read_manifest(store, kept.object_of(project.name, backup.name), None)
+            reasons = why_not_reached(manifest, log, log_id, begins)
+            missing = kept.missing_objects(store, manifest)
+            problem = reasons[0] if reasons else f"{len(missing)} of its objects are missing" if missing else ""
+            backup = Backup(**{**backup.to_json(), "problem": problem})
+        judged.append(backup)
+    return judged
+
+
+def _list_text(found: list[Backup]) -> Group | str:
+    if not found:
+        return "no backups"
+    table = plain_table("backup", "version", "before step", "workers", "bytes", "can be restored")
+    for backup in found:
+        table.add_row(
+            backup.name,
+            str(backup.version),
+            str(backup.step),
+            str(backup.workers),
+            size_text(backup.bytes),
+            f"no: {backup.problem}" if backup.problem else "yes",
+        )
+    return Group(table)
+
+
+@app.command()
+def delete(name: NameArgument, spec: SpecOption = None, as_json: JsonOption = False) -> None:
+    """Delete a backup. What only it needs goes with the next stored checkpoint."""
+    with report_faults(as_json):
+        project = project_of(spec)
+        kept.delete(store_of(project), project.name, name)
+        show({"deleted": name}, as_json=as_json, text=f"backup {name} is deleted")

@@ -1,0 +1,138 @@
+"""Mistakes in the checkpoint store."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+REMOTE, TESTS = "storage/remote", "tests/storage/remote"
+TEST_RESTORING, TEST_UPLOADING = f"{TESTS}/test_restoring.py", f"{TESTS}/test_uploading.py"
+
+CHECKPOINT_STORE = (
+    Breakage(
+        "restored-without-the-seal",
+        "A restored database is not compared with the checksum that the version had.",
+        "no silence",
+        (
+            Edit(
+                f"{REMOTE}/restoring.py",
+                "if filling.checksum != chain.seal or filling.table_bytes != chain.table_bytes:",
+                "if filling.table_bytes != chain.table_bytes:",
+            ),
+        ),
+        (f"{TEST_RESTORING}::test_a_chain_that_names_other_packs_is_refused",),
+    ),
+    Breakage(
+        "delta-over-a-gap",
+        "The deltas that the spool has are uploaded, although one before them is missing.",
+        "6 two versions",
+        (
+            Edit(
+                f"{REMOTE}/spool.py",
+                "            return None\n        found.append(delta)\n",
+                "            break\n        found.append(delta)\n",
+            ),
+        ),
+        (
+            f"{TESTS}/test_spool.py::test_a_path_leads_through_whole_version_ids",
+            f"{TEST_UPLOADING}::test_a_gap_in_the_spool_makes_a_base[lost]",
+            f"{TESTS}/test_model.py::TestModel",
+        ),
+        tells="ForeignPack",
+    ),
+    Breakage(
+        "restored-over-a-gap",
+        "A restore takes each pack that the chain names, whatever it is.",
+        "no silence",
+        (Edit(f"{REMOTE}/restoring.py", "    reader.expect(header)\n", "    assert header.to == packed.to\n"),),
+        (
+            f"{TEST_RESTORING}::test_a_chain_that_names_other_packs_is_refused",
+            f"{TEST_RESTORING}::test_each_damage_of_each_object_is_named",
+        ),
+    ),
+    Breakage(
+        "restored-without-tombstones",
+        "A restore skips the tombstones of deltas.",
+        "6 two versions",
+        (
+            Edit(
+                f"{REMOTE}/restoring.py",
+                "    yield from reader.records()\n",
+                "    yield from (each for each in reader.records() if not records.is_tombstone(each[1]))\n",
+            ),
+        ),
+        (f"{TEST_RESTORING}::test_a_deleted_record_stays_deleted", f"{TESTS}/test_model.py::TestModel"),
+        tells="DamagedStore",
+    ),
+    Breakage(
+        "earlier-pack-counts",
+        "Of the packs that have a record, the earliest counts.",
+        "6 two versions",
+        (
+            Edit(
+                f"{REMOTE}/restoring.py",
+                "    yield streams[::-1]\n\n",
+                "    yield streams\n\n",
+            ),
+        ),
+        (f"{TEST_RESTORING}::test_each_stored_version_can_be_restored", f"{TESTS}/test_model.py::TestModel"),
+        tells="DamagedStore",
+    ),
+    Breakage(
+        "another-object-restored",
+        "The digest of an object is not compared with that of its chain.",
+        "no silence",
+        (
+            Edit(
+                f"{REMOTE}/restoring.py",
+                "    if reader.read() != Written(packed.bytes, packed.digest):\n",
+                "    if reader.read().bytes != Written(packed.bytes, packed.digest).bytes:\n",
+            ),
+        ),
+        (f"{TEST_RESTORING}::test_a_pack_of_the_same_place_and_another_content_is_refused",),
+    ),
+    Breakage(
+        "mixture-uploaded",
+        "A base that is uploaded during a fold has some records of the next version.",
+        "6 two versions",
+        (
+            Edit(
+                f"{REMOTE}/snapshot.py",
+                "return self.version != self._present.last or self._present.merge_progress is not None",
+                "return self.version != self._present.last",
+            ),
+        ),
+        (
+            f"{TESTS}/test_snapshot.py::test_both_versions_at_every_moment_of_a_fold",
+            f"{TESTS}/test_model.py::TestModel",
+        ),
+    ),
+    Breakage(
+        "chain-without-end",
+        "Deltas are uploaded although they have more bytes than the state.",
+        "the cost of a checkpoint depends on the changes",
+        (
+            Edit(
+                f"{REMOTE}/uploading.py",
+                "return is_long or delta_bytes > max(live_bytes, DELTA_BYTES_MIN)",
+                "return is_long or delta_bytes > max(4 * live_bytes, DELTA_BYTES_MIN)",
+            ),
+        ),
+        (f"{TEST_UPLOADING}::test_deltas_of_more_bytes_than_the_state_make_way_for_a_base",),
+    ),
+    Breakage(
+        "base-each-time",
+        "Each checkpoint uploads the whole state, beside the deltas that would do.",
+        "the cost of a checkpoint depends on the changes",
+        (
+            Edit(
+                f"{REMOTE}/uploading.py",
+                "return is_long or delta_bytes > max(live_bytes, DELTA_BYTES_MIN)",
+                "return is_long or delta_bytes > 0",
+            ),
+        ),
+        (
+            f"{TEST_UPLOADING}::test_uploads_are_at_most_twice_what_was_frozen",
+            f"{TEST_UPLOADING}::test_a_tiny_state_is_not_written_anew_each_time",
+        ),
+    ),
+)

@@ -1,0 +1,178 @@
+"""Mistakes in what the coordinator does with the checkpoint store."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+STORING, TESTS = "coordinator/storing", "tests/coordinator/storing"
+TEST_COLLECTING, TEST_MACHINE = f"{TESTS}/test_collecting.py", f"{TESTS}/test_machine.py"
+TEST_BINDING, TEST_LOG = "tests/coordinator/test_binding.py", "tests/io_kafka/test_step_log.py"
+TEST_STORE = "tests/end_to_end/test_store.py"
+VERSIONS, SILENCE = "6 two versions", "no silence"
+
+STORING_OF_RUNS = (
+    Breakage(
+        "newer-objects-collected",
+        "What another run uploads beside this one is deleted.",
+        VERSIONS,
+        (
+            Edit(
+                f"{STORING}/collecting.py",
+                'if named is None or int(named["version"]) > record.version.version:',
+                "if named is None:",
+            ),
+        ),
+        (f"{TEST_COLLECTING}::test_what_no_version_needs_goes_and_everything_else_stays",),
+    ),
+    Breakage(
+        "objects-of-a-later-term-collected",
+        "A run that has lost the pipeline deletes what its successor has uploaded.",
+        "5 fences",
+        (Edit(f"{STORING}/collecting.py", ".number <= term.number", ".number >= 0"),),
+        (f"{TEST_COLLECTING}::test_what_no_version_needs_goes_and_everything_else_stays",),
+    ),
+    Breakage(
+        "backups-not-looked-at",
+        "What only a backup needs is deleted.",
+        VERSIONS,
+        (
+            Edit(
+                f"{STORING}/collecting.py",
+                "needed.update(packs_of(read_manifest(store, backup.name, None)))",
+                "needed.update([backup.name])",
+            ),
+        ),
+        (
+            f"{TEST_COLLECTING}::test_a_backup_keeps_its_packs_until_it_is_deleted",
+            f"{TEST_COLLECTING}::test_nothing_is_deleted_while_a_backup_cannot_be_read",
+        ),
+    ),
+    Breakage(
+        "any-manifest-taken",
+        "The manifest that is there is taken for the one that the step log names.",
+        SILENCE,
+        (
+            Edit(
+                f"{STORING}/manifest.py",
+                "if digest is not None and xxh3_128_hexdigest(bytes(content)) != digest:",
+                "if digest is not None and not content:",
+            ),
+        ),
+        (f"{TEST_COLLECTING}::test_a_manifest_is_the_one_that_the_log_names",),
+    ),
+    Breakage(
+        "store-before-the-hosts",
+        "The stored version is restored although all hosts have a later one.",
+        VERSIONS,
+        (
+            Edit(
+                "coordinator/starting/binding.py",
+                "if restores and rules.restorable is not None and _latest_held(held, rules) is None:",
+                "if restores and rules.restorable is not None:",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_a_version_that_all_hosts_have_is_better_than_the_store",),
+    ),
+    Breakage(
+        "steps-since-the-stored-version-forgotten",
+        "The steps that a restored database replays are forgotten, and the log is truncated before them.",
+        VERSIONS,
+        (
+            Edit(
+                "coordinator/starting/start.py",
+                ", *(stored.step for stored in kept)])",
+                "])",
+            ),
+        ),
+        (f"{TEST_BINDING}::test_steps_that_a_copy_on_another_host_may_replay_are_kept",),
+    ),
+    Breakage(
+        "layout-not-gone-back",
+        "After a restore the log still says that the workers of a later layout own the slots.",
+        "7 one owner",
+        (
+            Edit(
+                f"{STORING}/restoring.py",
+                "if stored is None or stored.version != version or why_not_placed(stored.placed, state.ground) is None:",
+                "if stored is None or stored.version == version or why_not_placed(stored.placed, state.ground) is None:",
+            ),
+        ),
+        (f"{TEST_STORE}::test_a_change_of_the_layout_that_the_store_does_not_have_is_undone_and_made_again",),
+    ),
+    Breakage(
+        "damaged-database-trusted",
+        "A damaged database is kept because it names the version that is wanted.",
+        SILENCE,
+        (
+            Edit(
+                "engine/resident/storing.py",
+                "if trusts and found.identity == self.identity and version in found.versions:",
+                "if found.identity == self.identity and version in found.versions:",
+            ),
+        ),
+        (f"{TEST_STORE}::test_a_damaged_database_is_made_again",),
+        tells="RecoveryFailed",
+    ),
+    Breakage(
+        "end-before-the-upload",
+        "A run ends before its last checkpoint is in the store.",
+        VERSIONS,
+        (Edit(f"{STORING}/storing.py", "if now < self._stop_until:", "if now > self._stop_until:"),),
+        (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
+    ),
+    Breakage(
+        "late-store-ignored",
+        "The steps go on although the settings say that they wait for a store that is late.",
+        "9 bounded",
+        (
+            Edit(
+                f"{STORING}/storing.py",
+                'self._settings.late == "pause"',
+                'self._settings.late == "continue"',
+            ),
+        ),
+        (f"{TEST_STORE}::test_a_store_that_is_away_costs_no_step_until_it_is_late[pause]",),
+    ),
+    Breakage(
+        "lag-begins-anew",
+        "How long a checkpoint has waited for the store begins anew with each failure.",
+        "9 bounded",
+        (
+            Edit(
+                f"{STORING}/machine.py",
+                "        self.failures += 1\n",
+                "        self.failures += 1\n        self.waits_since = now\n",
+            ),
+        ),
+        (
+            f"{TEST_STORE}::test_a_store_that_is_away_costs_no_step_until_it_is_late[pause]",
+            f"{TEST_MACHINE}::test_faults_keep_the_lag",
+        ),
+    ),
+    Breakage(
+        "stored-without-completion",
+        "The log takes a stored version that was never complete.",
+        VERSIONS,
+        (
+            Edit(
+                "io_kafka/step_log/rules.py",
+                "if not log.checkpoints or (version.version > log.checkpoints[-1].version and not record.restores):",
+                "if not log.checkpoints:",
+            ),
+        ),
+        (f"{TEST_LOG}::test_what_cannot_follow_is_refused_and_changes_nothing",),
+    ),
+    Breakage(
+        "later-checkpoints-after-a-restore",
+        "After a restore, later checkpoints still count.",
+        VERSIONS,
+        (
+            Edit(
+                "io_kafka/step_log/state.py",
+                "only = replace(self, stored=record, intent=None, checkpoints=(record.version,))",
+                "only = replace(self, stored=record, intent=None)",
+            ),
+        ),
+        (f"{TEST_LOG}::test_after_a_restore_only_the_restored_version_counts",),
+    ),
+)
