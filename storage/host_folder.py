@@ -51,7 +51,7 @@ SPOOL_SUFFIX = ".spool"
 """The suffix of the folder of a worker's spool (storage/remote/spool.py)."""
 
 RESTORED_SUFFIX = ".restored-e"
-"""The suffix of a database that is made of what the checkpoint store has, until it takes the place of the former one. The number of the term
+"""The suffix of a database that is made of what the checkpoint store has, until it replaces the one that is there. The number of the term
 follows."""
 
 NAMING_TRIES_MAX = 16

@@ -26,6 +26,7 @@ from coordinator.storing.collecting import collect
 from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
+    DamagedManifest,
     Manifest,
     UploadName,
     manifest_name,
@@ -43,7 +44,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.records import CheckpointStored
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase
-from storage.remote.errors import StoreFault
+from storage.remote.errors import ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.storing")
@@ -53,7 +54,7 @@ STOP_SECONDS_MAX = 60.0
 
 
 DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
-"""Faults of a worker's database that the checkpoint store can mend."""
+"""Faults of a worker's database that a restore from the checkpoint store repairs."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,10 @@ class Storing:
         self._term: Term | None = None
         self._upload: _Upload | None = None
         self._answers: Mapping[int, Stored] = {}
-        self._former: tuple[CheckpointStored, Manifest] | None = None  # the manifest that the log names
+        self._former: tuple[CheckpointStored, Manifest | None] | None = (
+            None  # the manifest that the log names; None: unusable
+        )
+        self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
         self._describing: Beside[str] | None = None
         self._collecting: Beside[int] | None = None
         self._is_late, self._stop_until = False, 0.0
@@ -101,7 +105,7 @@ class Storing:
     def recovered(self, rules: Rules, term: Term) -> None:
         """New workers have opened a checkpoint."""
         self._rules, self._term = rules, term
-        self._upload, self._describing = None, None
+        self._upload, self._describing, self._reading = None, None, None
         self.machine.recovered()
         self._show()
 
@@ -126,7 +130,7 @@ class Storing:
     @property
     def is_under_way(self) -> bool:
         """Whether something is done beside the steps whose end the loop looks for."""
-        return self._upload is not None
+        return self._upload is not None or self._reading is not None
 
     @property
     def holds_steps(self) -> bool:
@@ -223,6 +227,8 @@ class Storing:
         owners = placed.owners
         if not owners.keys() <= set(crew.numbers):
             raise StoreFault(f"Owners of version {version.version} have left.")
+        if not self._knows_former():
+            return
         root = root_of(self._name, self._rules.log_id, self._rules.generation)
         self._attempts += 1
         name = UploadName(version, self._term, self._attempts)
@@ -231,20 +237,33 @@ class Storing:
         self._upload = _Upload(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
+    def _knows_former(self) -> bool:
+        """Whether the manifest of the stored version is read, which happens beside the steps. One that is lost or damaged makes the workers
+        upload everything. Raises StoreFault if the store does not give it now."""
+        stored = self._writer.state.stored
+        if stored is None or (self._former is not None and self._former[0] == stored):
+            return True
+        if self._reading is None or self._reading[0] != stored:
+            store = self.store
+            reading = Beside(
+                self._outside, "manifest", lambda: read_manifest(store, stored.manifest, stored.digest), self._wake
+            )
+            self._reading = stored, reading
+        if not self._reading[1].is_over:
+            return False
+        over, self._reading = self._reading[1], None
+        try:
+            self._former = stored, over.result()
+        except (DamagedManifest, ObjectMissing) as fault:
+            _log.warning("the manifest of the stored version cannot be used; all state is uploaded", fault=str(fault))
+            self._former = stored, None
+        return True
+
     def _chains_before(self, owners: Mapping[int, str]) -> dict[int, str]:
         """The chains of the stored version, of the workers that are still the same. Without them the workers upload everything."""
-        stored = self._writer.state.stored
-        if stored is None:
+        manifest = None if self._former is None else self._former[1]
+        if manifest is None:
             return {}
-        if self._former is None or self._former[0] != stored:
-            try:
-                self._former = stored, read_manifest(self.store, stored.manifest, stored.digest)
-            except StoreFault as fault:
-                _log.warning(
-                    "the manifest of the stored version cannot be read; all state is uploaded", fault=str(fault)
-                )
-                return {}
-        manifest = self._former[1]
         same = {w for w, birth in manifest.placed.births.items() if owners.get(w) == birth}
         return {worker: chain for worker, chain in manifest.chains.items() if worker in same}
 
@@ -289,8 +308,15 @@ class Storing:
 
     def _collect(self, record: CheckpointStored, manifest: Manifest) -> None:
         """Deletes what no version needs any more. The run holds the claim: its record was accepted just now."""
-        if self._collecting is not None and not self._collecting.is_over:
-            return  # the next version's has the same to delete
+        if self._collecting is not None:
+            if not self._collecting.is_over:
+                return  # the next version's has the same to delete
+            try:
+                self._collecting.result()
+            except StoreFault as fault:
+                _log.warning(
+                    "objects that no version needs could not be deleted; it is tried again", fault=str(fault)[:500]
+                )
         assert self._rules is not None and self._term is not None
         store, term = self.store, self._term
         self._collecting = Beside(

@@ -250,9 +250,9 @@ def _why_not_complete(log: LogValue, version: VersionId) -> str | None:
 
 
 def _why_not_stored(log: LogValue, record: CheckpointStored) -> str | None:
-    """Only complete versions are stored. The log knows only the last ones of them, and the store may be late. Who has gone back to an older
-    version may go forward again, to a version that the log does not know any more. Whether the log has the steps since is no question here: when
-    it is cut short, it begins with a snapshot from after that version, and such a record may follow that."""
+    """Only complete versions are stored. The log knows only the last ones of them, and the store may be late. After a restore of an
+    older version a newer one may be restored, which the log does not know any more. Whether the log has the steps since is no question here:
+    when it is cut short, it begins with a snapshot from after that version, and such a record may follow that."""
     version = record.version
     if not log.checkpoints or (version.version > log.checkpoints[-1].version and not record.restores):
         return f"version {version.version} ({version.checkpoint_id}) is stored without having been completed"

@@ -294,7 +294,8 @@ def _load_file(file: Path, registry: _Registry, spark: SparkSession) -> None:
 
 class _FreshLoader(importlib.machinery.SourceFileLoader):
     """Compiles the file that is there. Python's own loader takes the byte code that it has kept if the size of the file and the second of its
-    last change are the same. A file that was edited twice within a second would then be the former one, and a transition would lead nowhere."""
+    last change are the same. A file that was edited twice within a second would then be read as before, and a transition would change
+    nothing."""
 
     def get_code(self, fullname: str) -> CodeType:
         code: CodeType = self.source_to_code(self.get_data(self.path), self.path)

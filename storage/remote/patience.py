@@ -1,4 +1,4 @@
-"""A store that is waited for: who restores a state reads on when the store answers again.
+"""A store that is waited for: a restore reads on when the store answers again.
 
 Guarantees: what `read` yields is the object, each byte once, however often the store has broken off. An object is never changed, so it is read
 again from its beginning, and what was yielded already is left out. If the store gives nothing new for STORE_SECONDS_MAX, its last fault is
