@@ -468,6 +468,7 @@ class Pipeline:
             self._transitions.advance(crew)
             self._transitions.check_goes_on(core)
             self._storing.advance(core.version, crew)
+            self._transitions.wait_for_store(self._storing.insisted_on)
             core.store_holds_steps = self._storing.holds_steps
             core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
             self._write_owner(course)

@@ -86,7 +86,7 @@ class Storing:
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
         self._describing: Beside[str] | None = None
         self._collecting: Beside[int] | None = None
-        self._is_late, self._stop_until = False, 0.0
+        self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
         self._uploaded_bytes = self._attempts = 0
         self._fault = ""
 
@@ -116,6 +116,13 @@ class Storing:
         """Whether a database that is lost or damaged can be made of what the store has."""
         is_stored = self._settings is not None and self._writer.state.stored is not None
         return is_stored and why_not_restorable(self._writer.state) is None
+
+    @property
+    def insisted_on(self) -> VersionId | None:
+        """The stored version, if the settings say that the steps wait for a store that is late: then the run does nothing that would make the
+        version useless before a later one is stored."""
+        stored = self._writer.state.stored
+        return None if stored is None or self._settings is None or self._settings.late != "pause" else stored.version
 
     @property
     def kept(self) -> tuple[VersionId, ...]:
@@ -148,13 +155,18 @@ class Storing:
             self._stop_until = now + STOP_SECONDS_MAX
         if now < self._stop_until:
             return True
+        if not self._gives_up_stop:
+            self._gives_up_stop = True
+            self._tell_of_stop()
+        return False
+
+    def _tell_of_stop(self) -> None:
         _log.warning(
             "the run ends, and its last checkpoint is not in the store",
             seconds=round(STOP_SECONDS_MAX),
             fault=self._fault,
             what_to_do="the state is on the disks of the workers; run again when the store answers, before these disks go",
         )
-        return False
 
     # The parts of an upload
 

@@ -96,6 +96,9 @@ class Transition:
     waits_for: VersionId | None = None
     """The checkpoint that has to be complete before the switch, before more is cleared, or before the end is recorded."""
     needs_checkpoint: bool = False
+    waits_for_store: bool = False
+    """Whether loads of batch tables go with the end of the transition that the version in the checkpoint store still needs; the shell sets
+    it."""
     frozen_revision: int | None = None
     """The revision that this release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition."""
 
@@ -144,7 +147,9 @@ class Transition:
     def _of_clearing(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         if self.needs_checkpoint or self.waits_for is not None or at.is_checkpointing:
             return None
-        return LogSettled() if self.is_clear else Clear()
+        if not self.is_clear:
+            return Clear()
+        return None if self.waits_for_store else LogSettled()
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:
         """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""

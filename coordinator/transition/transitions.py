@@ -12,6 +12,7 @@ from typing import assert_never
 
 import structlog
 
+from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.core import Core, Settle
 from coordinator.revisions.document import Revision
@@ -349,6 +350,15 @@ class Transitions:
         ended = self._told.settled(phase, writer.state.revision)
         self.course.documents.keep({writer.state.revision.plan})
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
+
+    def wait_for_store(self, stored: VersionId | None) -> None:
+        """`stored`: the version to which a lost disk is restored; None if there is none, or if the run does not insist on one. Its steps must
+        not lose the loads that they read."""
+        phase = self._writer.state.revisions.phase
+        is_needed = (
+            stored is not None and isinstance(phase, Clearing) and phase.is_switched and stored.step < phase.since
+        )
+        self.machine.waits_for_store = is_needed and bool(self._tables_gone())
 
     def _tables_gone(self) -> tuple[str, ...]:
         """The topics of the loads that the revision in force does not read."""

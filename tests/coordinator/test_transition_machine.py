@@ -154,6 +154,9 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     assert core.next(log) == Clear(), "something is left"
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log)
+    core.transition.waits_for_store = True
+    assert core.next(log) == Divide(core.step), "the checkpoint store still needs loads that go with the end"
+    core.transition.waits_for_store = False
     assert core.next(log) == LogSettled()
     log.append(settles(step=2))
     core.transition.settled()

@@ -16,6 +16,8 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from coordinator import loop
+from coordinator.revisions.choices import Chosen
+from coordinator.revisions.requests import ApplyRequest
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.storing import storing
 from faults.points import STORE, Crash, Order, Point, arm
@@ -30,7 +32,9 @@ from storage.remote.errors import DamagedPack, ObjectMissing
 from storage.remote.objects import open_store
 from storage.remote.objects_protocol import ObjectStore, Written
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running
-from tests.end_to_end.test_transitions import NEW_VIEW, apply, orders, project, settled
+from tests.end_to_end.test_loading_tables import COUNTRIES, clicks, write_people
+from tests.end_to_end.test_loading_tables import project as with_tables
+from tests.end_to_end.test_transitions import NEW_VIEW, ORDER_SECONDS, apply, orders, project, settled
 
 
 def store_of(play: Playground) -> Path:
@@ -260,6 +264,41 @@ def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     play.run(now)
     play.check(now)
     play.check_steps(now)
+
+
+def test_loads_that_the_stored_version_reads_stay_until_a_later_one_is_stored(
+    play: Playground, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transition has switched, and nothing else is left to do."""
+    data = tmp_path_factory.mktemp("data")
+    play.topic("clicks", 2)
+    write_people(data, "A", "B", "C")
+    play.send("clicks", clicks(0, 100))
+    resolved = resolve(play, with_tables(data, COUNTRIES))
+    play.run(resolved)
+    first = play.log(resolved).tables.keys()
+    monkeypatch.setattr(storing, "STOP_SECONDS_MAX", 0.0)
+    write_people(data, "A", "C", "D")
+    with away(play), play.running(resolved) as run:
+        run.wait_until(lambda shown: shown["phase"] == "run")
+        version = run.board.show()["checkpoint_version"]
+        chosen = Chosen(reload=("people.csv",))
+        run.requests.ask_revision(ApplyRequest(resolved.spec, False, chosen), ORDER_SECONDS)
+        run.wait_until(
+            lambda shown: (
+                (shown["transition"] or {}).get("phase") == "clearing" and shown["checkpoint_version"] > version
+            )
+        )
+        play.send("clicks", clicks(100, 50), 1)
+        run.wait_until(lambda shown: shown["rows"] == 50 and not any(shown["lag"].values()))
+        assert run.board.show()["transition"]["phase"] == "clearing"
+    assert len(first) == 1 and first < play.log(resolved).tables.keys()
+    monkeypatch.undo()
+    lose(play)
+    play.run(resolved)
+    assert first.isdisjoint(play.log(resolved).tables.keys())
+    play.check(resolved)
+    play.check_steps(resolved)
 
 
 BREAKS: tuple[Point, ...] = (

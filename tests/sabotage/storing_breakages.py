@@ -150,6 +150,19 @@ STORING_OF_RUNS = (
         ),
     ),
     Breakage(
+        "loads-of-the-stored-version-deleted",
+        "The end of a transition deletes loads that the stored version still needs.",
+        VERSIONS,
+        (
+            Edit(
+                "coordinator/transition/transitions.py",
+                "is_needed and bool(self._tables_gone())",
+                "is_needed and not self._tables_gone()",
+            ),
+        ),
+        (f"{TEST_STORE}::test_loads_that_the_stored_version_reads_stay_until_a_later_one_is_stored",),
+    ),
+    Breakage(
         "stored-without-completion",
         "The log takes a stored version that was never complete.",
         VERSIONS,
