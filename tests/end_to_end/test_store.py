@@ -291,7 +291,7 @@ def test_loads_that_the_stored_version_reads_stay_until_a_later_one_is_stored(
         )
         play.send("clicks", clicks(100, 50), 1)
         run.wait_until(lambda shown: shown["rows"] == 50 and not any(shown["lag"].values()))
-        assert run.board.show()["transition"]["phase"] == "clearing"
+        assert (run.board.show()["transition"] or {}).get("phase") == "clearing"
     assert len(first) == 1 and first < play.log(resolved).tables.keys()
     monkeypatch.undo()
     lose(play)
