@@ -10,7 +10,7 @@ the next upload writes the whole state, which costs no more.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from storage.remote.objects_protocol import ObjectStore
 from storage.remote.patience import PatientStore
 from storage.remote.place import StorePlace
 from storage.remote.restoring import restore
-from storage.remote.uploading import upload
+from storage.remote.uploading import is_due_for_base, upload
 
 _log = structlog.get_logger("engine.resident.worker")
 
@@ -48,7 +48,7 @@ SPOOL_BYTES_MIN = 64 << 20
 """The spool of a small state may have so many bytes. Emptying it costs an upload of the whole state."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StoreAccess:
     """`place`: None if the pipeline has no store. `epoch`: the number of the worker's term."""
 
@@ -58,6 +58,8 @@ class StoreAccess:
     birth: str
     epoch: int
     outside: Outside
+    _last: Chain | None = field(default=None, init=False)
+    """That which this worker has uploaded last, or was told of."""
 
     @cached_property
     def _store(self) -> ObjectStore:
@@ -78,8 +80,11 @@ class StoreAccess:
         if self.place is None:
             return
         try:
-            spool.spool_frozen(database, self._spool)
             live_bytes = sum(database.statistics().table_bytes.values())
+            if self._is_base_next(database, live_bytes):
+                spool.clear(self._spool)
+                return
+            spool.spool_frozen(database, self._spool)
             if spool.spool_bytes(self._spool) > max(SPOOL_BYTES_MIN, live_bytes):
                 spool.clear(self._spool)
         except StorageFull as fault:
@@ -89,6 +94,15 @@ class StoreAccess:
                 fault=str(fault),
             )
             spool.clear(self._spool)
+
+    def _is_base_next(self, database: Database, live_bytes: int) -> bool:
+        """Whether the next upload writes the whole state in any case, so that compressing what is frozen would be in vain."""
+        last = self._last
+        if last is None:
+            return False
+        with database.frozen() as frozen:
+            raw_bytes = 0 if frozen is None else sum(len(key) + len(stored) for key, stored in frozen.items)
+        return is_due_for_base(last, (raw_bytes,), live_bytes)
 
     def store(self, order: Store) -> Stored:
         """In a thread of its own, beside the steps. Raises StoreFault and StorageError."""
@@ -104,6 +118,7 @@ class StoreAccess:
             spool_folder=self._spool,
             prefix=order.prefix,
         )
+        self._last = chain
         known = set() if former is None else {pack.name for pack in former.packs}
         new = [pack for pack in chain.packs if pack.name not in known]
         return Stored(

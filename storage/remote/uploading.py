@@ -59,7 +59,8 @@ def upload(
         if former.version == version and former.seal == seal:
             return former
         deltas = spool.path_between(spool.spooled(spool_folder, identity), former.version, version)
-        if deltas and not _is_due_for_base(former, deltas, sum(table_bytes.values())):
+        raw_bytes = [delta.raw_bytes for delta in deltas or ()]
+        if deltas and not is_due_for_base(former, raw_bytes, sum(table_bytes.values())):
             added = _upload_deltas(target, deltas)
             if added is not None:
                 return _chain(version, seal, table_bytes, (*former.packs, *added))
@@ -86,9 +87,10 @@ class _Target:
         )  # fmt: skip
 
 
-def _is_due_for_base(former: Chain, deltas: Sequence[SpooledDelta], live_bytes: int) -> bool:
-    delta_bytes = former.delta_bytes + sum(delta.raw_bytes for delta in deltas)
-    is_long = len(former.deltas) + len(deltas) > DELTAS_MAX
+def is_due_for_base(former: Chain, deltas_raw_bytes: Sequence[int], live_bytes: int) -> bool:
+    """Whether an upload writes a base instead of these deltas, which come after the chain. `live_bytes`: of the state."""
+    delta_bytes = former.delta_bytes + sum(deltas_raw_bytes)
+    is_long = len(former.deltas) + len(deltas_raw_bytes) > DELTAS_MAX
     return is_long or delta_bytes > max(live_bytes, DELTA_BYTES_MIN)
 
 
