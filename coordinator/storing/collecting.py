@@ -26,7 +26,7 @@ from collections.abc import Iterable
 import structlog
 
 from base.term import Term
-from coordinator.storing.manifest import Manifest, backups_of, log_root_of, read_manifest, root_of
+from coordinator.storing.manifest import Manifest, backups_of, log_root_of, read_manifest
 from faults.points import reached
 from io_kafka.step_log.records import CheckpointStored
 from storage.remote.chain import Chain
@@ -58,21 +58,26 @@ def garbage(store: ObjectStore, record: CheckpointStored, manifest: Manifest, te
     needed = {record.manifest, *packs_of(manifest)}
     for backup in store.list(backups_of(manifest.pipeline)):
         needed.update(packs_of(read_manifest(store, backup.name, None)))
-    found: list[str] = []
-    for generation, root in generations_until(store, manifest):
-        is_over = generation < manifest.generation
-        names = (each.name for each in store.list(root))
-        found += [name for name in names if name not in needed and (is_over or _is_over(name, record, term))]
-    return sorted(found)
-
-
-def generations_until(store: ObjectStore, manifest: Manifest) -> Iterable[tuple[int, str]]:
-    """The generations that have objects, up to that of the manifest, each with its folder. A full refresh leaves the one before it behind."""
     above = log_root_of(manifest.pipeline, manifest.log_id)
-    seen = {name[len(above) + 1 :].partition("/")[0] for name in (each.name for each in store.list(above))}
-    for text in sorted(seen):
-        if text.isdecimal() and int(text) <= manifest.generation:
-            yield int(text), root_of(manifest.pipeline, manifest.log_id, int(text))
+    every = (found.name for found in store.list(above))
+    return sorted(
+        name
+        for name in every
+        if name not in needed and _may_go(name, _generation_of(name, above), manifest.generation, record, term)
+    )
+
+
+def _generation_of(name: str, above: str) -> int | None:
+    """Of an object below the folder of a step log; None if its folder is no generation's."""
+    text = name[len(above) + 1 :].partition("/")[0]
+    return int(text) if text.isdecimal() else None
+
+
+def _may_go(name: str, generation: int | None, present: int, record: CheckpointStored, term: Term) -> bool:
+    """`present`: the generation of the stored version. A full refresh leaves the ones before it behind."""
+    if generation is None or generation > present:
+        return False
+    return generation < present or _is_over(name, record, term)
 
 
 def _is_over(name: str, record: CheckpointStored, term: Term) -> bool:

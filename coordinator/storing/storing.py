@@ -18,7 +18,7 @@ from base.fault import Fault
 from base.term import Term
 from base.version import VersionId
 from coordinator.beside import Beside
-from coordinator.specification import PipelineSpec, StoreSettings
+from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules
 from coordinator.starting.binding_rules import why_not_restorable
 from coordinator.status import StatusBoard
@@ -89,10 +89,6 @@ class Storing:
         self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
         self._uploaded_bytes = self._attempts = 0
         self._fault = ""
-
-    @property
-    def settings(self) -> StoreSettings | None:
-        return self._settings
 
     @property
     def store(self) -> ObjectStore:
@@ -182,8 +178,6 @@ class Storing:
             action = self.machine.next(complete, None if stored is None else stored.version, now)
             if action is not None:
                 self._do(action, complete, crew)
-        except RECOVERABLE:
-            raise
         except StoreFault as fault:
             self._give_up(fault, now)
         self._tell_of_lag(now)
@@ -212,9 +206,7 @@ class Storing:
         Otherwise a run without steps would try to upload it for ever."""
         try:
             return crew.store.poll()
-        except RECOVERABLE:
-            raise
-        except StoreFault:
+        except (*RECOVERABLE, StoreFault):
             raise
         except Fault as fault:
             if isinstance(fault, DAMAGED) and self.can_restore:
@@ -231,7 +223,6 @@ class Storing:
                 self._record(complete)
             case _:
                 assert_never(action)
-        self._show()
 
     def _begin(self, version: VersionId, crew: Crew) -> None:
         assert self._rules is not None and self._term is not None
@@ -344,9 +335,9 @@ class Storing:
         if text != self._fault:
             _log.warning("a checkpoint could not be stored; it is tried again", fault=text)
         self._fault = text
-        self._show()
 
     def _tell_of_lag(self, now: float) -> None:
+        """After all that `advance` does, so the status has it too."""
         is_late = self.machine.is_late(now)
         if is_late != self._is_late:
             self._is_late = is_late
