@@ -30,6 +30,11 @@ def log_topic_of(pipeline: str) -> str:
     return f"stepwell.{pipeline}.steps"
 
 
+def transactional_id_of(pipeline: str) -> str:
+    """What fences the pipeline's writers: each run's producer has it."""
+    return f"stepwell.{pipeline}"
+
+
 def plan_topic_of(pipeline: str) -> str:
     """The topic of the plan documents that the step log names."""
     return f"stepwell.{pipeline}.plans"
@@ -193,7 +198,7 @@ class PipelineSpec:
 
     @property
     def transactional_id(self) -> str:
-        return f"stepwell.{self.name}"
+        return transactional_id_of(self.name)
 
     @property
     def made_with(self) -> Revisions:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coordinator.storing.collecting import packs_of
-from coordinator.storing.manifest import Manifest, backups_of, read_manifest, root_of, write_manifest
+from coordinator.storing.manifest import Manifest, backups_of, read_manifest, read_with_digest, root_of, write_manifest
 from faults.points import reached
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import CheckpointStored
@@ -85,11 +85,12 @@ def delete(store: ObjectStore, pipeline: str, name: str) -> None:
     store.delete([where])
 
 
-def read_backup(store: ObjectStore, pipeline: str, name: str) -> tuple[str, Manifest]:
-    """(its object, the manifest). Raises BadBackup if there is no such backup, and StoreFault."""
+def read_backup(store: ObjectStore, pipeline: str, name: str) -> tuple[str, str, Manifest]:
+    """(its object, the digest of that, the manifest). Raises BadBackup if there is no such backup, and StoreFault."""
     where = object_of(pipeline, name)
     try:
-        return where, read_manifest(store, where, None)
+        manifest, digest = read_with_digest(store, where)
+        return where, digest, manifest
     except ObjectMissing:
         raise _no_backup(name) from None
 
@@ -98,16 +99,17 @@ def _no_backup(name: str) -> BadBackup:
     return BadBackup(f"There is no backup {name}.", "`stepwell backup list` shows those that there are.")
 
 
-def backups(store: ObjectStore, pipeline: str) -> list[Backup]:
-    """All, by version. One that cannot be read says why. Raises StoreFault."""
-    found: list[Backup] = []
+def backups(store: ObjectStore, pipeline: str) -> list[tuple[Backup, Manifest | None]]:
+    """All, by version, each with its manifest. One that cannot be read says why, and has none. Raises StoreFault."""
+    found: list[tuple[Backup, Manifest | None]] = []
     for each in store.list(backups_of(pipeline)):
         name = each.name.rpartition("/")[2].removesuffix(".json")
         try:
-            found.append(_backup(name, read_manifest(store, each.name, None)))
+            manifest = read_manifest(store, each.name, None)
+            found.append((_backup(name, manifest), manifest))
         except StoreFault as fault:
-            found.append(Backup(name, version=-1, step=-1, workers=0, bytes=0, problem=str(fault)))
-    return sorted(found, key=lambda backup: (backup.version, backup.name))
+            found.append((Backup(name, version=-1, step=-1, workers=0, bytes=0, problem=str(fault)), None))
+    return sorted(found, key=lambda pair: (pair[0].version, pair[0].name))
 
 
 def _backup(name: str, manifest: Manifest) -> Backup:

@@ -102,15 +102,30 @@ def write_manifest(store: ObjectStore, name: str, manifest: Manifest) -> str:
 
 def read_manifest(store: ObjectStore, name: str, digest: str | None) -> Manifest:
     """`digest`: that which the step log has; None for a backup, of which it says nothing. Raises DamagedManifest and other StoreFaults."""
+    content = _content(store, name)
+    if digest is not None and xxh3_128_hexdigest(content) != digest:
+        raise DamagedManifest(name, "is not the one that the step log names: its content differs")
+    return _parsed(name, content)
+
+
+def read_with_digest(store: ObjectStore, name: str) -> tuple[Manifest, str]:
+    """(the manifest, the digest of its object), for one that the step log is to name. Raises DamagedManifest and other StoreFaults."""
+    content = _content(store, name)
+    return _parsed(name, content), xxh3_128_hexdigest(content)
+
+
+def _content(store: ObjectStore, name: str) -> bytes:
     content = bytearray()
     for piece in store.read(name):
         content += piece
         if len(content) > MANIFEST_BYTES_MAX:
             raise DamagedManifest(name, f"has more than {MANIFEST_BYTES_MAX >> 20} MB")
-    if digest is not None and xxh3_128_hexdigest(bytes(content)) != digest:
-        raise DamagedManifest(name, "is not the one that the step log names: its content differs")
+    return bytes(content)
+
+
+def _parsed(name: str, content: bytes) -> Manifest:
     try:
-        manifest = Manifest.model_validate_json(bytes(content))
+        manifest = Manifest.model_validate_json(content)
     except ValidationError as fault:
         raise DamagedManifest(name, f"cannot be read: {fault.errors(include_url=False)[0]['msg']}") from fault
     if manifest.format != MANIFEST_FORMAT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -12,11 +13,9 @@ from rich.console import Group
 from base.sizes import size_text
 from coordinator.storing import backups as kept
 from coordinator.storing.backups import Backup, why_not_reached
-from coordinator.storing.manifest import read_manifest
-from io_kafka.step_log.records import CheckpointStored
 from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import begins_of, log_id_of, store_of
+from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
@@ -54,7 +53,7 @@ def create(
         _have_stored(project)
         for left in range(TRIES_MAX - 1, -1, -1):
             try:
-                found = kept.create(store, project.name, chosen, _stored(project))
+                found = kept.create(store, project.name, chosen, stored_of(project, read_log(project)))
                 break
             except ObjectMissing:
                 if not left:
@@ -105,16 +104,6 @@ def _is_over(status: dict[str, Any], wanted: int) -> bool:
     return status["phase"] in ENDED or (step is not None and step >= wanted)
 
 
-def _stored(project: Project) -> CheckpointStored:
-    stored = read_log(project).stored
-    if stored is None:
-        raise StepwellError(
-            f"no checkpoint of {project.name} is in the store.",
-            "`stepwell run` stores each checkpoint as soon as stepwell.store is set.",
-        )
-    return stored
-
-
 @app.command("list")
 def list_backups(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Show the backups, and whether the step log and the inputs still reach back to them."""
@@ -128,13 +117,12 @@ def _judged(project: Project) -> list[Backup]:
     store, log = store_of(project), read_log(project)
     log_id, begins = log_id_of(project), begins_of(project, log)
     judged: list[Backup] = []
-    for backup in kept.backups(store, project.name):
-        if not backup.problem:
-            manifest = read_manifest(store, kept.object_of(project.name, backup.name), None)
+    for backup, manifest in kept.backups(store, project.name):
+        if manifest is not None:
             reasons = why_not_reached(manifest, log, log_id, begins)
             missing = kept.missing_objects(store, manifest)
             problem = reasons[0] if reasons else f"{len(missing)} of its objects are missing" if missing else ""
-            backup = Backup(**{**backup.to_json(), "problem": problem})
+            backup = replace(backup, problem=problem)
         judged.append(backup)
     return judged
 

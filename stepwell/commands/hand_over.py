@@ -26,15 +26,15 @@ STOP_SECONDS_MAX = 300.0
 
 def take_from_running(
     project: Project, spec: PipelineSpec, log: StepLogState, on_change: OnChange, chosen: Chosen
-) -> bool:
-    """Has the service that runs on this host stop, if this run could take its place. Returns whether there was one. `log`: the step log now.
+) -> None:
+    """Has the service that runs on this host stop, if there is one and this run could take its place. `log`: the step log now.
     Raises what would end this run, and then the old service goes on; and StepwellError if it does not end."""
     client = ControlClient(project.state_folder)
     try:
         before = client.status()
     except NotRunning:
         note("no service runs on this host that could hand over: this run begins as any other")
-        return False
+        return
     refuse_what_cannot_begin(spec, log, on_change, chosen)
     endpoint = client.endpoint()
     note(f"process {endpoint.pid} hands over at step {before['step']}")
@@ -44,7 +44,6 @@ def take_from_running(
         note(
             f"process {endpoint.pid} has ended with an error, and this run goes on from its last checkpoint: {ended['error']}"
         )
-    return True
 
 
 def refuse_what_cannot_begin(spec: PipelineSpec, log: StepLogState, on_change: OnChange, chosen: Chosen) -> None:

@@ -7,9 +7,8 @@ import socket
 from typing import Annotated, Any
 
 import typer
-from xxhash import xxh3_128_hexdigest
 
-from coordinator.specification import log_topic_of
+from coordinator.specification import log_topic_of, transactional_id_of
 from coordinator.storing.backups import missing_objects, why_not_reached
 from coordinator.storing.manifest import Manifest
 from io_kafka.clients.settings import KafkaSettings
@@ -38,10 +37,10 @@ def restore(
     with report_faults(as_json):
         project = project_of(spec)
         store, log = store_of(project), read_log(project)
-        name, manifest = manifest_to_restore(store, project, log, backup)
+        name, digest, manifest = manifest_to_restore(store, project, log, backup)
         found = _judged(project, store, log, manifest)
         if not is_dry:
-            _record(project, store, name, manifest)
+            _record(project, name, digest, manifest)
         show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
 
 
@@ -67,12 +66,11 @@ def _judged(project: Project, store: ObjectStore, log: StepLogState, manifest: M
     }
 
 
-def _record(project: Project, store: ObjectStore, name: str, manifest: Manifest) -> None:
+def _record(project: Project, name: str, digest: str, manifest: Manifest) -> None:
     """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. Raises HeldByAnother and faults of Kafka."""
     kafka, settings = KafkaSettings.parse(project.settings.kafka), project.settings.stepwell
     turn = wait_for_turn(project.name, lambda: read_log(project), settings.takeover_silence, take_over=False, say=note)
-    digest = xxh3_128_hexdigest(b"".join(store.read(name)))
-    writer = PipelineWriter(FencedLog(kafka, f"stepwell.{project.name}", log_topic_of(project.name)))
+    writer = PipelineWriter(FencedLog(kafka, transactional_id_of(project.name), log_topic_of(project.name)))
     try:
         epoch = writer.start(pipeline=project.name, host=socket.gethostname(), pid=os.getpid(), expect_epoch=turn)
         record = CheckpointStored(

@@ -8,6 +8,7 @@ from coordinator.storing.manifest import Manifest, read_manifest
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
@@ -26,18 +27,25 @@ def store_of(project: Project) -> ObjectStore:
     return open_store(uri)
 
 
-def manifest_to_restore(
-    store: ObjectStore, project: Project, log: StepLogState, backup: str | None
-) -> tuple[str, Manifest]:
-    """(its object, the manifest) of a backup, or of the version that was stored last. Raises StepwellError and StoreFault."""
-    if backup is not None:
-        return read_backup(store, project.name, backup)
+def stored_of(project: Project, log: StepLogState) -> CheckpointStored:
+    """The version that was stored last. Raises StepwellError if none was."""
     if log.stored is None:
         raise StepwellError(
             f"no checkpoint of {project.name} is in the store.",
             "`stepwell run` stores each checkpoint as soon as stepwell.store is set.",
         )
-    return log.stored.manifest, read_manifest(store, log.stored.manifest, log.stored.digest)
+    return log.stored
+
+
+def manifest_to_restore(
+    store: ObjectStore, project: Project, log: StepLogState, backup: str | None
+) -> tuple[str, str, Manifest]:
+    """(its object, the digest of that, the manifest) of a backup, or of the version that was stored last. Raises StepwellError and
+    StoreFault."""
+    if backup is not None:
+        return read_backup(store, project.name, backup)
+    stored = stored_of(project, log)
+    return stored.manifest, stored.digest, read_manifest(store, stored.manifest, stored.digest)
 
 
 def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:

@@ -54,7 +54,7 @@ STORING_OF_RUNS = (
         (
             Edit(
                 f"{STORING}/manifest.py",
-                "if digest is not None and xxh3_128_hexdigest(bytes(content)) != digest:",
+                "if digest is not None and xxh3_128_hexdigest(content) != digest:",
                 "if digest is not None and not content:",
             ),
         ),

@@ -757,7 +757,7 @@ def with_store_behind(world: Script) -> Process:
     """A run whose first upload takes longer than its next checkpoints. It ends when the store has that version."""
     world.send(ROWS * 2)
     run = world.start(available_now=True)
-    world.at[run.name, "pack.half"] = lambda: world.pass_time(1.0)
+    world.at[run.name, "pack.half"] = lambda: world.pass_time(2.0)
     return run
 
 

@@ -1,57 +1,43 @@
-"""An object store in memory, as obvious as it can be, and what the tests of the checkpoint store share."""
+"""The object store in memory, which counts, and what the tests of the checkpoint store share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from xxhash import xxh3_128_hexdigest
-
 from base.version import VersionId
 from storage.database import Database
 from storage.remote import spool
 from storage.remote.chain import Chain
-from storage.remote.errors import ObjectMissing
-from storage.remote.objects_protocol import ObjectInfo, Written
+from storage.remote.objects_protocol import Written
 from storage.remote.uploading import upload
+from tests import memory_store
 from tests.storage.helpers import ME
 
 PIECE_BYTES = 1000
 """Of what is read, so that blocks and their fields lie across pieces."""
 
 
-class MemoryStore:
-    """`objects`: the bytes of each, by name. `written`: the names, in the order in which they were written."""
-
-    root = "memory:"
+class MemoryStore(memory_store.MemoryStore):
+    """`written`: the names, in the order in which they were written. `open_max`: how many objects were read at the same time."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
+        super().__init__()
         self.written: list[str] = []
         self.open = self.open_max = 0
 
     def write(self, name: str, pieces: Iterable[bytes]) -> Written:
-        content = b"".join(pieces)
-        self.objects[name] = content
+        done = super().write(name, pieces)
         self.written.append(name)
-        return Written(len(content), xxh3_128_hexdigest(content))
+        return done
 
     def read(self, name: str) -> Iterator[bytes]:
-        if name not in self.objects:
-            raise ObjectMissing(self.root, name)
-        content = self.objects[name]
+        (content,) = super().read(name)
         self.open += 1
         self.open_max = max(self.open, self.open_max)
         for place in range(0, len(content), PIECE_BYTES):
             yield content[place : place + PIECE_BYTES]
         self.open -= 1
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return (ObjectInfo(name, len(content)) for name, content in self.objects.items() if name.startswith(prefix))
-
-    def delete(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.objects.pop(name, None)
 
 
 def stored(

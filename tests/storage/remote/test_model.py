@@ -189,7 +189,7 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.chains)
     @rule(data=st.data(), goes_on=st.booleans(), point=st.sampled_from([None, None, "restore.half", "restore.done"]))
     def restore(self, data: st.DataObject, goes_on: bool, point: Point | None) -> None:
-        """Any version that was stored. The work may go on with the restored database, and the former one is lost."""
+        """Any version that was stored. The work may go on with the restored database, and the one before it is lost."""
         chain, state = self.chains[data.draw(st.integers(0, len(self.chains) - 1))]
         restored = self.restored(chain, state, point)
         if goes_on:
