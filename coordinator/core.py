@@ -26,7 +26,8 @@ how far a checkpoint has got in them, and what was requested.
 If the log has the division of step s+1, the workers run s+1 while the shell settles s. So two steps can be under way: one whose results are not
 settled, and one that was given. A boundary is **drained** if no step is under way. Whatever must not see half of a step happens at drained
 boundaries only: a checkpoint, a pause, the end of the run, and what a rescale does (rescale/phases.py). If one of them is due, no step is
-given until those that are under way are settled.
+given until those that are under way are settled. The cuts of a live rescale need not wait for that. They change nothing but what the workers
+have, as a step does, so a cut is made as soon as the workers have no step, and the output of the last one is written while the next one runs.
 
 Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 
@@ -35,7 +36,7 @@ Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 - A checkpoint is taken at a drained boundary, one at a time, and holds only steps whose output is committed. Its intent is in the log before
   the freeze, and its completion is written only after every worker has the version (6). While the log's steps are replayed, checkpoints are
   taken too, so a long replay need not begin again after a crash.
-- Slots change their owner at a drained boundary, and never between the intent of a checkpoint and its freeze (7).
+- Slots change their owner while the workers have no step, and never between the intent of a checkpoint and its freeze (7).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from typing import assert_never
 from base.common_version import common_version
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.rescale.actions import Bury, LogRescale, RescaleAction, Staff
+from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
 from coordinator.transition.machine import Boundary, LogTurn, Transition, TransitionAction
@@ -263,10 +264,17 @@ class Core:
         if self.ran is None:
             assert self.running is not None
             return Collect(self.running)
-        ahead = self.ran + 1
-        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):
-            return self._give(ahead, log)
+        if self.running is None and not self._boundary_due(log):
+            if (cut := self._cut_between_steps(log)) is not None:
+                return cut
+            if self.ran + 1 < self._given_below(log):
+                return self._give(self.ran + 1, log)
         return Settle(self.ran, self.ran < log.steps)
+
+    def _cut_between_steps(self, log: StepLogState) -> Cut | None:
+        """A cut that need not wait until the last step is settled."""
+        due = self.rescale.next(log, self._moment(log)) if self.rescale.mode == "live" else None
+        return due if isinstance(due, Cut) else None
 
     def _given_below(self, log: StepLogState) -> int:
         """The steps below this one may be given to the workers."""
@@ -282,7 +290,8 @@ class Core:
         ahead = self.step + 1
         if log.program_key(ahead) != self.program or self.is_transition_due(log):
             return True
-        return self.rescale.is_due(log, self._moment(log))
+        due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._moment(log))
+        return due or self.rescale.blocks_steps
 
     def is_blocked(self, log: StepLogState) -> bool:
         """Whether the workers have no step because a rescale has something to do first, or holds the steps."""
@@ -441,7 +450,8 @@ class Core:
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
         """Some slots have another owner. `steps_between`: see Moving.cut."""
-        self._report_of_rescale("cut")
+        assert self.running is None, self._with_story("a cut while the workers have a step")
+        self._report_before_freeze("cut")
         self.rescale.tell(Moving.cut, owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
@@ -451,6 +461,9 @@ class Core:
 
     def _report_of_rescale(self, event: str) -> None:
         assert self.drained, self._with_story(f"{event} while a step is under way")
+        self._report_before_freeze(event)
+
+    def _report_before_freeze(self, event: str) -> None:
         is_named = self.pending is not None and self.checkpoint is Checkpoint.WANTED
         assert not is_named, self._with_story(f"{event} between the intent of a checkpoint and its freeze")
         self._report(event)

@@ -53,6 +53,7 @@ from storage.errors import (
 )
 from storage.identity import Identity
 from storage.parts import PartedLayer
+from storage.pins import Pin
 from storage.record_set import checksum_of
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
@@ -103,8 +104,8 @@ class Database:
         self.identity = identity
         self.epoch = epoch
         self._opened = opened  # a later `open` ends this handle, even one of the same epoch
-        self.pins: dict[int, int] = {}
-        """For this handle's transactions: see engine/state/store.py, `pinned_below`."""
+        self.pins: tuple[Pin, ...] = ()
+        """For this handle's transactions. Replaced as a whole."""
 
     @staticmethod
     def create(path: Path, identity: Identity, epoch: int, owned: SlotSet, base: VersionId = EMPTY) -> None:

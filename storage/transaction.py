@@ -16,14 +16,16 @@ from __future__ import annotations
 import heapq
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
+from base.ranges import Range
 from base.slots import NO_SLOTS, SlotSet
 from storage import keys, records
 from storage.environments import Environment, Reader, Writer
 from storage.errors import CorruptRecord
+from storage.pins import Pin, pinned_below
 
 T = TypeVar("T")
 Rank = int
@@ -119,10 +121,10 @@ class Transaction:
     """A transaction of `Database.transaction`, `read` or `read_committed`. One thread may use it, and only inside the
     `with`."""
 
-    def __init__(self, layers: tuple[Layer, ...], *, writable: bool, pins: Mapping[int, int] | None = None) -> None:
+    def __init__(self, layers: tuple[Layer, ...], *, writable: bool, pins: tuple[Pin, ...] = ()) -> None:
         self._layers = layers  # uppermost first
         self._writable = writable
-        self._pins = pins or {}
+        self._pins = pins
         self._writes: dict[bytes, bytes] = {}  # key -> the record to store
         self._staged = _Staged(self.get_staged())
 
@@ -165,9 +167,9 @@ class Transaction:
         """The lowest slot from this one on that is not staged."""
         return self._staged.free_from(slot)
 
-    def pinned_below(self, table: int) -> int:
-        """See Database.pins."""
-        return self._pins.get(table, 0)
+    def pinned_below(self, table: int, span: Range | None = None) -> int:
+        """See pins.py."""
+        return pinned_below(self._pins, table, span) if self._pins else 0
 
     def put(self, key: bytes, value: records.Octets) -> None:
         """Sets the value of a key."""

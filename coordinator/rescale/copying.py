@@ -1,80 +1,126 @@
-"""Lets the sources of a rescale copy slots to the destinations, round by round, beside the steps.
+"""Lets the sources of a live rescale copy portions to the destinations, beside the steps.
 
-    idle --goes_on--> a round is under way --all sources have answered--> the next round ... --everything is copied--> done
-    any of them --end--> discarded, as soon as no round is under way --> idle
+    idle --take, begin--> each source copies one portion after the other --end--> discarded, as soon as no source copies --> idle
 
-In a round each source copies to one destination. A source with several destinations goes from one to the next.
+The sources go on independently of each other. Each copies the next portion while those before it wait for their cut, of which there are few
+(COPIED_PORTIONS_MAX). A source with several destinations copies for each of them in turn.
 """
 
 from __future__ import annotations
 
-from coordinator.rescale.ways import Ways
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from base.slots import NO_SLOTS, SlotSet
+from coordinator.rescale.ways import Portion, Ways
+from engine.errors import TaskLost
 from engine.resident.crew import Crew
+from engine.resident.messages import Copy
 
 COPY_BYTES = 32 << 20
-"""Of one source in one round. The destination holds them in memory, and a round takes at least as long as one action of the loop."""
+"""Of one order. The destination holds them in memory."""
+
+COPIED_PORTIONS_MAX = 2
+"""Of one source, that wait for their cut while it copies the next one. What comes to them meanwhile has to be moved a second time. With one, the
+source would wait whenever a step takes longer than the copy of a portion."""
+
+
+@dataclass
+class _Flow:
+    """Of one source, from the first order on. `to`: the destination of the present portion, or of the last one. `offered`: the slots from which
+    the source has chosen it. `is_asked`: whether an order is carried out. `is_open`: whether the portion is to be copied still; so many bytes of
+    it were."""
+
+    to: int
+    offered: SlotSet
+    is_asked: bool = True
+    is_open: bool = True
+    portion_bytes: int = 0
 
 
 class Copying:
-    """Of one run. `is_done`: whether all that was to be copied has been."""
+    """Of one run."""
 
     def __init__(self) -> None:
-        self._left: dict[int, list[int]] = {}  # by source: the destinations that have not got everything
-        self._round: dict[int, int] = {}  # by source: the destination
-        self._has_begun = self._is_over = False
+        self._flows: dict[int, _Flow] = {}  # by source
+        self._bytes: dict[Portion, int] = {}  # of those that are copied
+        self._is_over = False
 
     def reset(self) -> None:
         """Other workers go on, which have no copies."""
-        self._left, self._round, self._has_begun, self._is_over = {}, {}, False, False
+        self._flows, self._bytes, self._is_over = {}, {}, False
 
     @property
     def has_begun(self) -> bool:
         """Whether workers have copies, or make some."""
-        return self._has_begun
+        return bool(self._flows)
 
     @property
-    def is_done(self) -> bool:
-        return self._has_begun and not self._left and not self._is_over
+    def _is_under_way(self) -> bool:
+        return any(flow.is_asked for flow in self._flows.values())
 
-    def advance(self, crew: Crew, ways: Ways) -> int:
-        """Begins a round, or takes the answers to the one under way. Returns how many bytes were copied. Raises TaskLost, and the fault of
-        a worker."""
-        assert not self._is_over, "copies are to be discarded"
-        if not self._has_begun:
-            self._has_begun = True
-            for source, destination in sorted(ways):
-                self._left.setdefault(source, []).append(destination)
-        if not self._round:
-            self._begin_round(crew, ways)
-            return 0
-        answers = crew.slots.poll_copies()
-        if answers is None:
-            return 0
-        for source, answer in answers.items():
-            destination = self._round[source]
+    def take(self, crew: Crew) -> tuple[int, list[Portion]]:
+        """(how many bytes were copied since the last call, the portions that are copied now). Raises TaskLost, and the fault of a worker."""
+        copied_bytes, done = 0, list[Portion]()
+        for source, answer in crew.slots.poll_copies().items() if self._is_under_way else ():
+            flow = self._flows[source]
+            if answer.slots == NO_SLOTS or not answer.slots.is_within(flow.offered):
+                raise TaskLost(f"worker {source} was to copy some of {flow.offered}, and has copied {answer.slots}")
+            flow.is_asked, flow.is_open = False, not answer.is_done
+            flow.portion_bytes += answer.moved_bytes
+            copied_bytes += answer.moved_bytes
             if answer.is_done:
-                self._left[source].remove(destination)
-                if not self._left[source]:
-                    del self._left[source]
-        self._round = {}
-        return sum(answer.moved_bytes for answer in answers.values())
+                done.append(portion := Portion(answer.slots, source, flow.to))
+                self._bytes[portion] = flow.portion_bytes
+        return copied_bytes, done
 
-    def _begin_round(self, crew: Crew, ways: Ways) -> None:
-        self._round = {source: destinations[0] for source, destinations in self._left.items()}
-        orders = {source: (ways[source, destination], destination) for source, destination in self._round.items()}
-        if orders:
-            crew.slots.begin_copying(orders, COPY_BYTES)
+    def begin(self, crew: Crew, ways: Ways, copied: Sequence[Portion], bytes_wanted: int) -> None:
+        """Lets each source go on that does not copy now. `ways`: all that has to move. `copied`: what waits for its cut. `bytes_wanted`: of a
+        portion."""
+        assert not self._is_over, "copies are to be discarded"
+        left = dict(ways)
+        for portion in copied:
+            ends = portion.source, portion.destination
+            left[ends] = left[ends].minus(portion.slots)
+        for source in sorted({source for source, _ in ways}):
+            flow = self._flows.get(source)
+            if flow is not None and (flow.is_asked or flow.is_open):
+                if not flow.is_asked:
+                    flow.is_asked = True
+                    self._order(crew, source, flow, bytes_wanted)
+                continue
+            to = _next(
+                None if flow is None else flow.to, [d for s, d in left if s == source and left[s, d] != NO_SLOTS]
+            )
+            if to is not None and sum(portion.source == source for portion in copied) < COPIED_PORTIONS_MAX:
+                self._flows[source] = flow = _Flow(to, left[source, to])
+                self._order(crew, source, flow, bytes_wanted)
+
+    @staticmethod
+    def _order(crew: Crew, source: int, flow: _Flow, bytes_wanted: int) -> None:
+        order = Copy(slots=flow.offered, to=flow.to, bytes_wanted=bytes_wanted, bytes_max=COPY_BYTES)
+        crew.slots.begin_copying(source, order)
+
+    def moved(self, portion: Portion) -> int:
+        """The portion has moved. Returns how many bytes of it were copied."""
+        return self._bytes.pop(portion)
 
     def end(self) -> None:
         """The rescale is over, or leads somewhere else: what was copied and has not moved is of no use any more."""
-        self._is_over = self._has_begun
+        self._is_over = self.has_begun
 
     def look(self, crew: Crew) -> bool:
-        """Discards the copies if they are of no use. Returns False as long as a round that is under way keeps it from that."""
+        """Discards the copies if they are of no use. Returns False as long as a source that copies keeps it from that."""
         if not self._is_over:
             return True
-        if self._round and crew.slots.poll_copies() is None:
+        self.take(crew)
+        if self._is_under_way:
             return False
         crew.slots.unstage()
         self.reset()
         return True
+
+
+def _next(last: int | None, destinations: Sequence[int]) -> int | None:
+    """The destination after the last one, in turn; None if there is none."""
+    return min(destinations, key=lambda each: (last is not None and each <= last, each), default=None)

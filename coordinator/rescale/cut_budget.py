@@ -1,7 +1,8 @@
-"""How many bytes one cut of slots may move, and how many steps come between two cuts: functions of what steps and cuts have taken so far.
+"""How many bytes one cut of slots may move, how many a portion has that is copied before, and how many steps come between two cuts: functions of
+what steps and cuts have taken so far.
 
-A cut costs a live service more than its own time. Before it, the workers have no step while the output of the last one is written, which
-they otherwise have. So few large cuts cost less than many small ones, and their share of the time is bounded by the steps between them."""
+A cut of a portion moves what is new since its copy. So a portion is as large as the bound of a cut allows for that, by the share of new bytes in
+the portions before it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from io_kafka.step_log.layout_records import LayoutIntent
 COLD_CUT_BYTES = 64 << 20
 """Of one cut while no step runs. Destination and source hold them in memory."""
 
-HOT_CUT_BYTES = 1 << 40
-"""Of one cut of a hot rescale, whose state was copied before: everything. What is new since has to fit into memory."""
+WHOLE_CUT_BYTES = 1 << 40
+"""Of one cut whose slots were chosen before: everything. Of what was copied that is what is new since, which has to fit into memory."""
 
 LIVE_CUT_BYTES_MIN = 256 << 10
 """Of one cut between two steps, whatever the steps take: less would make a rescale endless."""
@@ -25,7 +26,17 @@ LIVE_CUT_SHARE = 0.3
 the 99th percentile of a step during a rescale was 1.33 and 1.42 times that before it; 1.5 is the most that it may be."""
 
 LIVE_SHARE = 0.12
-"""The part of the time of a service that is always busy that all cuts of a rescale may take, with the overlap that they cost."""
+"""The part of the time of a service that is always busy that all cuts of a rescale may take."""
+
+PORTION_BYTES_FIRST = 16 << 20
+"""Of a portion before one has moved."""
+
+PORTION_BYTES_MIN, PORTION_BYTES_MAX = 8 << 20, 32 << 20
+"""A cut costs some ten milliseconds however little it moves, so smaller portions would make a rescale longer. Larger ones take longer to copy,
+and more would be new then; and a destination holds them in memory."""
+
+NEW_SHARE_MIN = 0.001
+"""Of new bytes in a portion. Where nothing is new, a portion is as large as it may be."""
 
 STEPS_BETWEEN_MAX = 1000
 """Between two cuts. A rescale is to go on even if nearly the whole of a step is its write, which says little of what a cut costs then."""
@@ -51,6 +62,7 @@ class CutBudget:
         self._step_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._write_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._bytes_per_ms = BYTES_PER_MS_FIRST
+        self._new_share: float | None = None  # the part of a portion that was new when it moved
 
     def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, from its division to the end of the write of its output; and that write alone."""
@@ -63,21 +75,35 @@ class CutBudget:
             rate = moved_bytes / max(took_ms, 0.1)
             self._bytes_per_ms = min(rate, self._bytes_per_ms + RATE_WEIGHT * (rate - self._bytes_per_ms))
 
+    def note_portion(self, copied_bytes: int, moved_bytes: int) -> None:
+        """Of a portion so much was copied, and so much was new when it moved."""
+        share = max(NEW_SHARE_MIN, moved_bytes / max(1, copied_bytes))
+        before = self._new_share
+        self._new_share = share if before is None or share > before else before + RATE_WEIGHT * (share - before)
+
+    def portion_bytes(self, intent: LayoutIntent) -> int:
+        """About how many bytes a portion of this rescale is to have."""
+        if self._new_share is None:
+            wanted = PORTION_BYTES_FIRST
+        else:
+            wanted = min(PORTION_BYTES_MAX, max(PORTION_BYTES_MIN, int(self.bytes_max(intent) / self._new_share)))
+        return wanted if intent.budget_bytes is None else min(wanted, intent.budget_bytes)
+
     def bytes_max(self, intent: LayoutIntent) -> int:
         """The bound of the next cut of this rescale."""
-        if intent.mode != "live":
-            return COLD_CUT_BYTES if intent.mode == "cold" else HOT_CUT_BYTES
+        if intent.mode == "cold":
+            return COLD_CUT_BYTES
         added_ms = LIVE_CUT_SHARE * self._step_median_ms if intent.budget_ms is None else intent.budget_ms
         timed = max(LIVE_CUT_BYTES_MIN, int(self._bytes_per_ms * added_ms))
         return timed if intent.budget_bytes is None else min(timed, intent.budget_bytes)
 
     def steps_between(self, cuts_ms: float) -> int:
-        """How many steps come before the next cut, if the cuts at one boundary have taken `cuts_ms` together. Then they and the write that
-        no step overlapped take at most LIVE_SHARE of the time of a busy service."""
+        """How many steps come before the next cut, if the cuts between two steps have taken `cuts_ms` together. Then they take at most
+        LIVE_SHARE of the time of a busy service."""
         write_ms = statistics.median(self._write_ms or [0.0])
         alone_ms = max(self._step_median_ms - write_ms, 0.1)  # the rest of a step overlaps the one after it
         share = LIVE_SHARE / (1 - LIVE_SHARE)
-        return min(STEPS_BETWEEN_MAX, max(1, math.ceil((cuts_ms + write_ms) / (share * alone_ms))))
+        return min(STEPS_BETWEEN_MAX, max(1, math.ceil(cuts_ms / (share * alone_ms))))
 
     @property
     def _step_median_ms(self) -> float:

@@ -1,21 +1,20 @@
 """The machine of a rescale, as the core and the shell ask it: without I/O, clock or randomness. See phases.py.
 
-`Core` asks for the next action at drained boundaries only, when no checkpoint is between its intent and its freeze. The shell carries it
-out, and then tells the machine what has happened. So the phase agrees with the log whenever an action is asked for, which `check` asserts:
-a rescale is under way in the machine exactly if it is in the log, with the same target; and every slot has one owner, which is its owner in
-the layout or in one of the targets of the rescale."""
+`Core` asks for the next action while the workers have no step, when no checkpoint is between its intent and its freeze. All actions but the
+cuts of a live rescale are for drained boundaries. The shell carries an action out, and then tells the machine what has happened. So the phase
+agrees with the log whenever an action is asked for, which `check` asserts: a rescale is under way in the machine exactly if it is in the log,
+with the same target; and every slot has one owner, which is its owner in the layout or in one of the targets of the rescale."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
 from base.machine import Machine
-from base.slots import NO_SLOTS, why_no_partition
+from base.slots import NO_SLOTS, SlotSet, why_no_partition
 from coordinator.rescale.actions import RescaleAction
 from coordinator.rescale.phases import (
     Aim,
     Burying,
-    Copying,
     Idle,
     Moment,
     Moved,
@@ -27,7 +26,7 @@ from coordinator.rescale.phases import (
     Weighing,
     resume,
 )
-from coordinator.rescale.ways import Owned, missing_members, moves, slots_of
+from coordinator.rescale.ways import Owned, missing_members, moves
 from io_kafka.step_log.layout_records import RescaleMode, Target
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
@@ -102,13 +101,13 @@ class Rescale(Machine[Phase]):
                 return wish.mode == "cold"
             case Moving():
                 return self.phase.blocks_steps
-            case Staffing(aim=aim) | Weighing(aim=aim) | Copying(aim=aim) | Moved(aim=aim):
+            case Staffing(aim=aim) | Weighing(aim=aim) | Moved(aim=aim):
                 return aim.mode == "cold"
             case _:
                 assert_never(self.phase)
 
     def next(self, log: StepLogState, moment: Moment) -> RescaleAction | None:
-        """What is to be done at a drained boundary; None if nothing is due."""
+        """What is to be done while the workers have no step; None if nothing is due."""
         self.check(log)
         return self.phase.next(moment)
 
@@ -147,7 +146,7 @@ class Rescale(Machine[Phase]):
         for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.ground)):
             assert why_not is None, self.with_story(why_not)
 
-    def _check_under_way(self, phase: Staffing | Weighing | Copying | Moving | Moved, log: StepLogState) -> None:
+    def _check_under_way(self, phase: Staffing | Weighing | Moving | Moved, log: StepLogState) -> None:
         intent, target = log.rescale, log.target
         assert intent is not None and target is not None
         said = Aim(intent.mode, intent.protocol, target)
@@ -163,16 +162,21 @@ class Rescale(Machine[Phase]):
                 assert not ways, self.with_story(f"{ways} have to move still")
                 return
             case Weighing():
-                over_budget = NO_SLOTS
-            case Copying():
-                assert phase.aim.mode != "cold" and phase.to_copy, self.with_story("nothing is to be copied")
-                over_budget = slots_of(phase.to_copy).union(phase.heavy)
+                pass
             case Moving():
                 is_planned = phase.planner is not None
                 assert is_planned == (phase.aim.protocol != "batches"), self.with_story("a planner of another protocol")
                 assert is_planned or not phase.is_within_round, self.with_story("a round without a planner")
-                over_budget = phase.staged.union(phase.heavy)
+                self._check_copies(phase)
             case _:
                 assert_never(phase)
         assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")
-        assert over_budget.is_within(slots_of(ways)), self.with_story("slots are to be copied that do not move")
+
+    def _check_copies(self, phase: Moving) -> None:
+        portions = phase.copied_portions
+        assert phase.copies_first or not portions, self.with_story("copies where slots move without them")
+        for slots, source, destination in portions:
+            way = phase.ways.get((source, destination), NO_SLOTS)
+            assert slots != NO_SLOTS and slots.is_within(way), self.with_story(f"{slots} were copied and do not move")
+        count = len(SlotSet.of(span for portion in portions for span in portion.slots.ranges))
+        assert count == sum(len(portion.slots) for portion in portions), self.with_story("slots were copied twice")

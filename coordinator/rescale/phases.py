@@ -1,14 +1,13 @@
 """The phases of a rescale, and the events that lead from one to the next.
 
-    Idle -> Wanted -> Staffing -> Weighing -> Copying -> Moving -> Moved -> Burying -> Idle
+    Idle -> Wanted -> Staffing -> Weighing -> Moving -> Moved -> Burying -> Idle
 
     phase      what it waits for                                     next action
     Idle       a request                                             -
     Wanted     tasks for the workers that are new                    LogRescale
     Staffing   the same, after a crash or a turn                     Staff: they are made, and all workers join each other
     Weighing   the sources count the bytes of the slots that go      -
-    Copying    the sources copy slots beside the steps               -
-    Moving     one boundary per cut                                  Cut
+    Moving     one boundary per cut; in a live rescale for a copy    Cut
     Moved      a checkpoint that has the owners of the target        - (the core makes the checkpoint)
     Burying    the end of folds and copies                           Bury: workers without slots leave
 
@@ -19,10 +18,10 @@
     Wanted     intended    Staffing; without new workers Weighing; without slots to move Moved
     Staffing   recruited   Staffing
     Staffing   staffed     Weighing; without slots to move Moved
-    Weighing   weighed     Copying; without slots to copy Moving
-    Copying    copied      Moving
+    Weighing   weighed     Moving
+    Moving     copied      Moving
     Moving     paced       Moving
-    Moving     cut         Moving; for the next portion Copying; after the last one Moved
+    Moving     cut         Moving; after the last one Moved
     Moved      completed   Burying; if nobody leaves Idle
     Burying    copies      Burying
     Burying    buried      Idle
@@ -35,12 +34,13 @@
 UnderWay stands for the phases from Staffing to Moved, in which the log has the rescale. After a crash `resume` gives the phase, as
 `turned` does.
 
-A **cold** rescale lets no step begin from the request until it is settled. A **live** one makes one cut, then lets as many steps go as the
-shell says (cut_budget.py), and so on; while nothing is to be read or the steps are paused, cuts follow each other. In a **hot** one the
-sources copy all slots beside the steps, and then all cuts follow each other while no step begins. They move only what is new since the
-copies were made. A live rescale does the same with slots that exceed its budget, portion by portion, but goes on cut by cut.
+A **cold** rescale lets no step begin from the request until it is settled, and makes one cut after the other. In a **live** one the sources
+copy **portions** of neighbouring slots beside the steps. Each portion that is copied is moved by one cut, between two steps, which moves what is
+new since the copy was made; the next portion is copied meanwhile. After a cut as many steps go as the shell says (cut_budget.py). While nothing
+is to be read or the steps are paused, cuts do not wait for steps.
 
-Which slots a cut moves is decided here, in **batches** of neighbouring slots; or, in a live rescale, by a planner (planner.py).
+Which slots a cut moves is decided here, in **batches**: a cold cut moves the first slots of a way, and a live one a portion. Or, in a live
+rescale, a planner decides it (planner.py). Such cuts move slots that were not copied.
 """
 
 from __future__ import annotations
@@ -49,20 +49,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Self, assert_never
 
-from base.slots import NO_SLOTS, SlotSet, drop_empty
+from base.slots import drop_empty
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
 from coordinator.rescale.planner import Planner
-from coordinator.rescale.ways import Owned, Ways, missing_members, moves, restrict, slots_of
+from coordinator.rescale.ways import Owned, Portion, Ways, missing_members, moves, slots_of
 from io_kafka.step_log.layout_records import CutProtocol, LayoutIntent, RescaleMode, Target
-
-COPIED_SLOTS_MAX = 16
-"""Of the slots of a live rescale that exceed its budget, how many are copied and then cut together. What has come to them since they were
-copied moves in one cut, so there are few of them."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When the next action is asked for: at a drained boundary before `step`. `is_folding`: whether a checkpoint is under way.
+    """When the next action is asked for: while the workers have no step, before `step`. `is_folding`: whether a checkpoint is under way.
     `is_replaying`: whether the log has the output of `step`."""
 
     step: int
@@ -198,48 +194,30 @@ class Weighing(UnderWay):
     def next(self, moment: Moment) -> None:
         return None
 
-    def weighed(self, heavy: SlotSet, planner: Planner | None) -> Copying | Moving:
-        """The sources know the bytes of their slots. `heavy`: slots that each have more than one cut may move. `planner`: of the rescale's
-        protocol; None if it moves slots in batches."""
+    def weighed(self, planner: Planner | None) -> Moving:
+        """The sources know the bytes of their slots. `planner`: of the rescale's protocol; None if it moves slots in batches."""
         assert (planner is None) == (self.aim.protocol == "batches"), f"a planner for {self.aim.protocol}: {planner}"
-        match self.aim.mode:
-            case "hot":
-                return Copying(self.owned, self.aim, self.course, self.ways, to_copy=self.ways, heavy=NO_SLOTS)
-            case "live" if heavy != NO_SLOTS and planner is None:  # a planner knows of no copies
-                return _copying_portion(self, self.ways, heavy)
-            case "live" | "cold":
-                return _moving(self, self.ways, NO_SLOTS, NO_SLOTS, planner)
-            case _:
-                assert_never(self.aim.mode)
-
-
-@dataclass(frozen=True)
-class Copying(UnderWay):
-    """`to_copy`: what the sources copy now: of a hot rescale everything, of a live one a portion of the slots over its budget. `heavy`: the
-    other slots over the budget."""
-
-    ways: Ways
-    to_copy: Ways
-    heavy: SlotSet
-
-    def next(self, moment: Moment) -> None:
-        return None
-
-    def copied(self) -> Moving:
-        """All that was to be copied has been."""
-        staged = NO_SLOTS if self.aim.mode == "hot" else slots_of(self.to_copy)
-        return _moving(self, self.ways, staged, self.heavy, planner=None)
+        return Moving(
+            self.owned,
+            self.aim,
+            course=self.course,
+            ways=self.ways,
+            copied_portions=(),
+            is_crowded=False,
+            planner=planner,
+            slots_per_round=1,
+            is_within_round=False,
+        )
 
 
 @dataclass(frozen=True)
 class Moving(UnderWay):
-    """`staged`: slots over the budget that were copied and have not moved. `heavy`: such slots that were not copied yet. `is_crowded`:
-    whether a checkpoint has to come before the next cut. `planner`: of the rescale's protocol, if it goes by one; `slots_per_round`: how
-    many slots one round of it may move; `is_within_round`: whether it has begun what has to end before a step."""
+    """`copied_portions`: those that were copied and have not moved, the oldest one first. `is_crowded`: whether a checkpoint has to come before
+    the next cut. `planner`: of the rescale's protocol, if it goes by one; `slots_per_round`: how many slots one round of it may move;
+    `is_within_round`: whether it has begun what has to end before a step."""
 
     ways: Ways
-    staged: SlotSet
-    heavy: SlotSet
+    copied_portions: tuple[Portion, ...]
     is_crowded: bool
     planner: Planner | None
     slots_per_round: int
@@ -252,17 +230,25 @@ class Moving(UnderWay):
             move = self.planner.next(self.slots_per_round)
             assert move is not None, f"{self.aim.protocol} has ended, and slots have other owners than in the target"
             return Cut(move.slots, move.source, move.destination, is_whole=True)
-        # The copied slots come first, because the source merges nothing with what was copied. The pairs take turns.
-        first = restrict(self.ways, self.staged) or self.ways
-        source, destination = sorted(first)[self.course.cuts % len(first)]
-        return Cut(first[source, destination], source, destination, is_whole=False)
+        if self.copies_first:
+            if not self.copied_portions:
+                return None
+            portion = self.copied_portions[0]
+            return Cut(portion.slots, portion.source, portion.destination, is_whole=True)
+        source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
+        return Cut(self.ways[source, destination], source, destination, is_whole=False)
+
+    @property
+    def copies_first(self) -> bool:
+        """Whether slots are copied before they move."""
+        return self.aim.mode == "live" and self.planner is None
 
     @property
     def _may_cut(self) -> bool:
         if self.course.is_paused:
             return False
         match self.aim.mode:
-            case "cold" | "hot":
+            case "cold":
                 return True
             case "live":
                 return not self.is_crowded and self.course.steps_due == 0
@@ -275,8 +261,6 @@ class Moving(UnderWay):
         match self.aim.mode:
             case "cold":
                 return True
-            case "hot":
-                return not self.course.is_paused
             case "live":
                 return self.is_within_round
             case _:
@@ -286,7 +270,12 @@ class Moving(UnderWay):
         """The shell has looked at what was moved since the last version, and at what one round may move."""
         return replace(self, is_crowded=is_crowded, slots_per_round=slots_per_round)
 
-    def cut(self, owned: Owned, steps_between: int) -> Copying | Moving | Moved:
+    def copied(self, portion: Portion) -> Moving:
+        """The destination has copies of all that the slots of the portion had when their copy began."""
+        assert self.copies_first, f"a copy in a rescale that is {self.aim.mode}, by {self.aim.protocol}"
+        return replace(self, copied_portions=(*self.copied_portions, portion))
+
+    def cut(self, owned: Owned, steps_between: int) -> Moving | Moved:
         """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless there are
         none."""
         assert steps_between > 0, "no step between two cuts"
@@ -296,12 +285,10 @@ class Moving(UnderWay):
         if not ways:
             assert self.planner is None or self.planner.next(self.slots_per_round) is None, "slots move on"
             return Moved(owned, self.aim, course, self.planner)
-        left = slots_of(ways)
-        staged, heavy = self.staged.intersection(left), self.heavy.intersection(left)
-        now = replace(
-            self, owned=owned, course=course, ways=ways, staged=staged, heavy=heavy, is_within_round=is_within_round
+        left = tuple(portion for portion in self.copied_portions if portion.slots.is_within(slots_of(ways)))
+        return replace(
+            self, owned=owned, course=course, ways=ways, copied_portions=left, is_within_round=is_within_round
         )
-        return _copying_portion(now, ways, heavy) if staged == NO_SLOTS != heavy else now
 
 
 @dataclass(frozen=True)
@@ -341,7 +328,7 @@ class Burying:
         return Idle(owned)
 
 
-Phase = Idle | Wanted | Staffing | Weighing | Copying | Moving | Moved | Burying
+Phase = Idle | Wanted | Staffing | Weighing | Moving | Moved | Burying
 
 
 def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | Moved:
@@ -361,30 +348,6 @@ def _begun(owned: Owned, aim: Aim, course: Course, *, is_recruited: bool) -> Sta
     return Moved(owned, aim, course, planner=None)
 
 
-def _copying_portion(now: UnderWay, ways: Ways, heavy: SlotSet) -> Copying:
-    """Slots over the budget are copied first, a portion of them after the other."""
-    portion = heavy.first(COPIED_SLOTS_MAX)
-    return Copying(
-        now.owned, now.aim, course=now.course, ways=ways, to_copy=restrict(ways, portion), heavy=heavy.minus(portion)
-    )
-
-
-def _moving(now: UnderWay, ways: Ways, staged: SlotSet, heavy: SlotSet, planner: Planner | None) -> Moving:
-    """Before the first cut, and before the shell has looked at its pace."""
-    return Moving(
-        now.owned,
-        now.aim,
-        course=now.course,
-        ways=ways,
-        staged=staged,
-        heavy=heavy,
-        is_crowded=False,
-        planner=planner,
-        slots_per_round=1,
-        is_within_round=False,
-    )
-
-
 def _may_act(aim: Aim, moment: Moment) -> bool:
-    """A live or hot rescale waits for the end of a replay."""
+    """A live rescale waits for the end of a replay."""
     return aim.mode == "cold" or not moment.is_replaying

@@ -1,5 +1,4 @@
-"""What a rescale does beside the steps, before its slots move: it waits for tasks, has the sources weigh their slots, and has some of them
-copied."""
+"""What a rescale does beside the steps: it waits for tasks, has the sources weigh their slots, and has them copied."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ import structlog
 
 from base.slots import NO_SLOTS
 from coordinator.core import Core
-from coordinator.rescale import phases
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
 from coordinator.rescale.planner import Planner
@@ -69,14 +67,9 @@ class Preparing:
                     self._recruit(core, crew, staffing.new)
             case Weighing() as weighing:
                 self._weigh(core, crew, weighing)
-            case phases.Copying() as copying:
-                if self._run.copying.is_done:
-                    self._run.copying.end()  # the portion before has moved, and the sources may merge again
-                elif not (copying.course.is_paused or core.is_replaying(self._run.log)):
-                    self._copy(core, crew, copying)
             case Moving() as moving:
-                if moving.aim.mode == "live" and moving.staged == NO_SLOTS and self._run.copying.is_done:
-                    self._run.copying.end()  # all portions have moved
+                if moving.copies_first:
+                    self._copy(core, crew)
             case Moved():
                 pass
             case _:
@@ -134,16 +127,14 @@ class Preparing:
         present = intent.change, phase.aim.target
         if self._weighing is None:
             self._weighing = present
-            bound = self._run.budget.bytes_max(intent)
-            crew.slots.begin_weighing(slots_to_leave(phase.owned, phase.aim.target.owned), bound)
-        weighed = crew.slots.poll_weights()
-        if weighed is None:
+            crew.slots.begin_weighing(slots_to_leave(phase.owned, phase.aim.target.owned))
+        left_bytes = crew.slots.poll_weights()
+        if left_bytes is None:
             return
-        left_bytes, heavy = weighed
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the rescale was not turned meanwhile
             self._run.view.progress.note_weights(left_bytes, self._run.monotonic())
-            core.rescale.tell(Weighing.weighed, heavy, self._planner(phase, intent))
+            core.rescale.tell(Weighing.weighed, self._planner(phase, intent))
             self._run.view.show(core)
 
     def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner | None:
@@ -156,14 +147,19 @@ class Preparing:
         everybody = {worker: target.get(worker, NO_SLOTS) for worker in phase.owned}
         return self._run.planners[intent.protocol](phase.owned, everybody, self._slots_per_round(intent, phase.ways))
 
-    def _copy(self, core: Core, crew: Crew, phase: phases.Copying) -> None:
-        """Has the sources copy the slots that are to be copied."""
-        copied_bytes = self._run.copying.advance(crew, phase.to_copy)
+    def _copy(self, core: Core, crew: Crew) -> None:
+        """Has the sources copy what has to move."""
+        copied_bytes, portions = self._run.copying.take(crew)
+        for portion in portions:
+            core.rescale.tell(Moving.copied, portion)
         if copied_bytes:
             self._run.view.progress.note_copy(copied_bytes, self._run.monotonic())
             self._run.view.show(core)
-        if self._run.copying.is_done:
-            core.rescale.tell(phases.Copying.copied)
+        moving = core.rescale.phase
+        assert isinstance(moving, Moving)
+        if not (moving.course.is_paused or core.is_replaying(self._run.log)):
+            wanted = self._run.budget.portion_bytes(self._intent())
+            self._run.copying.begin(crew, moving.ways, moving.copied_portions, wanted)
 
     def _pace(self, core: Core) -> None:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""

@@ -3,7 +3,7 @@
 phases.py      decides when each part is due
 wishes.py      a start and users: a rescale begins, is paused, or gets another target
 preparing.py   beside the steps: tasks for new workers, weights, copies
-this module    at drained boundaries: records, new workers, cuts, and the removal of workers that have left
+this module    while the workers have no step: records, new workers, cuts, and the removal of workers that have left
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.copying import Copying
-from coordinator.rescale.cut_budget import HOT_CUT_BYTES, CutBudget
+from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
 from coordinator.rescale.hosts import tasks_for
+from coordinator.rescale.phases import Moving
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.preparing import Preparing
 from coordinator.rescale.recruiting import Recruiting
 from coordinator.rescale.requests import LayoutRequest
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
+from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules, birth_of
@@ -146,11 +148,14 @@ class Rescaling:
         began = self._run.monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        bytes_max = HOT_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.rescale)
+        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.rescale)
         slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._run.monotonic() - began)
         assert crew.placement is not None
+        portion = Portion(cut.slots, cut.source, cut.destination)
+        if isinstance(core.rescale.phase, Moving) and portion in core.rescale.phase.copied_portions:
+            self._run.budget.note_portion(self._run.copying.moved(portion), moved)
         self._cuts_ms += took_ms
         core.cut(crew.placement.owned, self._run.budget.steps_between(self._cuts_ms))
         self._run.budget.note_cut(moved, took_ms)

@@ -12,7 +12,6 @@ from coordinator.core import Core
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.phases import (
     Burying,
-    Copying,
     Course,
     Idle,
     Moved,
@@ -124,7 +123,7 @@ class RescaleView:
             rate = {"bytes_per_s": round(progress.bytes_per_s), "pause_ms": round(progress.longest_pause_ms, 1)}
             self._measured = {**self._measured, str(self._last["mode"]): rate}
 
-    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Copying | Moving | Moved) -> dict[str, object]:
+    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Moving | Moved) -> dict[str, object]:
         log = self._state
         said = phase.wish if isinstance(phase, Wanted) else phase.aim
         mode, target = said.mode, said.target
@@ -155,9 +154,9 @@ def state_text(phase: Phase) -> str:
             return "paused"
         case Wanted() | Staffing() | Weighing():
             return "starting"
-        case Copying():
-            return "copying"
         case Moving():
+            if phase.copies_first and not phase.copied_portions:
+                return "copying"
             return "resting" if phase.course.steps_due else "moving"
         case Moved():
             return "settling"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from base.slots import NO_SLOTS, SlotSet, drop_empty
 
@@ -13,6 +14,14 @@ Ways = Mapping[tuple[int, int], SlotSet]
 """The slots that go from a source to a destination."""
 
 
+class Portion(NamedTuple):
+    """Slots that are copied and then moved together, by one cut."""
+
+    slots: SlotSet
+    source: int
+    destination: int
+
+
 def moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
     """The slots that have to go from one worker to another, by (source, destination)."""
     found: dict[tuple[int, int], SlotSet] = {}
@@ -21,12 +30,6 @@ def moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
             if source != destination and (moving := slots.intersection(wanted)) != NO_SLOTS:
                 found[source, destination] = moving
     return found
-
-
-def restrict(ways: Ways, slots: SlotSet) -> dict[tuple[int, int], SlotSet]:
-    """Of these ways, what concerns these slots."""
-    found = {ends: its.intersection(slots) for ends, its in ways.items()} if slots != NO_SLOTS else {}
-    return {ends: its for ends, its in found.items() if its != NO_SLOTS}
 
 
 def slots_of(ways: Ways) -> SlotSet:

@@ -1,10 +1,12 @@
 """What a worker does in a copy of slots, before the cut that moves them: it sends copies of runs to a peer, or stores those that it gets.
 
-    coordinator -> source: Copy(slots, to, bytes_max)
+    coordinator -> source: Copy(slots, to, bytes_wanted, bytes_max)
     source -> destination: Copies ...        destination -> source: Staged        source -> coordinator: Copied
 
-Both work in threads of their own, beside the steps (engine/run/staging.py has the transactions). One order moves as many bytes as the
-destination can hold in memory, and the coordinator gives the next one when this one is over.
+Slots are copied **portion** by portion, so that each can move as soon as it is copied, while the next one is copied. The source chooses the
+first slots of the order that have about `bytes_wanted` together, makes their ends edges of buckets and pins their runs. Then both work in
+threads of their own, beside the steps (engine/run/staging.py has the transactions). One order moves as many bytes as the destination can hold in
+memory. If the portion has more, because a slot cannot be divided, the next order goes on with it.
 
 The source remembers which parts it has sent. In a cut it names the copies of those that still exist, and sends the rest (slots.py).
 """
@@ -13,23 +15,39 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from base.slots import NO_SLOTS, SlotSet
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Copied, Copies, Copy, Failed, Message, Staged, WireFault
+from engine.resident.slot_weights import SlotWeights
 from engine.run import staging
-from engine.run.cut import PartOfTable, copy_of, first_free_numbers, parts_of
+from engine.run.cut import PartOfTable, copy_of, make_edges, parts_of, pin_of
 from faults.points import reached
 from io_kafka.outside import Outside
 from storage.database import Database
+from storage.pins import Pin
 
 FRAME_BYTES_MIN = 1 << 20
 """As in slots.py."""
 
 STAGE_BYTES = 2 << 20
 """Of one transaction that stores copies. It takes some milliseconds, for which a step may have to wait."""
+
+
+@dataclass(frozen=True)
+class _Portion:
+    """`left`: what is still to be copied. `sent`: what was. While an order is carried out, a thread changes both."""
+
+    pin: Pin
+    left: deque[PartOfTable]
+    sent: set[PartOfTable]
+
+    @property
+    def slots(self) -> SlotSet:
+        return self.pin.slots
 
 
 class SlotCopier:
@@ -40,42 +58,52 @@ class SlotCopier:
         self,
         mesh: Mesh,
         worker: int,
+        weights: SlotWeights,
         outside: Outside,
         *,
         answer: Callable[[Message], None],
         answer_now: Callable[[Message], None],
         wire_fault: Callable[[Exception], WireFault],
     ) -> None:
-        self._mesh, self._worker, self._outside = mesh, worker, outside
+        self._mesh, self._worker, self._weights, self._outside = mesh, worker, weights, outside
         self._answer, self._answer_now, self._wire_fault = answer, answer_now, wire_fault
-        self._slots: dict[int, SlotSet] = {}  # by destination: all that is to be copied
-        self._left: dict[int, deque[PartOfTable]] = {}  # by destination: what is still to be copied
-        self._sent: dict[int, set[PartOfTable]] = {}
-        self._sent_bytes: dict[int, int] = {}  # of the order under way
+        self._portions: dict[
+            int, list[_Portion]
+        ] = {}  # by destination: those that have not moved, the last one the youngest
+        self._sent_bytes: dict[int, int] = {}  # by destination: of the order under way
         self._arrived: dict[int, list[staging.Copy]] = {}  # by source: of the order under way
 
     # The source
 
     def copy(self, order: Copy, database: Database) -> None:
         """Begins to carry out the order."""
-        if order.to not in self._left:
-            with database.read() as state:
-                self._left[order.to] = deque(parts_of(state, order.slots))
-                self._slots[order.to] = order.slots
-                database.pins = first_free_numbers(state)
-            self._sent[order.to] = set()
-        self._outside.start_thread("copy", lambda: self._send(order, database))
+        portions = self._portions.setdefault(order.to, [])
+        if not portions or not portions[-1].left:
+            portions.append(self._begun(self._weights.portion(order.slots, order.bytes_wanted), database))
+            self._pin(database)
+        portion = portions[-1]
+        self._outside.start_thread("copy", lambda: self._send(order, portion, database))
 
-    def _send(self, order: Copy, database: Database) -> None:
+    @staticmethod
+    def _begun(slots: SlotSet, database: Database) -> _Portion:
+        with database.transaction() as transaction:
+            make_edges(transaction, slots)
+        with database.read() as state:
+            return _Portion(pin_of(state, slots), deque(parts_of(state, slots)), set())
+
+    def _pin(self, database: Database) -> None:
+        database.pins = tuple(portion.pin for portions in self._portions.values() for portion in portions)
+
+    def _send(self, order: Copy, portion: _Portion, database: Database) -> None:
         """In a thread of its own. Every fault is an answer."""
         try:
             self._outside.lower_priority()
-            self._send_parts(order, database)
+            self._send_parts(order, portion, database)
         except Exception as error:
             self._answer_now(Failed(doing="copy", fault=self._wire_fault(error)))
 
-    def _send_parts(self, order: Copy, database: Database) -> None:
-        left, sent = self._left[order.to], self._sent[order.to]
+    def _send_parts(self, order: Copy, portion: _Portion, database: Database) -> None:
+        left, sent, slots = portion.left, portion.sent, portion.slots
         keys: list[str] = []
         buffers: list[memoryview] = []
         sent_bytes = frame_bytes = 0
@@ -91,19 +119,18 @@ class SlotCopier:
                 frame_bytes += len(piece.piece.rows)
                 sent_bytes += len(piece.piece.rows)
                 if frame_bytes >= FRAME_BYTES_MIN:
-                    self._mesh.send_now(order.to, Copies(slots=order.slots, keys=tuple(keys), is_last=False), buffers)
+                    self._mesh.send_now(order.to, Copies(slots=slots, keys=tuple(keys), is_last=False), buffers)
                     keys, buffers, frame_bytes = [], [], 0
             self._sent_bytes[order.to] = sent_bytes  # before the answer to the last frame can come
-            self._mesh.send_now(order.to, Copies(slots=order.slots, keys=tuple(keys), is_last=True), buffers)
+            self._mesh.send_now(order.to, Copies(slots=slots, keys=tuple(keys), is_last=True), buffers)
         reached("copy.sent", self._worker)
 
-    def copied_slots(self, to: int) -> SlotSet:
-        """The slots of which worker `to` has copies of all that was there when the copy began."""
-        return self._slots[to] if to in self._slots and not self._left[to] else NO_SLOTS
-
-    def divide_parts(self, to: int, parts: Iterable[PartOfTable]) -> tuple[list[PartOfTable], list[PartOfTable]]:
-        """Those of the parts of which worker `to` has copies, and the others."""
-        sent = self._sent.get(to, set())
+    def divide_parts(
+        self, to: int, slots: SlotSet, parts: Iterable[PartOfTable]
+    ) -> tuple[list[PartOfTable], list[PartOfTable]]:
+        """Those of the parts of these slots of which worker `to` has copies, and the others."""
+        moving = [portion for portion in self._portions.get(to, ()) if portion.slots.intersection(slots) != NO_SLOTS]
+        sent: set[PartOfTable] = set().union(*(portion.sent for portion in moving))
         by_place: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
         for part in parts:
             by_place[part not in sent].append(part)
@@ -126,7 +153,9 @@ class SlotCopier:
             case Staged(fault=None) if peer not in self._sent_bytes:
                 raise TaskLost(f"worker {peer} has stored copies that worker {self._worker} has not sent")
             case Staged(fault=None):
-                self._answer(Copied(moved_bytes=self._sent_bytes.pop(peer), is_done=not self._left[peer]))
+                portion = self._portions[peer][-1]
+                moved_bytes = self._sent_bytes.pop(peer)
+                self._answer(Copied(slots=portion.slots, moved_bytes=moved_bytes, is_done=not portion.left))
             case Staged(fault=WireFault() as fault):
                 self._answer(Failed(doing="copy", fault=fault))
 
@@ -146,9 +175,15 @@ class SlotCopier:
 
     # Both
 
+    def forget(self, slots: SlotSet, database: Database) -> None:
+        """These slots have moved."""
+        for to, portions in self._portions.items():
+            self._portions[to] = [portion for portion in portions if not portion.slots.is_within(slots)]
+        self._pin(database)
+
     def discard(self, database: Database) -> None:
         """Of what was copied nothing is needed any more, or nothing can be used."""
-        self._slots, self._left, self._sent, database.pins = {}, {}, {}, {}
+        self._portions, database.pins = {}, ()
         with database.read() as state:
             has_copies = state.get_staged() != NO_SLOTS
         if has_copies:

@@ -135,9 +135,11 @@ class Roster:
     # Orders that are carried out beside the steps
 
     def begin(self, kind: type[Beside[A]], orders: Mapping[int, Beside[A]]) -> None:
-        """Gives each worker an order of this class. `poll_answers` tells when that is over; until then there is no other order of the class."""
-        assert kind not in self._beside, f"{kind.kind} is under way"
-        self._beside[kind] = set(orders)
+        """Gives each worker an order of this class. `poll_answers` tells when that is over, and `poll_each` for each of them; until then the
+        worker gets no other order of the class."""
+        asked = self._beside.setdefault(kind, set())
+        assert not asked & orders.keys(), f"{kind.kind} is under way"
+        asked.update(orders)
         for number, order in orders.items():
             self.send(number, order)
 
@@ -157,6 +159,14 @@ class Roster:
         if self.workers_asked(kind):
             return None
         answers = {number: self.pop(number, kind) for number in sorted(self._beside.pop(kind))}
+        return {number: _no_failure(number, answer) for number, answer in answers.items()}
+
+    def poll_each(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]]:
+        """The answers to `begin` that are there and were not taken yet. Raises the fault of the lowest worker that had one."""
+        asked = self._beside[kind]
+        answered = asked - set(self._unanswered(asked, kind))
+        asked -= answered
+        answers = {number: self.pop(number, kind) for number in sorted(answered)}
         return {number: _no_failure(number, answer) for number, answer in answers.items()}
 
     # Events

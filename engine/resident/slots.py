@@ -4,22 +4,21 @@
     source -> destination: Pieces ..., the last of them with the slots that were chosen
     destination: absorbs them in one transaction -> Taken        source -> Given        coordinator -> source: ReleaseSlots
 
-run/cut.py has the transactions. The source chooses how many of the slots are moved, because it can estimate their bytes: `weigh` counts them by
-slot, beside the steps, and a cut takes the first slots that are within its bound.
+run/cut.py has the transactions. The source chooses how many of the slots are moved, because it can estimate their bytes (slot_weights.py): a
+cut takes the first slots that are within its bound. Of slots that were copied (copies.py) it sends only what is new since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from base.slots import SLOTS, SlotSet
+from base.slots import SlotSet
 from engine.errors import TaskLost
 from engine.resident.copies import SlotCopier
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Given, GiveSlots, Pieces, ReleaseSlots, Taken, TakeSlots
-from engine.run.cut import TablePiece, absorb, check_pieces, parts_of, piece_of, release, slot_bytes
+from engine.resident.slot_weights import SlotWeights
+from engine.run.cut import TablePiece, absorb, check_pieces, parts_of, piece_of, release
 from engine.state.moves import Piece
 from faults.points import reached
 from storage.database import Database
@@ -32,26 +31,15 @@ sends."""
 class SlotMover:
     """The cuts of one worker."""
 
-    def __init__(self, mesh: Mesh, worker: int, copier: SlotCopier) -> None:
-        self._mesh, self._worker, self._copier = mesh, worker, copier
-        self._bytes = np.zeros(SLOTS, np.int64)
-
-    def weigh(self, database: Database, slots: SlotSet, heavy_bytes: int) -> tuple[int, SlotSet]:
-        """Counts the bytes of each slot. Returns the sum over `slots`, and those of them that each have more than `heavy_bytes`. It may run
-        beside the steps."""
-        with database.read() as state:
-            counted = slot_bytes(state)
-        self._bytes = counted
-        numbers = np.fromiter(slots, np.int64, len(slots))
-        heavy = numbers[counted[numbers] > heavy_bytes]
-        return int(counted[numbers].sum()), SlotSet.of((int(slot), int(slot) + 1) for slot in heavy)
+    def __init__(self, mesh: Mesh, worker: int, weights: SlotWeights, copier: SlotCopier) -> None:
+        self._mesh, self._worker, self._weights, self._copier = mesh, worker, weights, copier
 
     def give(self, order: GiveSlots, database: Database) -> Given:
         """Sends the state of as many of the slots as the order allows."""
-        slots = self._chosen(order.slots, order.bytes_max, self._copier.copied_slots(order.to))
+        slots = self._weights.first_within(order.slots, order.bytes_max)
         moved = 0
         with database.read() as state:
-            copied, left = self._copier.divide_parts(order.to, parts_of(state, slots))
+            copied, left = self._copier.divide_parts(order.to, slots, parts_of(state, slots))
             pieces = (piece_of(state, part) for part in left)
             for places, buffers in _batches(piece for piece in pieces if piece is not None):
                 moved += sum(len(buffer) for buffer in buffers)
@@ -90,15 +78,9 @@ class SlotMover:
         with database.transaction() as transaction:
             release(transaction, order.number, order.slots)
             reached("release.inside", self._worker)
-        self._bytes[list(order.slots)] = 0
+        self._weights.forget(order.slots)
+        self._copier.forget(order.slots, database)
         reached("release.done", self._worker)
-
-    def _chosen(self, slots: SlotSet, bytes_max: int, copied: SlotSet) -> SlotSet:
-        """The first slots that have `bytes_max` together, and at least one. Those that were copied count for nothing."""
-        numbers = np.fromiter(slots, np.int64, len(slots))
-        uncopied = ~np.isin(numbers, np.fromiter(copied, np.int64, len(copied)))
-        within = int(np.searchsorted(np.cumsum(self._bytes[numbers] * uncopied), bytes_max, side="right"))
-        return slots if within >= len(numbers) else slots.first(max(1, within))
 
 
 def _batches(pieces: Iterator[TablePiece]) -> Iterator[tuple[tuple[tuple[int, int], ...], list[memoryview]]]:

@@ -99,6 +99,7 @@ from engine.resident.messages import (
     StepAbandoned as Abandoned,
 )
 from engine.resident.progress import Progress, WatchedMesh
+from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
 from engine.resident.states import Life, State
 from engine.resident.step_report import step_done
@@ -181,15 +182,17 @@ class Worker:
         )
         self._make_reader, self._reader = make_reader, make_reader(setup.kafka)
         self._second: tuple[KafkaSettings, Reader] | None = None  # of what is read again
+        self._weights = SlotWeights()
         self._copier = SlotCopier(
             self._mesh,
             self._number,
+            self._weights,
             self._outside,
             answer=self._answer,
             answer_now=self._answer_now,
             wire_fault=self._wire_fault,
         )
-        self._slots = SlotMover(self._mesh, self._number, self._copier)
+        self._slots = SlotMover(self._mesh, self._number, self._weights, self._copier)
         self._store = StoreAccess(
             place=setup.store,
             folder=self._host_folder,
@@ -534,8 +537,7 @@ class Worker:
     @carries_out
     def _weigh(self, order: Weigh) -> Job[Weighed]:
         def weigh() -> tuple[Weighed, tuple[Buffer, ...]]:
-            total_bytes, heavy = self._slots.weigh(self._open_database, order.slots, order.heavy_bytes)
-            return Weighed(total_bytes=total_bytes, heavy=heavy), ()
+            return Weighed(total_bytes=self._weights.count(self._open_database, order.slots)), ()
 
         return weigh
 

@@ -21,11 +21,12 @@ import numpy as np
 from base.arrays import Int64s
 from base.slots import NO_SLOTS, SLOT_BITS, SLOTS, SlotSet
 from engine.errors import StaleTask
-from engine.rows.hashing import HASH_BITS
+from engine.rows.hashing import HASH_BITS, slot_of
 from engine.run.staging import tables_of, unstage
 from engine.state import moves
 from engine.state.moves import Part, Piece
 from storage.keys import TABLE_FIRST, TABLE_MAX
+from storage.pins import Pin
 from storage.transaction import CutNumber, Transaction
 
 
@@ -54,9 +55,16 @@ def parts_of(transaction: Transaction, slots: SlotSet) -> list[PartOfTable]:
     return [PartOfTable(t, part) for t in tables_of(transaction) for part in moves.parts_of(transaction, t, slots)]
 
 
-def first_free_numbers(transaction: Transaction) -> dict[int, int]:
-    """For each table the number below which all its runs are: see Database.pins."""
-    return {table: moves.next_number(transaction, table) for table in tables_of(transaction)}
+def pin_of(transaction: Transaction, slots: SlotSet) -> Pin:
+    """The pin of all runs that these slots have now."""
+    return Pin(slots, {table: moves.next_number(transaction, table) for table in tables_of(transaction)})
+
+
+def make_edges(transaction: Transaction, slots: SlotSet) -> None:
+    """Makes the ends of these slots edges of buckets, so that no run has rows of them and of others. When the slots leave, runs of others are
+    not written again."""
+    for table in tables_of(transaction):
+        moves.make_edges(transaction, table, slots)
 
 
 def piece_of(transaction: Transaction, table_part: PartOfTable) -> TablePiece | None:
@@ -124,14 +132,16 @@ def release(transaction: Transaction, number: CutNumber, slots: SlotSet) -> bool
     return True
 
 
-def slot_bytes(transaction: Transaction) -> Int64s:
-    """The bytes of the state of every slot, about: each row of a run counts for the run's mean."""
-    sizes = np.zeros(SLOTS, np.int64)
+def slot_bytes(transaction: Transaction) -> tuple[Int64s, Int64s]:
+    """(the bytes of the state of every slot, about: each row of a run counts for the run's mean; the bytes of the runs that are written again
+    if the slots below a slot move and it does not, for every slot and the end of all)."""
+    sizes, crossing = np.zeros(SLOTS, np.int64), np.zeros(SLOTS + 1, np.int64)
     for table in tables_of(transaction):
-        for hashes, run_bytes in moves.runs_of(transaction, table):
-            rows = np.bincount((hashes >> np.uint64(HASH_BITS - SLOT_BITS)).astype(np.intp), minlength=SLOTS)
-            sizes += rows * max(1, run_bytes // len(hashes))
-    return sizes
+        for first, hashes, run_bytes in moves.runs_of(transaction, table):
+            slots = (hashes >> np.uint64(HASH_BITS - SLOT_BITS)).astype(np.intp)
+            sizes += np.bincount(slots, minlength=SLOTS) * max(1, run_bytes // len(hashes))
+            crossing[slot_of(first) + 1 : int(slots[-1]) + 1] += run_bytes
+    return sizes, crossing
 
 
 def _check_owned(transaction: Transaction, slots: SlotSet, doing: str) -> None:

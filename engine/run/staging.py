@@ -7,9 +7,9 @@ these slots, and its scans skip them (storage/transaction.py). The worker's own 
 cut can meet a copy too early. A cut changes that record,
 removes copies of runs that the source no longer has, and writes no copy again.
 
-The source pins its runs before it copies: merges leave them alone, so what is new lies in runs of its own, and no other run gets the number of
-one that was copied. So a run that has the place and the number of a copy is that which was copied. Pins are kept in memory. A worker whose
-database is opened again discards all copies: the change may lead somewhere else then, and the source has forgotten what it sent.
+The source pins its runs before it copies (storage/pins.py): merges leave them alone, so what is new lies in runs of its own, and no other run
+gets the number of one that was copied. So a run that has the place and the number of a copy is that which was copied. A worker whose database is
+opened again discards all copies: the change may lead somewhere else then, and the source has forgotten what it sent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def stage(transaction: Transaction, slots: SlotSet, copies: Iterable[Copy]) -> N
     if not slots.is_within(staged):
         # A bucket of this worker may be named after a slot of another one, and would be hidden with it.
         for table in tables_of(transaction):
-            moves.clear_slots(transaction, table, slots)
+            moves.make_edges(transaction, table, slots)
         transaction.set_staged(staged.union(slots))
     for key, rows in copies:
         transaction.put(key, rows)
@@ -58,7 +58,7 @@ def unstage(transaction: Transaction, slots: SlotSet, kept: Set[bytes] = frozens
         raise StaleTask(f"{len(kept - found)} copies of {slots} are missing; nothing was changed.")
     # While the copies are hidden: a bucket of this worker that reaches into the slots ends before them from now on.
     for table in sorted({key_table(key) for key in kept}):
-        moves.clear_slots(transaction, table, slots)
+        moves.make_edges(transaction, table, slots)
     for key in found - kept:
         transaction.delete(key)
     if staged != NO_SLOTS:

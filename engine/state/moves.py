@@ -89,8 +89,9 @@ def next_number(store: Store, table: int) -> int:
     return _Runs(store, table).next
 
 
-def clear_slots(store: Store, table: int, slots: SlotSet) -> None:
-    """Makes the ends of these slots, of which there are no rows, edges of buckets. So no bucket reaches into them or over them."""
+def make_edges(store: Store, table: int, slots: SlotSet) -> None:
+    """Makes the ends of these slots edges of buckets. So no bucket reaches into them or over them. Runs with rows on both sides of an end are
+    written again; where a bucket ends there already, none is."""
     runs = _Runs(store, table)
     for span in slots.ranges:
         _cut_around(runs, span)
@@ -147,13 +148,13 @@ def check_rows(encoded: memoryview, slots: SlotSet, first: int = 0) -> None:
         raise ValueError(f"rows of slots {low} to {high}, which are not in one range of {slots}")
 
 
-def runs_of(store: Store, table: int) -> Iterator[tuple[Hashes, int]]:
-    """The hashes of each run, and its bytes."""
+def runs_of(store: Store, table: int) -> Iterator[tuple[int, Hashes, int]]:
+    """Of each run the first hash of its bucket, its hashes and its bytes, in the order of the buckets."""
     runs = _Runs(store, table)
     for first, numbers in sorted(runs.numbers.items()):
         for number in numbers:
             rows = runs.rows(first, number)
-            yield _hashes_of(rows), rows.nbytes
+            yield first, _hashes_of(rows), rows.nbytes
 
 
 def drop(store: Store, table: int, slots: SlotSet) -> None:

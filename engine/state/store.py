@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from base.ranges import Range
+from storage.pins import Pin, pinned_below
+
 
 class Store(Protocol):
     """A transaction. A view that `get` returns is valid until the transaction ends."""
@@ -25,8 +28,9 @@ class Store(Protocol):
         """The lowest slot from `slot` on under which records may be stored, or 65,536: the others have copies that nobody sees."""
         ...
 
-    def pinned_below(self, table: int) -> int:
-        """The runs of a table with lower numbers stay as they are: no merge takes them in. And no new run gets a lower number."""
+    def pinned_below(self, table: int, span: Range | None = None) -> int:
+        """In buckets that reach into this range of slots, the runs of a table with lower numbers stay as they are: no merge takes them in.
+        Without a range: in any bucket. No new run of the table gets a lower number than that."""
         ...
 
 
@@ -35,7 +39,7 @@ class DictStore:
 
     def __init__(self) -> None:
         self.records: dict[bytes, bytes] = {}
-        self.pins: dict[int, int] = {}
+        self.pins: tuple[Pin, ...] = ()
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
         value = self.records.get(key)
@@ -50,8 +54,8 @@ class DictStore:
     def keys(self, prefix: bytes) -> Iterator[bytes]:
         return iter(sorted(key for key in self.records if key.startswith(prefix)))
 
-    def pinned_below(self, table: int) -> int:
-        return self.pins.get(table, 0)
+    def pinned_below(self, table: int, span: Range | None = None) -> int:
+        return pinned_below(self.pins, table, span)
 
     def free_from(self, slot: int) -> int:
         return slot

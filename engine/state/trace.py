@@ -131,9 +131,8 @@ class Trace:
         self._first = first_hash_of(store.free_from(0))
         self._buckets: dict[int, list[bytes]] = {}
         self._runs: dict[bytes, Run] = {}
-        self._next = store.pinned_below(
-            layout.table
-        )  # a pinned run has a copy somewhere: no other one may have its number
+        # A pinned run has a copy somewhere: no other one may have its number.
+        self._next = self._pinned = store.pinned_below(layout.table)
         for key in store.keys(table_prefix(layout.table)):
             first, number = parse_run_key(key)
             self._buckets.setdefault(first, []).append(key)
@@ -272,7 +271,7 @@ class Trace:
         bucket = self._buckets.get(first, [])
         parts, total = [rows], rows.num_rows
         merged_keys: list[bytes] = []
-        pinned_below = self._store.pinned_below(self.layout.table)
+        pinned_below = self._pinned_below(first)
         for key in reversed(bucket):
             if parse_run_key(key)[1] < pinned_below:
                 break
@@ -291,15 +290,28 @@ class Trace:
         elif merged.num_rows:
             self._write(first, merged)
 
+    def _pinned_below(self, first: int) -> int:
+        """The runs of this bucket with lower numbers are pinned."""
+        if not self._pinned:  # as in nearly every step
+            return 0
+        last = min((other for other in self._buckets if other > first), default=1 << HASH_BITS) - 1
+        return self._store.pinned_below(self.layout.table, (slot_of(first), slot_of(last) + 1))
+
     def _split(self, first: int, rows: pa.Table) -> None:
-        """Splits the only run of a bucket near its middle, where another hash begins."""
+        """Splits the only run of a bucket near its middle: where a slot begins, so that the slots on one side can leave without a row of the
+        other side being written again; or where another hash begins, if there is no such place."""
         hashes = rows.column(HASH).to_numpy()
-        cut = int(np.searchsorted(hashes, hashes[len(hashes) // 2], side="left"))
+        edge = first_hash_of(slot_of(int(hashes[len(hashes) // 2])))
+        cut = int(np.searchsorted(hashes, np.uint64(edge), side="left"))
+        if cut == 0:
+            edge = int(hashes[len(hashes) // 2])
+            cut = int(np.searchsorted(hashes, np.uint64(edge), side="left"))
         if cut == 0:
             cut = int(np.searchsorted(hashes, hashes[0], side="right"))
+            edge = int(hashes[min(cut, len(hashes) - 1)])
         self._write(first, rows.slice(0, cut))
         if cut < len(hashes):
-            self._write(int(hashes[cut]), rows.slice(cut))
+            self._write(edge, rows.slice(cut))
 
     def _write(self, first: int, rows: pa.Table) -> None:
         key = run_key(self.layout.table, first, self._next)
@@ -322,8 +334,9 @@ class Trace:
         no more than one is in memory beside what the caller keeps. A bucket is empty when the next one is asked for."""
         assert self.layout.combines == ("sum",), "rows are taken out by their weights"
         assert self._slots is None, "a bounded trace is read alone"
-        pinned_below, weight = self._store.pinned_below(self.layout.table), len(self.layout.types)
+        weight = len(self.layout.types)
         for first in sorted(self._buckets):
+            pinned_below = self._pinned_below(first)
             keys = list(self._buckets[first])
             pinned = [self._run(key).table for key in keys if parse_run_key(key)[1] < pinned_below]
             rows = self._merge([self._run(key).table for key in keys])

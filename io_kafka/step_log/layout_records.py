@@ -14,12 +14,17 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from base.slots import SLOTS, SlotSet
 from io_kafka.step_log.form import Natural, Part, RecordBase
 
-RescaleMode = Literal["cold", "live", "hot"]
+RescaleMode = Literal["cold", "live"]
+
+FORMER_MODES: Mapping[object, RescaleMode] = {"hot": "live"}
+"""Modes that logs of earlier releases have, and what such a rescale is now. A hot one copied everything and then moved it in one pause. Whatever
+it has not moved goes on as in a live one."""
+
 CutProtocol = Literal["batches", "damion", "icadd"]
 TurnReason = Literal["reverse", "abort", "replan"]
 Outcome = Literal["first", "asked", "changed", "reversed", "aborted", "restored"]
@@ -135,7 +140,7 @@ class Target(Part):
 class LayoutIntent(RecordBase):
     """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change;
     None means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves;
-    other than "batches" only for a live change."""
+    other than "batches" only for a live change. `mode`: one of FORMER_MODES is read as what it is now."""
 
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural
@@ -145,6 +150,11 @@ class LayoutIntent(RecordBase):
     budget_bytes: Natural | None = None
     budget_ms: float | None = None
     protocol: CutProtocol = "batches"
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _mode_now(cls, mode: object) -> object:
+        return FORMER_MODES.get(mode, mode) if isinstance(mode, str) else mode
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -537,7 +537,7 @@ def shrink(action: Action, core: Core, log: Log) -> None:
 
 
 def weigh(core: Core) -> None:
-    core.rescale.tell(Weighing.weighed, NO_SLOTS, None)
+    core.rescale.tell(Weighing.weighed, None)
 
 
 def shrinking(log: Log) -> Core:

@@ -26,9 +26,9 @@ from engine.run.cut import (
     TablePiece,
     absorb,
     export_slots,
-    first_free_numbers,
     parts_of,
     piece_of,
+    pin_of,
     release,
 )
 from engine.run.exchange import ExchangeMessage
@@ -134,7 +134,7 @@ class Workers:
                 for part in parts
                 if (made := piece_of(there, part)) is not None
             ]
-            self.databases[source].pins = first_free_numbers(there)
+            self.databases[source].pins += (pin_of(there, slots),)
         with self.databases[target].transaction() as transaction:
             stage(transaction, slots, copies)
         keys = {key for key, _ in copies}
@@ -211,7 +211,7 @@ def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
         assert workers.step(given) == expected
         workers.move_to(after)
         for database in workers.databases:
-            database.pins = {}
+            database.pins = ()
             with database.read() as transaction:
                 assert transaction.get_staged() == NO_SLOTS
     assert workers.kept > 40

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.slots import SLOTS
+from base.slots import ALL_SLOTS, SLOTS
 from engine.operators.keys import hash_keys
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
 from engine.state import trace as trace_module
 from engine.state.store import DictStore
 from engine.state.trace import Trace, TraceLayout
+from storage.pins import Pin
 from tests.engine.zsets import ROWS, TYPES, Rows, plus, to_rows, to_table
 
 LAYOUT = TraceLayout(16, TYPES, (0,))
@@ -176,7 +177,7 @@ def test_a_trace_is_taken_out_bucket_by_bucket(
         for change in changes:
             append(store, Counter({row: w for row, w in change.items() if w}))
             expected = plus(expected, Counter(change))
-        store.pins[LAYOUT.table] = pinned
+        store.pins = (Pin(ALL_SLOTS, {LAYOUT.table: pinned}),)
         copied = {key: run for key, run in store.records.items() if trace_module.parse_run_key(key)[1] < pinned}
         for content_before in (expected, Counter[tuple[object, ...]](), expected):
             parts = list(Trace(store, LAYOUT).drain())

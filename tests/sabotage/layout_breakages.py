@@ -150,7 +150,7 @@ LAYOUT = (
         (
             Edit(
                 STAGING,
-                "            moves.clear_slots(transaction, table, slots)\n        transaction.set",
+                "            moves.make_edges(transaction, table, slots)\n        transaction.set",
                 "            pass\n        transaction.set",
             ),
         ),

@@ -244,7 +244,7 @@ class Moves:
         """A record has no form that could be wrong."""
 
     @staticmethod
-    def clear_slots(store: Store, table: int, slots: SlotSet) -> None:
+    def make_edges(store: Store, table: int, slots: SlotSet) -> None:
         """No record reaches over the edge of a slot."""
 
     @staticmethod
@@ -261,6 +261,6 @@ class Moves:
                 store.delete(key)
 
     @staticmethod
-    def runs_of(store: Store, table: int) -> Iterator[tuple[Any, int]]:
+    def runs_of(store: Store, table: int) -> Iterator[tuple[int, Any, int]]:
         for key in list(store.keys(table_prefix(table))):
-            yield np.array([key_slot(key) << 48], dtype=np.uint64), len(key)
+            yield key_slot(key) << 48, np.array([key_slot(key) << 48], dtype=np.uint64), len(key)

@@ -66,7 +66,7 @@ class Script(World):
 
     def ask_hot_change(self, run: Process, workers: int) -> None:
         """Asked for when its first step is complete, as by a user."""
-        request = RescaleRequest(workers, "hot")
+        request = RescaleRequest(workers, "live")
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
 
     def ask_transition(

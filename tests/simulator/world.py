@@ -555,7 +555,7 @@ class World:
         """A user asks for another layout, or for another end of the change under way."""
         if self.runs:
             process = self.rng.choice(list(self.runs))
-            mode: RescaleMode = self.rng.choice(("cold", "live", "hot", "hot"))
+            mode: RescaleMode = self.rng.choice(("cold", "live", "live", "live"))
             protocol: CutProtocol = "batches"
             if mode == "live" and self.rng.random() < PROTOCOL_CHANCE:
                 protocol = self.rng.choice(("damion", "icadd"))

@@ -1,4 +1,4 @@
-"""Slots go from one worker of a crew to another: weighed and copied beside the steps, and cut at a drained boundary."""
+"""Slots go from one worker of a crew to another: weighed and copied beside the steps, and cut between two steps."""
 
 from __future__ import annotations
 
@@ -15,30 +15,22 @@ class CrewSlots:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    def begin_weighing(self, slots: Mapping[int, SlotSet], heavy_bytes: int) -> None:
+    def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
         """Has workers estimate the bytes of some of their slots, beside the steps. `poll_weights` tells when that is over."""
-        orders = {number: Weigh(slots=its, heavy_bytes=heavy_bytes) for number, its in slots.items()}
-        self._workers.roster.begin(Weigh, orders)
+        self._workers.roster.begin(Weigh, {number: Weigh(slots=its) for number, its in slots.items()})
 
-    def poll_weights(self) -> tuple[int, SlotSet] | None:
-        """The bytes of all slots that `begin_weighing` named, and those slots that each have more than `heavy_bytes`; None until all workers
-        have answered. Raises the fault of a worker."""
+    def poll_weights(self) -> int | None:
+        """The bytes of all slots that `begin_weighing` named; None until all workers have answered. Raises the fault of a worker."""
         answers = self._workers.poll_answers(Weigh)
-        if answers is None:
-            return None
-        heavy = SlotSet.of(span for answer in answers.values() for span in answer.heavy.ranges)
-        return sum(answer.total_bytes for answer in answers.values()), heavy
+        return None if answers is None else sum(answer.total_bytes for answer in answers.values())
 
-    def begin_copying(self, orders: Mapping[int, tuple[SlotSet, int]], bytes_max: int) -> None:
-        """Has workers send copies of slots to others, beside the steps: from each source to (its slots, the destination), so many bytes more.
-        `poll_copies` tells when that is over."""
-        self._workers.roster.begin(
-            Copy, {source: Copy(slots=slots, to=to, bytes_max=bytes_max) for source, (slots, to) in orders.items()}
-        )
+    def begin_copying(self, source: int, order: Copy) -> None:
+        """Has a worker send copies of slots to another, beside the steps. `poll_copies` tells when that is over."""
+        self._workers.roster.begin(Copy, {source: order})
 
-    def poll_copies(self) -> dict[int, Copied] | None:
-        """What each source has copied; None until all have answered. Raises the fault of a worker."""
-        return self._workers.poll_answers(Copy)
+    def poll_copies(self) -> dict[int, Copied]:
+        """What the sources have copied that have answered since the last call. Raises the fault of a worker."""
+        return self._workers.poll_each(Copy)
 
     def unstage(self) -> None:
         """All workers discard what was copied and has not moved. No copying is under way."""
@@ -47,8 +39,8 @@ class CrewSlots:
     def give(
         self, number: CutNumber, slots: SlotSet, source: int, destination: int, *, bytes_max: int
     ) -> tuple[SlotSet, int]:
-        """A cut: some of the slots, with their state, go from one worker to the other. Returns which ones, and the bytes of their state. At a
-        drained boundary."""
+        """A cut: some of the slots, with their state, go from one worker to the other. Returns which ones, and the bytes that were sent. The
+        workers have no step."""
         workers, roster = self._workers, self._workers.roster
         assert workers.placement is not None
         roster.send(destination, TakeSlots(number=number, giver=source))

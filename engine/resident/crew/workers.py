@@ -51,5 +51,11 @@ class Workers:
         answers = self.roster.poll_answers(kind)
         return None if answers is None else {number: answer for number, (answer, _) in answers.items()}
 
+    def poll_each(self, kind: type[Beside[A]]) -> dict[int, A]:
+        """The answers to the orders that `Roster.begin` has given which are there and were not taken yet. Raises as `poll_answers`."""
+        self.roster.poll(0.0)
+        self.roster.raise_failures(kind)
+        return {number: answer for number, (answer, _) in self.roster.poll_each(kind).items()}
+
     def note_disk_use(self, number: int, state_bytes: int, free_bytes: int) -> None:
         self.disk_use[number] = DiskUse(self.roster.members[number].registered.folder_name, state_bytes, free_bytes)

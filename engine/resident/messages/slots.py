@@ -16,32 +16,32 @@ class Place(Notice):
 
 
 class Weighed(Answer):
-    """`total_bytes`: of the slots that the order names. `heavy`: those that each have more than the order says."""
+    """`total_bytes`: of the slots that the order names."""
 
     total_bytes: int
-    heavy: SlotSet
 
 
 class Weigh(Beside[Weighed]):
-    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`, and those that have more than `heavy_bytes`."""
+    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
 
     slots: SlotSet
-    heavy_bytes: int
 
 
 class Copied(Answer):
-    """The other worker has so many bytes more. `is_done`: whether it has everything that was pinned."""
+    """The other worker has so many bytes more of a portion, which has these slots. `is_done`: whether it has all of it that was pinned."""
 
+    slots: SlotSet
     moved_bytes: int
     is_done: bool
 
 
 class Copy(Beside[Copied]):
-    """Copies of the state of these slots go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. The first order for
-    a worker pins all runs that are there."""
+    """Copies of a portion go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. If all portions before it are
+    done, a new one begins, with the first of these slots that have about `bytes_wanted` together, and at least one; its runs are pinned then."""
 
     slots: SlotSet
     to: int
+    bytes_wanted: int
     bytes_max: int
 
 

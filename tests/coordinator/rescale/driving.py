@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 
-from base.slots import NO_SLOTS, SlotSet
+from base.slots import NO_SLOTS, SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.machine import Rescale
@@ -23,6 +23,7 @@ from coordinator.rescale.phases import (
     Weighing,
 )
 from coordinator.rescale.planner import Planner
+from coordinator.rescale.ways import Portion
 from coordinator.starting.layouts import completion_records
 from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, Ownership, RescaleMode
 from io_kafka.step_log.records import CheckpointIntent, Claim
@@ -83,11 +84,25 @@ class Driven(Rescale):
             case None:
                 raise AssertionError("nothing is due")
 
-    def weigh(self, heavy: SlotSet = NO_SLOTS) -> None:
+    def weigh(self) -> None:
         assert isinstance(self.phase, Weighing)
-        self.tell(Weighing.weighed, heavy, self._planner(self.phase))
-        if isinstance(self.phase, Moving):
-            self.tell(Moving.paced, is_crowded=False, slots_per_round=self.slots_per_round)
+        self.tell(Weighing.weighed, self._planner(self.phase))
+        self.tell(Moving.paced, is_crowded=False, slots_per_round=self.slots_per_round)
+
+    def copy(self, slots_max: int = SLOTS) -> Portion:
+        """One source has copied a portion of what it has not copied yet."""
+        assert isinstance(self.phase, Moving)
+        ((source, destination), left), *_ = self.left_to_copy().items()
+        portion = Portion(left.first(slots_max), source, destination)
+        self.tell(Moving.copied, portion)
+        return portion
+
+    def left_to_copy(self) -> dict[tuple[int, int], SlotSet]:
+        assert isinstance(self.phase, Moving)
+        left = dict(self.phase.ways)
+        for slots, source, destination in self.phase.copied_portions:
+            left[source, destination] = left[source, destination].minus(slots)
+        return {ends: slots for ends, slots in left.items() if slots != NO_SLOTS}
 
     def _planner(self, phase: Weighing) -> Planner | None:
         if phase.aim.protocol == "batches":
@@ -123,12 +138,11 @@ def intent_of(wish: Wish, number: int) -> LayoutIntent:
     )
 
 
-def moving(mode: RescaleMode = "live", heavy: SlotSet | None = NO_SLOTS) -> Driven:
-    """From two workers to three, with all workers there. `heavy`: see Weighing.weighed; None if nothing was weighed."""
+def moving(mode: RescaleMode = "live") -> Driven:
+    """From two workers to three, with all workers there, and nothing copied yet."""
     rescale = Driven(0, 1)
     rescale.request(Wish(mode, target(0, 1, 2), None))
     for _ in range(2):
         rescale.act(rescale.following())
-    if heavy is not None:
-        rescale.weigh(heavy)
+    rescale.weigh()
     return rescale

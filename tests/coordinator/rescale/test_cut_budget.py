@@ -10,6 +10,9 @@ from coordinator.rescale.cut_budget import (
     LIVE_CUT_BYTES_MIN,
     LIVE_CUT_SHARE,
     LIVE_SHARE,
+    PORTION_BYTES_FIRST,
+    PORTION_BYTES_MAX,
+    PORTION_BYTES_MIN,
     RATE_WEIGHT,
     STEPS_BETWEEN_MAX,
     STEPS_REMEMBERED,
@@ -75,16 +78,29 @@ def test_a_change_goes_on_however_short_the_steps_are() -> None:
 
 @pytest.mark.parametrize("step_ms,write_ms", [(100.0, 0.0), (100.0, 40.0), (500.0, 250.0), (10.0, 6.0)])
 @pytest.mark.parametrize("cuts_ms", [1.0, 30.0, 150.0])
-def test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time(
-    step_ms: float, write_ms: float, cuts_ms: float
-) -> None:
+def test_cuts_take_their_share_of_the_time(step_ms: float, write_ms: float, cuts_ms: float) -> None:
     budget = CutBudget()
     budget.note_step(step_ms, write_ms)
-    steps, lost_ms = budget.steps_between(cuts_ms), cuts_ms + write_ms
-    busy_ms = steps * (step_ms - write_ms)
-    assert lost_ms / (lost_ms + busy_ms) <= LIVE_SHARE + 1e-9
+    steps = budget.steps_between(cuts_ms)
+    busy_ms = steps * (step_ms - write_ms)  # the write of a step overlaps the one after it
+    assert cuts_ms / (cuts_ms + busy_ms) <= LIVE_SHARE + 1e-9
     fewer_ms = (steps - 1) * (step_ms - write_ms)
-    assert steps == 1 or lost_ms / (lost_ms + fewer_ms) > LIVE_SHARE - 1e-9, "more steps than have to be"
+    assert steps == 1 or cuts_ms / (cuts_ms + fewer_ms) > LIVE_SHARE - 1e-9, "more steps than have to be"
+
+
+def test_a_portion_has_so_many_bytes_that_what_is_new_at_its_cut_is_within_the_bound() -> None:
+    budget = CutBudget()
+    budget.note_step(10.0, 0.0)
+    assert budget.portion_bytes(change()) == PORTION_BYTES_FIRST
+    bound = budget.bytes_max(change())
+    budget.note_portion(16 << 20, int(bound * (16 << 20) / (12 << 20)))
+    assert budget.portion_bytes(change()) == pytest.approx(12 << 20, rel=1e-3)
+    budget.note_portion(16 << 20, 16 << 20)
+    assert budget.portion_bytes(change()) == PORTION_BYTES_MIN, "more is new than before"
+    for _ in range(60):
+        budget.note_portion(16 << 20, 0)
+    assert budget.portion_bytes(change()) == PORTION_BYTES_MAX
+    assert budget.portion_bytes(change(budget_bytes=3000)) == 3000
 
 
 @pytest.mark.parametrize("cuts_ms,expected", [(0.0, 1), (1e9, STEPS_BETWEEN_MAX)])

@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 
 from base.machine import InvalidTransition
-from base.slots import NO_SLOTS, SlotSet
+from base.slots import NO_SLOTS, SLOTS, SlotSet
 from coordinator.rescale import phases
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
-    COPIED_SLOTS_MAX,
     Burying,
-    Copying,
     Idle,
     Moved,
     Moving,
@@ -30,7 +28,7 @@ from coordinator.rescale.phases import (
     Weighing,
     resume,
 )
-from coordinator.rescale.ways import moves
+from coordinator.rescale.ways import Portion, moves
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from tests.coordinator.rescale.driving import Driven, moving
 from tests.io_kafka.layouts import owned_by, target, turn
@@ -88,7 +86,7 @@ def one_of_each() -> dict[type, Driven]:
 
     for start, goal in (((0, 1), (0, 1, 2)), ((0, 1), (0,))):
         rescale = keep(Driven(*start))
-        rescale.tell(Idle.requested, Wish("hot", target(*goal), None))
+        rescale.tell(Idle.requested, Wish("live", target(*goal), None))
         keep(rescale)
         if isinstance(rescale.phase, Wanted) and rescale.phase.new:
             rescale.tell(Wanted.recruited)
@@ -97,8 +95,10 @@ def one_of_each() -> dict[type, Driven]:
             match rescale.phase:
                 case Weighing():
                     rescale.weigh()
-                case Copying():
-                    rescale.tell(Copying.copied)
+                case Moving():
+                    rescale.copy()
+                    rescale.rested()
+                    rescale.act(rescale.following())
                 case Moved():
                     rescale.checkpoint()
                 case _:
@@ -130,7 +130,7 @@ LAYOUTS: list[tuple[Workers, Workers]] = [
     ((0,), (0, 1, 2, 3)),
     ((0, 5), (1, 3)),
 ]
-MODES: tuple[RescaleMode, ...] = ("cold", "live", "hot")
+MODES: tuple[RescaleMode, ...] = ("cold", "live")
 PROTOCOLS: tuple[CutProtocol, ...] = ("damion", "icadd")
 
 
@@ -155,14 +155,14 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
             rescale.act(action, dice)
         elif isinstance(phase, Weighing):
             rescale.weigh()
-        elif isinstance(phase, Copying):
-            rescale.tell(Copying.copied)
         else:
             assert mode == "live" and isinstance(phase, Moving)
-            rescale.stepped()
+            if phase.copies_first and rescale.left_to_copy() and dice.random() < 0.5:
+                rescale.copy(dice.randint(1, SLOTS // 4))
+            else:
+                rescale.stepped()
         within_round = isinstance(rescale.phase, Moving) and rescale.phase.is_within_round
-        cuts_without_steps = within_round or (mode == "hot" and isinstance(rescale.phase, Moving))
-        assert rescale.blocks_steps == (mode == "cold" or cuts_without_steps)
+        assert rescale.blocks_steps == (mode == "cold" or within_round)
     assert rescale.is_moved and dict(rescale.owned) | owned_by(*after) == dict(rescale.owned)
     rescale.checkpoint()
     assert rescale.log.rescale is None and rescale.number == 1
@@ -176,94 +176,53 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
 @pytest.mark.parametrize("steps_between", [1, 3])
 def test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told(steps_between: int) -> None:
     rescale = moving()
-    cut = rescale.following()
-    assert isinstance(cut, Cut) and rescale.due()
-    rescale.act(replace(cut, slots=cut.slots.first(3)), steps_between=steps_between)
+    for _ in range(2):
+        rescale.copy(3)
+    assert isinstance(rescale.following(), Cut) and rescale.due()
+    rescale.act(rescale.following(), steps_between=steps_between)
     for _ in range(steps_between):
         assert rescale.following() is None and not rescale.due()
         rescale.stepped()
-    again = rescale.following()
-    assert isinstance(again, Cut) and again.source != cut.source, "the pairs take turns"
+    assert isinstance(rescale.following(), Cut)
 
 
 def test_the_next_cut_of_a_live_rescale_is_due_at_once_if_no_step_comes() -> None:
     rescale = moving()
-    cut = rescale.following()
-    assert isinstance(cut, Cut)
-    rescale.act(replace(cut, slots=cut.slots.first(3)), steps_between=9)
+    for _ in range(2):
+        rescale.copy(3)
+    rescale.act(rescale.following(), steps_between=9)
     rescale.rested()
     assert isinstance(rescale.following(), Cut)
 
 
-def test_slots_over_the_budget_of_a_live_rescale_are_copied_and_move_first() -> None:
-    rescale = moving(heavy=None)
-    pair, theirs = next(iter(moves(rescale.owned, target(0, 1, 2).owned).items()))
-    heavy = SlotSet(((theirs.ranges[-1][1] - 2, theirs.ranges[-1][1]),))
-    rescale.weigh(heavy)
-    assert isinstance(rescale.phase, Copying) and rescale.phase.to_copy == {pair: heavy}
-    assert rescale.following() is None and not rescale.blocks_steps, "the steps go on while it is copied"
-    rescale.tell(Copying.copied)
-    cut = rescale.following()
-    assert isinstance(cut, Cut) and (cut.slots, (cut.source, cut.destination)) == (heavy, pair)
-    rescale.act(cut)
-    assert isinstance(rescale.phase, Moving) and rescale.phase.staged == NO_SLOTS and rescale.following() is None
-    rescale.stepped()
-    cut = rescale.following()
-    assert isinstance(cut, Cut) and cut.slots.intersection(heavy) == NO_SLOTS
+def test_the_cuts_of_a_live_rescale_move_what_was_copied_portion_by_portion() -> None:
+    """In the order of the copies, while the steps go on. Nothing moves without a copy."""
+    rescale = moving()
+    assert rescale.following() is None and not rescale.blocks_steps and not rescale.due()
+    first, second = rescale.copy(5), rescale.copy(7)
+    assert first.slots.intersection(second.slots) == NO_SLOTS and not rescale.blocks_steps
+    for portion in (first, second):
+        cut = rescale.following()
+        assert cut == Cut(portion.slots, portion.source, portion.destination, is_whole=True)
+        rescale.act(cut)
+        assert portion.slots.is_within(rescale.owned[portion.destination]) and not rescale.blocks_steps
+        assert rescale.following() is None
+        rescale.stepped()
+    assert isinstance(rescale.phase, Moving) and rescale.phase.copied_portions == () and rescale.following() is None
 
 
-@pytest.mark.parametrize("is_copied", [False, True])
-def test_a_turn_forgets_what_was_weighed_and_copied_for_other_slots(is_copied: bool) -> None:
-    rescale = moving(heavy=target(0, 1, 2).owned[2].first(1))
-    if is_copied:
-        rescale.tell(Copying.copied)
+def test_a_turn_forgets_what_was_copied_for_other_slots() -> None:
+    rescale = moving()
+    rescale.copy(5)
     rescale.turn(turn(workers=(0,)))
     assert isinstance(rescale.phase, Weighing)
     rescale.weigh()
-    assert rescale.phase.staged == rescale.phase.heavy == NO_SLOTS  # type: ignore[attr-defined]
-
-
-def test_slots_over_the_budget_are_copied_and_cut_in_portions() -> None:
-    """What has come to them since they were copied moves in one cut, so there are few of them."""
-    rescale = moving(heavy=None)
-    ((source, destination), theirs), *_ = moves(rescale.owned, target(0, 1, 2).owned).items()
-    heavy = theirs.first(2 * COPIED_SLOTS_MAX + 1)
-    rescale.weigh(heavy)
-    sizes = []
-    while isinstance(rescale.phase, Copying):
-        ways = rescale.phase.to_copy
-        assert rescale.following() is None
-        rescale.tell(Copying.copied)
-        cut = rescale.following()
-        assert isinstance(cut, Cut) and {(cut.source, cut.destination): cut.slots} == ways
-        sizes.append(len(cut.slots))
-        rescale.act(cut)
-        rescale.stepped()
-    assert sizes == [COPIED_SLOTS_MAX, COPIED_SLOTS_MAX, 1]
-    assert heavy.is_within(rescale.owned[destination]) and not heavy.is_within(rescale.owned[source])
-
-
-def test_slots_that_were_not_copied_do_not_move_with_a_portion_of_several_sources() -> None:
-    """When one source has given away its part of the portion, the others follow, and not yet what comes after the portion."""
-    rescale = moving(heavy=None)
-    ways = moves(rescale.owned, target(0, 1, 2).owned)
-    portions = [slots.first(COPIED_SLOTS_MAX - 1) for slots in ways.values()]
-    assert len(portions) == 2
-    rescale.weigh(portions[0].union(portions[1]))
-    assert isinstance(rescale.phase, Copying)
-    copied = rescale.phase.to_copy
-    rescale.tell(Copying.copied)
-    for _ in copied:
-        cut = rescale.following()
-        assert isinstance(cut, Cut) and cut.slots == copied[cut.source, cut.destination]
-        rescale.act(cut)
-        rescale.stepped()
-    assert isinstance(rescale.phase, Copying) and sum(map(len, rescale.phase.to_copy.values())) == COPIED_SLOTS_MAX - 2
+    assert rescale.phase.copied_portions == () and rescale.following() is None  # type: ignore[attr-defined]
 
 
 def test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over() -> None:
     """It would never answer, and the source would wait for ever."""
-    rescale = moving("hot")
+    rescale = moving()
     rescale.tell(UnderWay.copies, True)
     rescale.turn(turn(workers=(0, 1)))
     assert rescale.is_moved
@@ -309,32 +268,11 @@ def test_a_cold_rescale_makes_all_its_cuts_at_once() -> None:
     assert cuts == 2 and rescale.is_moved
 
 
-def test_a_hot_rescale_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved() -> None:
-    rescale = moving("hot")
-    assert rescale.following() is None and not rescale.blocks_steps
-    assert not rescale.due(), "the steps go on while the sources copy"
-    rescale.tell(Copying.copied)
-    rescale.tell(UnderWay.paused, True)
-    assert rescale.following() is None and not rescale.blocks_steps
-    rescale.tell(UnderWay.paused, False)
-    for _ in range(2):
-        cut = rescale.following()
-        assert isinstance(cut, Cut) and rescale.blocks_steps and rescale.due()
-        rescale.act(cut)
-    assert rescale.is_moved and not rescale.blocks_steps
-
-
-def test_a_hot_rescale_that_is_turned_copies_again() -> None:
-    rescale = moving("hot")
-    rescale.tell(Copying.copied)
-    rescale.turn(turn(workers=(0,)))
-    rescale.weigh()
-    assert isinstance(rescale.phase, Copying) and rescale.following() is None and not rescale.blocks_steps
-
-
 @pytest.mark.parametrize("is_crowded", [False, True])
 def test_a_rescale_that_is_held_makes_no_cut(is_crowded: bool) -> None:
     rescale = moving()
+    rescale.copy()
+    assert rescale.following() is not None
     if is_crowded:
         rescale.tell(Moving.paced, is_crowded=True, slots_per_round=1)
     else:
@@ -366,6 +304,7 @@ def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() 
 
 def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that() -> None:
     rescale = moving()
+    rescale.copy()
     rescale.act(rescale.following())
     rescale.turn(turn(workers=(0, 1)))
     assert not rescale.is_moved
@@ -373,10 +312,11 @@ def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_sett
     assert rescale.log.rescale is not None
     rescale.weigh()
     rescale.stepped()
-    while isinstance(cut := rescale.following(), Cut):
-        rescale.act(cut)
+    while not rescale.is_moved:
+        rescale.copy(4000)
+        rescale.act(rescale.following())
         rescale.stepped()
-    assert rescale.is_moved and rescale.owned[2] == NO_SLOTS
+    assert rescale.owned[2] == NO_SLOTS
     rescale.checkpoint()
     assert rescale.log.current_layout.outcome == "reversed" and rescale.phase == Burying(rescale.owned, (2,), False)
 
@@ -406,9 +346,13 @@ WRONG: dict[str, tuple[RescaleMode, Any]] = {
     ),
     "the rescale leads to .*, and that of the log": ("live", {"aim": "other"}),
     "are to move, and .* have to": ("live", {"ways": {(0, 1): SlotSet(((0, 1),))}}),
-    "slots are to be copied that do not move": ("live", {"heavy": SlotSet(((0, 1),))}),
+    "slots 0 were copied and do not move": ("live", {"copied_portions": (Portion(SlotSet(((0, 1),)), 0, 2),)}),
+    "slots were copied twice": ("live", {"copied_portions": "twice"}),
+    "copies where slots move without them": (
+        "cold",
+        {"copied_portions": (Portion(SlotSet(((30_000, 30_009),)), 0, 2),)},
+    ),
     "a round without a planner": ("live", {"is_within_round": True}),
-    "nothing is to be copied": ("hot", {"to_copy": {}}),
     "have to move still": ("live", {"phase": Moved}),
     "workers .* are to be made": ("live", {"phase": Staffing}),
 }
@@ -423,6 +367,9 @@ def test_a_phase_that_cannot_be_is_noticed(said: str) -> None:
         fields = {**fields, "ways": moves(fields["owned"], target(0, 1, 2).owned)}
     if fields.get("aim") == "other":
         fields = {"aim": replace(phase.aim, target=target(0, 1))}
+    if fields.get("copied_portions") == "twice":
+        rescale.copy(3)
+        fields = {"copied_portions": 2 * rescale.phase.copied_portions}  # type: ignore[union-attr]
     if fields.get("phase") is Moved:
         rescale.phase = Moved(phase.owned, phase.aim, phase.course, None)
     elif fields.get("phase") is Staffing:

@@ -74,7 +74,7 @@ class Workers:
         self.roster.poll(0.0)
 
     def begin(self, *numbers: int) -> None:
-        self.roster.begin(Weigh, dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS, heavy_bytes=1)))
+        self.roster.begin(Weigh, dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS)))
 
     def ended(self) -> dict[int, int] | None:
         answers = self.roster.poll_answers(Weigh)
@@ -85,19 +85,19 @@ def test_all_that_were_asked_are_waited_for() -> None:
     workers = Workers(0, 1, 2)
     workers.begin(0, 2)
     assert [len(workers.lines[n].sent) for n in range(3)] == [1, 0, 1]
-    workers.answer(2, Weighed(total_bytes=7, heavy=NO_SLOTS))
+    workers.answer(2, Weighed(total_bytes=7))
     assert workers.ended() is None and workers.roster.workers_asked(Weigh) == [0]
-    workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
+    workers.answer(0, Weighed(total_bytes=5))
     assert workers.ended() == {0: 5, 2: 7}
     workers.begin(1)
-    workers.answer(1, Weighed(total_bytes=1, heavy=NO_SLOTS))
+    workers.answer(1, Weighed(total_bytes=1))
     assert workers.ended() == {1: 1}
 
 
 def test_a_worker_that_has_left_is_not_waited_for() -> None:
     workers = Workers(0, 1)
     workers.begin(0, 1)
-    workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
+    workers.answer(0, Weighed(total_bytes=5))
     workers.roster.remove(1)
     assert workers.lines[1].is_closed
     assert workers.ended() == {0: 5}
@@ -107,7 +107,7 @@ def test_a_worker_that_has_joined_since_is_not_waited_for() -> None:
     workers = Workers(0)
     workers.begin(0)
     workers.add(1)
-    workers.answer(0, Weighed(total_bytes=5, heavy=NO_SLOTS))
+    workers.answer(0, Weighed(total_bytes=5))
     assert workers.ended() == {0: 5}
 
 
@@ -137,12 +137,12 @@ def test_a_second_answer_is_a_loss_of_its_sender() -> None:
     """Whether the first one was taken yet or not."""
     workers = Workers(0, 1)
     workers.begin(1)
-    workers.answer(1, Weighed(total_bytes=7, heavy=NO_SLOTS))
+    workers.answer(1, Weighed(total_bytes=7))
     with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh twice"):
-        workers.answer(1, Weighed(total_bytes=7, heavy=NO_SLOTS))
+        workers.answer(1, Weighed(total_bytes=7))
     assert workers.ended() == {1: 7}
     with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh, which nobody has asked"):
-        workers.answer(1, Weighed(total_bytes=7, heavy=NO_SLOTS))
+        workers.answer(1, Weighed(total_bytes=7))
 
 
 def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from base.slots import ALL_SLOTS, NO_SLOTS, SLOT_BITS, SLOTS, SlotSet
+from base.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from base.version import EMPTY
 from engine.errors import StaleTask, TaskLost
 from engine.resident import copies, slots
@@ -28,13 +28,16 @@ from engine.resident.messages import (
     TakeSlots,
     WireFault,
 )
+from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
-from engine.rows.hashing import hash_columns
+from engine.rows.hashing import first_hash_of, hash_columns, slot_of
+from engine.run.cut import make_edges
 from engine.run.exchange import to_buffer
-from engine.state.trace import Trace, TraceLayout, decode_run, encode_run, run_key
+from engine.state import trace
+from engine.state.trace import Trace, TraceLayout, decode_run, encode_run, parse_run_key, run_key
 from storage.database import Database
 from storage.identity import Identity
-from storage.keys import TABLE_FIRST
+from storage.keys import TABLE_FIRST, table_prefix
 from storage.transaction import CutNumber
 
 LAYOUT = TraceLayout(TABLE_FIRST, (pa.int64(),), (0,), ("sum",), (pa.int64(),))
@@ -54,12 +57,13 @@ class Wire:
         return self.sent.popleft()
 
 
-def copier(wire: Any, worker: int, answers: list[Any]) -> SlotCopier:
+def copier(wire: Any, worker: int, answers: list[Any], weights: SlotWeights | None = None) -> SlotCopier:
     """Its threads do their work at once."""
     outside: Any = SimpleNamespace(start_thread=lambda name, work: work(), lower_priority=lambda: None)
     return SlotCopier(
         wire,
         worker,
+        weights or SlotWeights(),
         outside,
         answer=answers.append,
         answer_now=answers.append,
@@ -67,8 +71,8 @@ def copier(wire: Any, worker: int, answers: list[Any]) -> SlotCopier:
     )
 
 
-def mover(wire: Any, worker: int) -> SlotMover:
-    return SlotMover(wire, worker, copier(wire, worker, []))
+def mover(wire: Any, worker: int, made: SlotCopier | None = None, weights: SlotWeights | None = None) -> SlotMover:
+    return SlotMover(wire, worker, weights or SlotWeights(), made or copier(wire, worker, []))
 
 
 def opened(folder: Path, worker: int, owned: SlotSet) -> Database:
@@ -88,13 +92,6 @@ def held(database: Database) -> list[int]:
     with database.read() as transaction:
         rows: list[int] = Trace(transaction, LAYOUT).scan().column(0).to_pylist()
         return sorted(rows)
-
-
-def crowded(values: range, slots: SlotSet) -> SlotSet:
-    """Those of the slots that have more than one of the values."""
-    hashes = hash_columns([pa.array(values, pa.int64())], len(values))
-    rows = Counter(int(each) >> (64 - SLOT_BITS) for each in hashes)
-    return SlotSet.of((slot, slot + 1) for slot, count in rows.items() if count > 1).intersection(slots)
 
 
 @pytest.fixture
@@ -125,13 +122,11 @@ def test_slots_go_from_one_database_to_the_other(
 
 def test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one(pair: tuple[Database, Database]) -> None:
     (source, destination), wire = pair, Wire()
-    giver, taker = mover(wire, 0), mover(wire, 1)
-    everything, heavy = giver.weigh(source, ALL_SLOTS, 1 << 40)
-    assert 2000 * 16 < everything < 2000 * 64 and heavy == NO_SLOTS
-    row_bytes = everything // 2000
-    assert giver.weigh(source, SlotSet(((0, 1 << 15),)), row_bytes + 1)[1] == crowded(
-        range(2000), SlotSet(((0, 1 << 15),))
-    )
+    weights = SlotWeights()
+    giver, taker = mover(wire, 0, weights=weights), mover(wire, 1)
+    everything = weights.count(source, ALL_SLOTS)
+    assert 2000 * 16 < everything < 2000 * 64
+    assert everything // 3 < weights.count(source, SlotSet(((0, 1 << 15),))) < 2 * everything // 3
     left, cuts = ALL_SLOTS, 0
     while left != NO_SLOTS:
         cuts += 1
@@ -143,8 +138,9 @@ def test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one(pair: tup
         left = left.minus(given.slots)
     assert 8 <= cuts <= 12 and held(destination) == list(range(2000)) and held(source) == []
     fill(destination, range(1))
-    one = mover(wire, 1)
-    one.weigh(destination, ALL_SLOTS, 1)
+    weights = SlotWeights()
+    one = mover(wire, 1, weights=weights)
+    weights.count(destination, ALL_SLOTS)
     assert len(one.give(GiveSlots(number=CutNumber(8, 1), slots=ALL_SLOTS, to=0, bytes_max=0), destination).slots) >= 1
 
 
@@ -182,13 +178,14 @@ def test_what_was_copied_is_not_sent_again_in_the_cut(
     (source, destination), (wire, (mine, theirs), answers) = pair, copiers
     half, whole = SlotSet(((0, 1 << 15),)), source
     fill(whole, range(2000, 2100))
-    order = Copy(slots=half, to=1, bytes_max=1)
+    order = Copy(slots=half, to=1, bytes_wanted=1 << 30, bytes_max=1)
     while not (answers and answers[-1].is_done):
         mine.copy(order, source)
     assert len(answers) > 1 and wire.frames >= len(answers) and all(isinstance(a, Copied) for a in answers)
     assert held(destination) == [], "nobody sees a copy before the cut"
+    assert {answer.slots for answer in answers} == {half}
     fill(source, range(2100, 2200))
-    giver, taker = SlotMover(wire, 0, mine), SlotMover(wire, 1, theirs)  # type: ignore[arg-type]
+    giver, taker = mover(wire, 0, mine), mover(wire, 1, theirs)
     given = giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1 << 40), source)
     copied_bytes = sum(answer.moved_bytes for answer in answers)
     assert 0 < given.moved_bytes < copied_bytes / 5
@@ -196,44 +193,103 @@ def test_what_was_copied_is_not_sent_again_in_the_cut(
     giver.release(ReleaseSlots(number=CUT, slots=half), source)
     assert sorted(held(source) + held(destination)) == list(range(2200))
     assert 900 < len(held(destination)) < 1300
+    assert not source.pins, "what has moved is pinned no more"
 
 
-def test_slots_that_were_copied_do_not_count_for_the_bytes_of_a_cut(
+def runs_by_bucket(database: Database) -> dict[int, int]:
+    with database.read() as state:
+        return Counter(parse_run_key(key)[0] for key in state.keys(table_prefix(TABLE_FIRST)))
+
+
+def fill_owners(databases: tuple[Database, ...], values: range) -> None:
+    """Each row goes to the worker that owns its slot, as in a step."""
+    slots = [slot_of(int(each)) for each in hash_columns([pa.array(values, pa.int64())], len(values))]
+    for database in databases:
+        with database.read() as state:
+            owned = state.get_owned()
+        for value, slot in zip(values, slots, strict=True):
+            if slot in owned:
+                fill(database, range(value, value + 1))
+
+
+def test_portions_move_one_by_one_while_the_next_one_is_copied(
     pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
 ) -> None:
+    """Each cut moves what has come to its portion since, and nothing of the next one, which steps go on to change."""
     (source, destination), (wire, (mine, theirs), answers) = pair, copiers
-    giver, taker = SlotMover(wire, 0, mine), SlotMover(wire, 1, theirs)  # type: ignore[arg-type]
-    fill(source, range(2000, 2100))
-    giver.weigh(source, ALL_SLOTS, 1)
-    half, rest = SlotSet(((0, 1 << 15),)), SlotSet(((1 << 15, SLOTS),))
-    mine.copy(Copy(slots=half, to=1, bytes_max=1), source)
-    assert not answers[-1].is_done
-    assert len(giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1), source).slots) < 200, (
-        "half of it is no copy"
-    )
-    wire.sent.clear()
-    while not answers[-1].is_done:
-        mine.copy(Copy(slots=half, to=1, bytes_max=1 << 12), source)
-    given = giver.give(GiveSlots(number=CUT, slots=half, to=1, bytes_max=1), source)
-    assert given.slots == half and given.moved_bytes == 0
-    taker.take(TakeSlots(number=CUT, giver=0), destination)
-    giver.release(ReleaseSlots(number=CUT, slots=half), source)
-    order = GiveSlots(number=CutNumber(7, 9), slots=rest, to=1, bytes_max=1)
-    assert len(giver.give(order, source).slots) < 200, "and the others count"
+    whole_bytes = mine._weights.count(source, ALL_SLOTS)
+    giver, taker = mover(wire, 0, mine), mover(wire, 1, theirs)
+    left, portions, given_bytes, rows, cuts = ALL_SLOTS, deque[SlotSet](), 0, 2000, 0
+    while left != NO_SLOTS or portions:
+        if left != NO_SLOTS:
+            mine.copy(Copy(slots=left, to=1, bytes_wanted=whole_bytes // 6, bytes_max=1 << 30), source)
+            assert answers[-1].is_done and answers[-1].slots.is_within(left)
+            portions.append(answers[-1].slots)
+            left = left.minus(portions[-1])
+        fill_owners(pair, range(rows, rows + 10))
+        rows += 10
+        if len(portions) == 2 or left == NO_SLOTS:
+            cuts, moving = cuts + 1, portions.popleft()
+            number = CutNumber(7, cuts)
+            given = giver.give(GiveSlots(number=number, slots=moving, to=1, bytes_max=1 << 40), source)
+            given_bytes += given.moved_bytes
+            assert taker.take(TakeSlots(number=number, giver=0), destination).slots == moving
+            giver.release(ReleaseSlots(number=number, slots=moving), source)
+            assert [pin.slots for pin in source.pins] == list(portions)
+        assert sorted(held(source) + held(destination)) == list(range(rows))
+    assert 4 <= cuts <= 8 and held(source) == []
+    copied_bytes = sum(answer.moved_bytes for answer in answers)
+    assert 0 < given_bytes < copied_bytes / 5, "what was copied is not sent again"
+
+
+def test_only_runs_of_slots_that_are_copied_are_pinned(
+    pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
+) -> None:
+    """The others are merged as ever, so that lookups stay as fast as they were."""
+    (source, _), (_, (mine, _), _) = pair, copiers
+    half = SlotSet(((0, 1 << 15),))
+    mine.copy(Copy(slots=half, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
+    pinned, other = sorted(runs_by_bucket(source))
+    assert slot_of(other) == 1 << 15, "no bucket reaches over the end of a portion"
+    before = runs_by_bucket(source)
+    fill(source, range(2000, 4000))
+    after = runs_by_bucket(source)
+    assert after[pinned] == before[pinned] + 1 and after[other] == 1
+
+
+def test_a_portion_ends_where_a_bucket_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So no run is written again when it leaves. Buckets are split where slots begin."""
+    monkeypatch.setattr(trace, "BUCKET_ROWS_MAX", 60)
+    database, weights = opened(tmp_path, 0, ALL_SLOTS), SlotWeights()
+    for number in range(40):
+        fill(database, range(50 * number, 50 * number + 50))
+    buckets = runs_by_bucket(database)
+    assert len(buckets) > 10 and all(first_hash_of(slot_of(first)) == first for first in buckets)
+    everything, left, portions = weights.count(database, ALL_SLOTS), ALL_SLOTS, 0
+    while left != NO_SLOTS:
+        portions += 1
+        portion = weights.portion(left, everything // 8)
+        with database.transaction() as transaction:
+            before = set(transaction.keys(b""))
+            make_edges(transaction, portion)
+            assert set(transaction.keys(b"")) == before, "a run was written again"
+        left = left.minus(portion)
+    assert 6 <= portions <= 12
+    assert len(weights.portion(ALL_SLOTS, 1)) >= 1 and len(weights.portion(SlotSet(((7, 8),)), 1)) == 1
 
 
 def test_copies_are_discarded_at_both_ends(
     pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
 ) -> None:
     (source, destination), (wire, (mine, theirs), answers) = pair, copiers
-    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
+    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
     assert answers[-1].is_done and source.pins
     mine.discard(source)
     theirs.discard(destination)
     assert not source.pins
     with destination.read() as state:
         assert state.get_staged() == NO_SLOTS
-    giver = SlotMover(wire, 0, mine)  # type: ignore[arg-type]
+    giver = mover(wire, 0, mine)
     given = giver.give(GiveSlots(number=CUT, slots=ALL_SLOTS, to=1, bytes_max=1 << 40), source)
     assert given.moved_bytes == answers[-1].moved_bytes, "everything is sent again"
 
@@ -244,7 +300,7 @@ def test_a_copy_that_cannot_be_stored_is_a_fault_of_the_order(
     (source, destination), (_, (mine, _), answers) = pair, copiers
     with destination.transaction() as transaction:
         transaction.set_owned(ALL_SLOTS)
-    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_max=1 << 30), source)
+    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
     (answer,) = answers
     assert isinstance(answer, Failed) and answer.doing == "copy" and "owns already" in answer.fault.name
 

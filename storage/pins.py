@@ -1,0 +1,27 @@
+"""Pins: while slots are copied to another worker, the runs that were there when the copy began stay as they are.
+
+A run that a merge took in would have been copied for nothing. So what is new lies in runs of its own meanwhile. A pin is about some slots,
+because slots are copied portion by portion, and all others are merged as ever. Pins are kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from base.ranges import Range
+from base.slots import NO_SLOTS, SlotSet
+
+
+@dataclass(frozen=True)
+class Pin:
+    """`below`: by table, the number below which all runs were when the copy of these slots began."""
+
+    slots: SlotSet
+    below: Mapping[int, int]
+
+
+def pinned_below(pins: Sequence[Pin], table: int, span: Range | None = None) -> int:
+    """Of the buckets of a table that reach into a range of slots, runs with lower numbers are pinned. Without a range: of all buckets."""
+    near = [pin for pin in pins if span is None or pin.slots.intersection(SlotSet((span,))) != NO_SLOTS]
+    return max((pin.below.get(table, 0) for pin in near), default=0)
