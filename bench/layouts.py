@@ -47,7 +47,6 @@ CHANGES = (
     (("live", 3), ("live", 2)),
     (("damion", 3),),
     (("icadd", 3),),
-    (("hot", 3), ("hot", 2)),
     (("cold", 3), ("cold", 2)),
 )
 """For each service: the mode, or the protocol of a live change, and the number of workers."""

@@ -106,7 +106,7 @@ StorePoint = Literal[
     "restore.done",
 ]
 CopyPoint = Literal[
-    "copy.sent",  # a part of what a hot change copies has left its source
+    "copy.sent",  # a part of what a live change copies has left its source
     "stage.inside",
 ]
 LayoutPoint = Literal[

@@ -15,7 +15,16 @@ from rich.markup import escape
 
 from base.options import WORKERS_MAX
 from base.sizes import size_text
-from stepwell.commands.common import JsonOption, SpecOption, keep_showing, plain_table, project_of, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    SpecOption,
+    err,
+    keep_showing,
+    plain_table,
+    project_of,
+    report_faults,
+    show,
+)
 from stepwell.commands.layout_text import (
     RescaleBar,
     done_text,
@@ -44,7 +53,7 @@ PolicyOption = Annotated[
     ),
 ]
 
-MODES = ("live", "hot", "cold")
+MODES = ("live", "cold")
 PROTOCOLS = ("batches", "damion", "icadd")
 
 _TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
@@ -112,14 +121,15 @@ def change(
     mode: Annotated[
         str | None,
         typer.Option(
-            help="live: moves a little between steps, which go on. hot: copies while steps go on, then stops them for what is new. "
-            "cold: stops the steps until all has moved. Default: live if a service runs."
+            help="live: copies while steps go on, and moves a little between them. cold: stops the steps until all has moved. "
+            "Default: live if a service runs."
         ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="BYTES,TIME", help="What one cut of a live change may move and take: 4m, 20ms, or 4m,20ms."
+            metavar="BYTES,TIME",
+            help="What a live change copies before a cut, and what the cut may take: 4m, 20ms, or 4m,20ms.",
         ),
     ] = None,
     protocol: Annotated[
@@ -140,11 +150,12 @@ def change(
     """Change the number of workers. Without a running service, the command claims the pipeline, makes a cold change and leaves."""
     if no_wait and wait is not None:
         raise typer.BadParameter("give --no-wait or --wait, not both")
-    if mode in ("cold", "hot") and budget is not None:
+    mode = _mode_now(mode)
+    if mode == "cold" and budget is not None:
         raise typer.BadParameter(
             f"a {mode} change has no budget, because no step runs during its cuts", param_hint="--budget"
         )
-    if mode in ("cold", "hot") and protocol not in (None, "batches"):
+    if mode == "cold" and protocol not in (None, "batches"):
         raise typer.BadParameter(f"a {mode} change goes by no protocol", param_hint="--protocol")
     bounds = _parsed_budget(budget)
     with report_faults(as_json):
@@ -208,6 +219,19 @@ def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> d
     return rescale_offline(project, workers, policy)
 
 
+def _mode_now(mode: str | None) -> str | None:
+    """Scripts may name a mode of an earlier release."""
+    from io_kafka.step_log.layout_records import FORMER_MODES
+
+    now = FORMER_MODES.get(mode)
+    if now is None:
+        return mode
+    err.print(
+        f"note: there is no mode {mode} any more. The change is {now}, which copies as {mode} did, without its pause."
+    )
+    return now
+
+
 def _refuse_other(word: str | None, known: Sequence[str], what: str) -> None:
     if word is not None and word not in known:
         raise StepwellError(f"{word} is not {what}.", f"Use one of {', '.join(known)}.")
@@ -215,7 +239,7 @@ def _refuse_other(word: str | None, known: Sequence[str], what: str) -> None:
 
 def _refuse_without_service(mode: str | None, budget: str | None, protocol: str | None, waits: bool) -> None:
     asked = {
-        f"--mode {mode}": mode in ("live", "hot"),
+        f"--mode {mode}": mode == "live",
         "--budget": budget is not None,
         f"--protocol {protocol}": protocol is not None,
         "--no-wait or --wait": waits,

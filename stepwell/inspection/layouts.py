@@ -16,15 +16,9 @@ from io_kafka.step_log.state import StepLogState
 COLD_BYTES_PER_S = 150e6
 """What a cold change moves, with the destination's writes and the fold. An estimate: disks differ. BENCHMARKS.md has what was measured."""
 
-LIVE_SLOWER_MAX = 8.3
-"""How much longer a live change takes if steps follow each other without a gap: the cuts and the overlap of steps that they cost get 0.12 of the
-time (LIVE_SHARE in coordinator/rescale/cut_budget.py). If nothing is to be read, a live change is as fast as a cold one."""
-
-HOT_SLOWER_MAX = 6.0
-"""The same of a hot change, whose copies share the cores and the disk with the steps: BENCHMARKS.md has 17 to 52 MB/s under full load."""
-
-HOT_PAUSE_S = 0.5
-"""In which no step of a hot change runs: about half of a step of 100,000 rows, for what is new since the copies were made."""
+LIVE_SLOWER_MAX = 6.0
+"""How much longer a live change takes if steps follow each other without a gap, because its copies share the cores and the disk with them. If
+nothing is to be read, a live change is about as fast as a cold one."""
 
 Measured = Mapping[str, Mapping[str, float]]
 """By mode: the rate and the longest pause of the last change in this mode, as in `Status.layout`."""
@@ -134,7 +128,6 @@ def estimate_times(moved_bytes: int, measured: Measured) -> dict[str, dict[str, 
     cold_s = moved_bytes / COLD_BYTES_PER_S
     estimates = {
         "live": (cold_s, LIVE_SLOWER_MAX * cold_s, None),
-        "hot": (cold_s, HOT_SLOWER_MAX * cold_s, HOT_PAUSE_S),
         "cold": (cold_s, cold_s, cold_s),
     }
     found: dict[str, dict[str, Any]] = {}

@@ -29,7 +29,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import uvicorn
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -42,7 +42,7 @@ from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
-from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import FORMER_MODES, CutProtocol, RescaleMode
 from stepwell.service.bodies import told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.metrics import metrics
@@ -74,6 +74,12 @@ class RescaleBody(BaseModel):
     protocol: CutProtocol = "batches"
     budget_bytes: int | None = Field(default=None, ge=1)
     budget_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _mode_now(cls, mode: object) -> object:
+        """Clients may name a mode of an earlier release."""
+        return FORMER_MODES.get(mode, mode) if isinstance(mode, str) else mode
 
 
 class ControlServer:

@@ -33,7 +33,8 @@ from coordinator.core import (
 )
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Idle, Weighing
+from coordinator.rescale.phases import Idle, Moving, Weighing
+from coordinator.rescale.ways import Portion
 from coordinator.transition.machine import Transition
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import RescaleMode
@@ -537,7 +538,10 @@ def shrink(action: Action, core: Core, log: Log) -> None:
 
 
 def weigh(core: Core) -> None:
+    """All that a live rescale moves is copied at once."""
     core.rescale.tell(Weighing.weighed, None)
+    if core.rescale.mode == "live":
+        core.rescale.tell(Moving.copied, Portion(owned_by(0, 1)[1], 1, 0))
 
 
 def shrinking(log: Log) -> Core:
@@ -621,6 +625,24 @@ def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: Rescale
     core.running = None
     shrink(core.next(log), core, log)
     assert core.rescale.is_moved and core.is_blocked(log) == (mode == "cold")
+
+
+def test_a_cut_of_a_live_rescale_is_made_before_the_last_step_is_settled() -> None:
+    """So its output is written while the next step runs. A cold one waits until no step is under way."""
+    core, log = opened(), Log(divided=2)
+    log.append(change())
+    core.rescale = Rescale.resume(owned_by(0, 1), log)
+    assert step_through(core, log, 2) == [Give(0, False), Collect(0)]
+    weigh(core)
+    cut = core.next(log)
+    assert isinstance(cut, Cut) and core.ran == 0 and not core.is_replaying(log)
+    core.running = 1
+    with pytest.raises(AssertionError, match="a cut while the workers have a step"):
+        core.cut(GIVEN_AWAY, 1)
+    core.running = None
+    given = owned_by(0, 1)[1].first(9)
+    core.cut({0: owned_by(0, 1)[0].union(given), 1: owned_by(0, 1)[1].minus(given)}, 1)
+    assert step_through(core, log, 2) == [Give(1, False), Settle(0, False)]
 
 
 # All sequences of requests

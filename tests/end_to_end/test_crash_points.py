@@ -71,10 +71,10 @@ ONE_AND_THREE: list[Any] = [
     (3, OF_KAFKA_AND_LMDB),
 ]
 MODES_AND_POINTS: list[Any] = [
-    ("hot", OF_KAFKA_AND_LMDB),
-    *(pytest.param(mode, POINTS, marks=pytest.mark.soak) for mode in ("hot", "cold", "live")),
+    ("live", OF_KAFKA_AND_LMDB),
+    *(pytest.param(mode, POINTS, marks=pytest.mark.soak) for mode in ("cold", "live")),
 ]
-"""A hot change comes to every point. The simulator breaks off the others too."""
+"""A live change comes to every point. The simulator breaks off the others too."""
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ IN_A_RECOVERY: tuple[Point, ...] = tuple(point for point in RECOVERY if point !=
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("mode", ["hot", "cold", "live"])
+@pytest.mark.parametrize("mode", ["cold", "live"])
 def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: RescaleMode) -> None:
     """A change is broken off at every point, and then the run that goes on with it, at a point of its recovery."""
     resolved = project(play, 2)
@@ -196,7 +196,7 @@ def test_a_worker_lost_in_a_change_of_the_layout(
     with play.oracle(resolved) as oracle:
         send(play, 0)
         play.run(resolved, threads())
-        points = (*COPYING, *IN_MOVING_WORKERS) if mode == "hot" else IN_MOVING_WORKERS
+        points = (*COPYING, *IN_MOVING_WORKERS) if mode == "live" else IN_MOVING_WORKERS
         moves = [
             (workers, point)
             for number, point in enumerate(point for point in points if point in among)
@@ -213,7 +213,7 @@ def test_a_worker_lost_in_a_change_of_the_layout(
 
 def changes(mode: RescaleMode, among: tuple[Point, ...]) -> list[tuple[int, Point]]:
     """To how many workers, and where that is broken off: growing and shrinking in turn."""
-    points = [point for point in among if mode == "hot" or point not in COPYING]
+    points = [point for point in among if mode == "live" or point not in COPYING]
     grown = [(3, point) for point in GROWS if point in points]
     shrunk = [(2, point) for point in SHRINKS if point in points]
     shrunk += [(2, SHRINKS[0])] * (len(grown) - len(shrunk))
@@ -237,7 +237,7 @@ def members(play: Playground, resolved: Resolved) -> int:
 
 _UNPROVOKED: tuple[Point, ...] = (TRUNCATED, *COPYING, *REVISION, *TRANSITION, *STORE)
 PROVOKED = [point for point in POINTS if point not in _UNPROVOKED and not point.startswith("compact")]
-"""To the first one a service comes after 10,000 steps, to the second ones in a hot change alone, to those of revisions and transitions with
+"""To the first one a service comes after 10,000 steps, to the second ones in a live change alone, to those of revisions and transitions with
 another project (test_revisions.py, test_reading_again.py), to those of the checkpoint store with one, and to the others with a large state."""
 
 

@@ -659,7 +659,7 @@ class Campaign:
             self.given_up = self.chance.random() < 0.5
 
     def _layout(self) -> None:
-        mode = self.chance.choice(("live", "hot", "cold"))
+        mode = self.chance.choice(("live", "live", "cold"))
         body = {"workers": self.chance.randint(1, 4), "mode": mode}
         try:
             if self.chance.random() < 0.2:

@@ -28,7 +28,7 @@ from tests.end_to_end.test_processes import java_of
 pytestmark = pytest.mark.soak
 
 KILLS = int(os.environ.get("SOAK_LAYOUT_KILLS", "10"))
-ROUTES = {"cold": (3, 1, 4, 2), "hot": (4, 2), "live": (4, 3, 2)}
+ROUTES = {"cold": (3, 1, 4, 2), "live": (4, 3, 2)}
 """The numbers of workers that are asked for in turn. The state begins with two workers."""
 
 VICTIMS = ("service", "service", "worker", "JVM")

@@ -94,17 +94,16 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
 
 WAYS: dict[str, RescaleRequest] = {
     "cold": RescaleRequest(0, "cold"),
-    "live": RescaleRequest(0, "live", budget_bytes=3000),
-    "live with copies": RescaleRequest(0, "live", budget_bytes=500),
+    "live": RescaleRequest(0, "live"),
+    "live in small portions": RescaleRequest(0, "live", budget_bytes=500),
     "damion": RescaleRequest(0, "live", budget_bytes=30_000, protocol="damion"),
     "icadd": RescaleRequest(0, "live", budget_bytes=30_000, protocol="icadd"),
-    "hot": RescaleRequest(0, "hot"),
 }
 
 
-IN_EACH_RUN = ("hot",)
-"""The other tests here change the layout live, in batches and with copies, and cuts and copies have tests of their own in test_cut.py,
-test_moves.py and test_migration_drivers.py. The soak tries all ways."""
+IN_EACH_RUN = ("live",)
+"""The other tests here change the layout live too, and cuts and copies have tests of their own in test_cut.py, test_moves.py, test_slots.py and
+test_migration_drivers.py. The soak tries all ways."""
 
 
 @pytest.mark.parametrize(
@@ -314,7 +313,7 @@ def test_changes_that_are_ended_at_random_moments(play: Playground, reason: Lite
         with play.running(resolved, threads()) as run:
             run.wait_until(lambda status: status["steps_run"] > 0)
             for seed in range(2, 2 + TURNS):
-                mode: Any = dice.choice(("live", "live", "hot", "cold"))
+                mode: Any = dice.choice(("live", "live", "cold"))
                 workers = dice.choice([n for n in (1, 2, 3, 4) if n != len(slots_of(run))])
                 budget_bytes = 3000 if mode == "live" else None
                 run.requests.ask_layout(RescaleRequest(workers, mode, budget_bytes=budget_bytes), WAIT_SECONDS_MAX)

@@ -819,6 +819,12 @@ def test_a_log_that_was_made_short_at_a_former_snapshot_takes_what_later_ones_sa
         whole.apply(another, 900)
 
 
+def test_a_hot_change_of_an_earlier_release_goes_on_as_a_live_one() -> None:
+    """Also from a snapshot."""
+    written = encode(change()).replace(b'"live"', b'"hot"')
+    assert b'"hot"' in written and decode(written, "log", 2) == change()
+
+
 @of_each_former_format
 def test_what_a_former_version_has_written_is_written_alike(number: int) -> None:
     """Fields may have come since; what was said before is said as it was."""

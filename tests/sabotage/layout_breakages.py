@@ -19,6 +19,12 @@ TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/c
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
+COPIES, WEIGHTS, COPYING = (
+    "engine/resident/copies.py",
+    "engine/resident/slot_weights.py",
+    "coordinator/rescale/copying.py",
+)
+TEST_COPYING = "tests/coordinator/rescale/test_copying.py"
 ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/rescale/cut_budget.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
 CUT, DATABASE, PROGRESS = "engine/run/cut.py", "storage/database.py", "coordinator/rescale/progress.py"
@@ -197,17 +203,11 @@ LAYOUT = (
         ("tests/engine/resident/test_slots.py::test_copies_are_discarded_at_both_ends",),
     ),
     Breakage(
-        "hot-change-cuts-before-it-has-copied",
-        "The steps of a hot change stand for everything, as in a cold one.",
-        "no repeated work",
-        (
-            Edit(
-                PHASES,
-                "return Copying(self.owned, self.aim, self.course, self.ways, to_copy=self.ways, heavy=NO_SLOTS)",
-                "return _moving(self, self.ways, NO_SLOTS, NO_SLOTS, None)",
-            ),
-        ),
-        (f"{TEST_PHASES}::test_a_hot_rescale_cuts_when_all_is_copied_and_holds_the_steps_until_all_has_moved",),
+        "slots-that-were-not-copied-cut",
+        "A live change does not wait for the copies of its slots, so a cut moves all of them.",
+        BOUNDED,
+        (Edit(PHASES, "        if self.copies_first:\n", "        if self.copied_portions:\n"),),
+        (f"{TEST_PHASES}::test_the_cuts_of_a_live_rescale_move_what_was_copied_portion_by_portion",),
     ),
     Breakage(
         "databases-of-a-newer-run-removed",
@@ -228,12 +228,107 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                SLOTS,
-                "return slots if within >= len(numbers) else slots.first(max(1, within))",
-                "return slots.first(within or len(numbers)) if bytes_max < 0 else slots",
+                WEIGHTS,
+                "return slots if within >= len(slots) else slots.first(max(1, within))",
+                "return slots.first(within or len(slots)) if bytes_max < 0 else slots",
             ),
         ),
         (f"{TEST_SLOTS}::test_a_cut_moves_as_many_slots_as_its_bytes_allow_and_at_least_one",),
+    ),
+    Breakage(
+        "portion-without-a-bound",
+        "A live change copies all slots, and then cuts them together.",
+        BOUNDED,
+        (Edit(WEIGHTS, "        if most >= len(numbers):\n", "        if most >= least:\n"),),
+        (f"{TEST_SLOTS}::test_portions_move_one_by_one_while_the_next_one_is_copied",),
+    ),
+    Breakage(
+        "portion-that-ends-anywhere",
+        "A portion ends within a bucket, so runs of slots that stay are written again.",
+        "no repeated work",
+        (Edit(WEIGHTS, "np.lexsort((distance, crossing))", "np.lexsort((crossing, distance))"),),
+        (f"{TEST_SLOTS}::test_a_portion_ends_where_a_bucket_does",),
+    ),
+    Breakage(
+        "buckets-split-within-a-slot",
+        "A bucket is split anywhere, so no portion can end where a bucket does.",
+        "no repeated work",
+        (Edit(TRACE, "        if cut == 0:\n            edge = int", "        if cut >= 0:\n            edge = int"),),
+        (f"{TEST_SLOTS}::test_a_portion_ends_where_a_bucket_does",),
+    ),
+    Breakage(
+        "bucket-over-the-end-of-a-portion",
+        "A bucket reaches over the end of a portion. When the portion leaves, copies of the next one are of no use any more.",
+        "no repeated work",
+        (
+            Edit(
+                COPIES,
+                "            make_edges(transaction, slots)\n",
+                "            assert transaction and make_edges\n",
+            ),
+        ),
+        (f"{TEST_SLOTS}::test_only_runs_of_slots_that_are_copied_are_pinned",),
+    ),
+    Breakage(
+        "all-slots-pinned",
+        "While a portion is copied, no bucket of the worker is merged.",
+        BOUNDED,
+        (Edit("storage/pins.py", "if span is None or pin", "if span is None or pins or pin"),),
+        (f"{TEST_SLOTS}::test_only_runs_of_slots_that_are_copied_are_pinned",),
+    ),
+    Breakage(
+        "pins-kept-after-the-cut",
+        "A source remembers for ever what it has copied.",
+        BOUNDED,
+        (Edit(SLOTS, "        self._copier.forget(order.slots, database)\n", ""),),
+        (f"{TEST_SLOTS}::test_portions_move_one_by_one_while_the_next_one_is_copied",),
+    ),
+    Breakage(
+        "cut-waits-for-the-write",
+        "A cut waits until the output of the last step is written, while the workers have nothing to do.",
+        BOUNDED,
+        (
+            Edit(
+                "coordinator/core.py",
+                'if self.rescale.mode == "live" else None\n        return due if',
+                'if self.rescale.mode == "none" else None\n        return due if',
+            ),
+        ),
+        (f"{TEST_CORE}::test_a_cut_of_a_live_rescale_is_made_before_the_last_step_is_settled",),
+    ),
+    Breakage(
+        "copies-wait-for-a-slower-source",
+        "A source that has copied its portion waits for the others.",
+        BOUNDED,
+        (
+            Edit(
+                COPYING,
+                "if flow is not None and (flow.is_asked or flow.is_open):\n",
+                "if self._is_under_way or (flow is not None and (flow.is_asked or flow.is_open)):\n",
+            ),
+        ),
+        (f"{TEST_COPYING}::test_sources_go_on_independently_of_each_other",),
+    ),
+    Breakage(
+        "copies-without-end",
+        "A source copies everything before the first cut, and what was copied first is not new any more.",
+        BOUNDED,
+        (Edit(COPYING, "< COPIED_PORTIONS_MAX:", "< COPIED_PORTIONS_MAX**9:"),),
+        (f"{TEST_COPYING}::test_a_source_waits_while_portions_wait_for_their_cuts",),
+    ),
+    Breakage(
+        "copies-of-other-slots",
+        "A worker that has copied what nobody asked for is believed.",
+        ONE_OWNER,
+        (Edit(COPYING, "if answer.slots == NO_SLOTS or not", "if answer.slots == NO_SLOTS and not"),),
+        (f"{TEST_COPYING}::test_a_source_that_has_copied_other_slots_is_lost",),
+    ),
+    Breakage(
+        "hot-change-not-read",
+        "A log with a hot change, which earlier releases made, is not read.",
+        SILENCE,
+        (Edit("io_kafka/step_log/layout_records.py", '= {"hot": "live"}', "= {}"),),
+        (f"{TEST_LOG}::test_a_hot_change_of_an_earlier_release_goes_on_as_a_live_one",),
     ),
     Breakage(
         "pieces-of-any-cut",
@@ -257,12 +352,20 @@ LAYOUT = (
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
-        "cuts-cost-what-they-take",
-        "The number of steps between two cuts does not count the overlap that a cut costs.",
+        "share-of-the-write-given-to-cuts",
+        "The time in which the output of a step is written counts as if no step overlapped it, so cuts get more than their share.",
         BOUNDED,
-        (Edit(BUDGET, "math.ceil((cuts_ms + write_ms) / ", "math.ceil(cuts_ms / "),),
+        (Edit(BUDGET, "max(self._step_median_ms - write_ms, 0.1)", "max(self._step_median_ms, write_ms)"),),
+        ("tests/coordinator/rescale/test_cut_budget.py::test_cuts_take_their_share_of_the_time",),
+    ),
+    Breakage(
+        "portions-of-one-size",
+        "A portion is as large as ever, however much of it is new at its cut.",
+        BOUNDED,
+        (Edit(BUDGET, "        if self._new_share is None:\n", "        if self._step_ms:\n"),),
         (
-            "tests/coordinator/rescale/test_cut_budget.py::test_cuts_and_the_overlap_that_they_cost_take_their_share_of_the_time",
+            "tests/coordinator/rescale/test_cut_budget.py::"
+            "test_a_portion_has_so_many_bytes_that_what_is_new_at_its_cut_is_within_the_bound",
         ),
     ),
     Breakage(
@@ -301,23 +404,20 @@ LAYOUT = (
                 "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
             ),
         ),
-        (f"{TEST_PHASES}::test_a_turn_forgets_what_was_weighed_and_copied_for_other_slots",),
+        (f"{TEST_PHASES}::test_a_turn_forgets_what_was_copied_for_other_slots",),
     ),
     Breakage(
         "slots-that-were-not-copied-cut-with-a-portion",
-        "When a portion of the slots over the budget was copied, all of them move.",
+        "When a portion was copied, all slots of its way move.",
         BOUNDED,
         (
             Edit(
                 PHASES,
-                "        return _moving(self, self.ways, staged, self.heavy, planner=None)\n",
-                "        return _moving(self, self.ways, staged.union(self.heavy), NO_SLOTS, planner=None)\n",
+                "return Cut(portion.slots, portion.source",
+                "return Cut(self.ways[portion.source, portion.destination], portion.source",
             ),
         ),
-        (
-            f"{TEST_PHASES}::test_slots_that_were_not_copied_do_not_move_with_a_portion_of_several_sources",
-            f"{TEST_PHASES}::test_slots_over_the_budget_are_copied_and_cut_in_portions",
-        ),
+        (f"{TEST_PHASES}::test_the_cuts_of_a_live_rescale_move_what_was_copied_portion_by_portion",),
     ),
     Breakage(
         "rescale-forgotten-after-a-crash",
@@ -333,26 +433,6 @@ LAYOUT = (
         (f"{TEST_PHASES}::test_a_run_goes_on_in_the_phase_that_is_left_to_do",),
     ),
     Breakage(
-        "slots-over-the-budget-cut-whole",
-        "A live change does not wait for the copies of slots that exceed its budget.",
-        BOUNDED,
-        (
-            Edit(
-                PHASES,
-                'case "live" if heavy != NO_SLOTS and planner is None:',
-                'case "live" if heavy is None and planner is None:',
-            ),
-        ),
-        (f"{TEST_PHASES}::test_slots_over_the_budget_of_a_live_rescale_are_copied_and_move_first",),
-    ),
-    Breakage(
-        "copied-slots-counted-in-a-cut",
-        "A cut counts the bytes of slots that were copied, so it moves one of them at a time.",
-        BOUNDED,
-        (Edit("engine/resident/slots.py", "self._bytes[numbers] * uncopied", "self._bytes[numbers]"),),
-        ("tests/engine/resident/test_slots.py::test_slots_that_were_copied_do_not_count_for_the_bytes_of_a_cut",),
-    ),
-    Breakage(
         "worker-leaves-during-a-copy",
         "A worker without slots leaves while it gets a copy, so the source waits for its answer for ever.",
         BOUNDED,
@@ -364,13 +444,6 @@ LAYOUT = (
             ),
         ),
         (f"{TEST_PHASES}::test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over",),
-    ),
-    Breakage(
-        "all-slots-over-the-budget-at-once",
-        "A live change copies all slots over its budget, and then cuts them together.",
-        BOUNDED,
-        (Edit(PHASES, "portion = heavy.first(COPIED_SLOTS_MAX)", "portion = heavy.first(COPIED_SLOTS_MAX**2)"),),
-        (f"{TEST_PHASES}::test_slots_over_the_budget_are_copied_and_cut_in_portions",),
     ),
     Breakage(
         "stop-waits-for-a-smaller-file",

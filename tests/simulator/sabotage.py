@@ -35,7 +35,7 @@ from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.operators.base import Findings
-from engine.resident import crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
+from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
@@ -793,20 +793,15 @@ def stale_copies_taken_over() -> Iterator[None]:
 
 
 @contextmanager
-def cut_while_a_step_is_under_way() -> Iterator[None]:
-    real = core.Core._under_way
+def what_is_new_since_a_copy_left_behind() -> Iterator[None]:
+    """A cut of slots that were copied moves the copies alone."""
+    real = copies.SlotCopier.divide_parts
 
-    def under_way(self: Core, log: Any) -> Action:
-        if self.running is None and self.checkpoint is core.Checkpoint.NONE:
-            due = self.rescale.next(log, self._moment(log))
-            if isinstance(due, Cut):
-                return due
-        return real(self, log)
+    def divide_parts(self: Any, to: int, of: Any, parts: Any) -> Any:
+        copied, left = real(self, to, of, parts)
+        return copied, [] if copied else left
 
-    with (
-        broken(core.Core, "_under_way", under_way),
-        broken(core.Core, "_report_of_rescale", lambda self, event: None),
-    ):
+    with broken(copies.SlotCopier, "divide_parts", divide_parts):
         yield
 
 
@@ -823,7 +818,7 @@ def cut_between_intent_and_freeze() -> Iterator[None]:
 
     with (
         broken(core.Core, "_checkpoint_action", checkpoint_action),
-        broken(core.Core, "_report_of_rescale", lambda self, event: None),
+        broken(core.Core, "_report_before_freeze", lambda self, event: None),
     ):
         yield
 
@@ -1194,7 +1189,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     rows_left_at_the_source,
     slots_kept_by_their_source,
     stale_copies_taken_over,
-    cut_while_a_step_is_under_way,
+    what_is_new_since_a_copy_left_behind,
     cut_between_intent_and_freeze,
     worker_made_at_version_0,
     worker_that_does_not_enter,

@@ -198,7 +198,6 @@ def test_a_seed_gives_the_same_story_again() -> None:
 SLOW = {
     "errors_of_the_client_not_heeded",
     "stale_copies_taken_over",
-    "cut_while_a_step_is_under_way",
     "cut_between_intent_and_freeze",
     "rescale_without_a_checkpoint_of_its_own",
     "rescale_settled_by_a_checkpoint_of_before",

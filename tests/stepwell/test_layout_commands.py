@@ -266,11 +266,11 @@ def test_requests_for_the_change_under_way(line: CommandLine) -> None:
     [
         (("--workers", "0"), 2, "1"),
         (("--workers", "1025"), 2, "1024"),
-        (("--workers", "3", "--mode", "hot"), 8, "stepwell run"),
-        (("--workers", "3", "--mode", "hot", "--budget", "4m"), 2, "a hot change has no budget"),
-        (("--workers", "3", "--mode", "warm"), 3, "Use one of live, hot, cold"),
+        (("--workers", "3", "--mode", "hot"), 8, "there is no mode hot any more. The change is live"),
+        (("--workers", "3", "--mode", "hot"), 8, "--mode live needs one"),
+        (("--workers", "3", "--mode", "warm"), 3, "Use one of live, cold"),
         (("--workers", "3", "--protocol", "paxos"), 3, "Use one of batches, damion, icadd"),
-        (("--workers", "3", "--mode", "hot", "--protocol", "icadd"), 2, "goes by no protocol"),
+        (("--workers", "3", "--mode", "cold", "--protocol", "icadd"), 2, "goes by no protocol"),
         (("--workers", "3", "--protocol", "damion"), 8, "--protocol damion needs one"),
         (("--workers", "3", "--budget", "4x"), 2, "4x"),
         (("--workers", "3", "--budget", "4m,5m"), 2, "one size"),
@@ -327,19 +327,18 @@ def test_a_plan_says_what_would_move(
     way = {"source": 1, "destination": 0, "slots": HALF, "share_percent": 50.0, "bytes": 330_000_000}
     assert found["moves"] == [way] and found["leaving"] == [1] and found["joining"] == []
     assert found["expected"] == {
-        "live": {"seconds": [2.2, 18.26], "pause_s": None, "is_measured": False},
-        "hot": {"seconds": [2.2, 13.2], "pause_s": 0.5, "is_measured": False},
+        "live": {"seconds": [2.2, 13.2], "pause_s": None, "is_measured": False},
         "cold": {"seconds": [2.2, 2.2], "pause_s": 2.2, "is_measured": False},
     }
     (free,) = found["free_bytes"].values()
     assert free > 0
-    measured = {"hot": {"bytes_per_s": 33e6, "pause_ms": 40.0}, "cold": {"bytes_per_s": 330e6, "pause_ms": 7000.0}}
+    measured = {"live": {"bytes_per_s": 33e6, "pause_ms": 40.0}, "cold": {"bytes_per_s": 330e6, "pause_ms": 7000.0}}
     write_last_run(line.folder / "state" / "stepwell", {**sizes, "layout": {"measured": measured}})
     found = line.here("layout", "plan", "--workers", "1", "--json").json
-    assert found["expected"]["hot"] == {"seconds": [10.0, 10.0], "pause_s": 0.04, "is_measured": True}
+    assert found["expected"]["live"] == {"seconds": [10.0, 10.0], "pause_s": 0.04, "is_measured": True}
     assert found["expected"]["cold"] == {"seconds": [1.0, 1.0], "pause_s": 1.0, "is_measured": True}
     told = line.here("layout", "plan", "--workers", "1").out
-    assert "40 ms" in told and "the last such change" in told and "up to 18.3 s under load" in told
+    assert "40 ms" in told and "the last such change" in told and "up to 13.2 s under load" in told
     assert "Free on the disk of this host" in told and "is refused" not in told
     monkeypatch.setattr(HostFolder, "free_bytes", lambda folder: 100_000_000)
     assert "too little room" in line.here("layout", "plan", "--workers", "1").out
