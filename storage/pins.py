@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from base.ranges import Range
-from base.slots import NO_SLOTS, SlotSet
+from base.slots import SlotSet
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,10 @@ class Pin:
     slots: SlotSet
     below: Mapping[int, int]
 
+    def reaches_into(self, span: Range) -> bool:
+        return any(first < span[1] and span[0] < end for first, end in self.slots.ranges)
+
 
 def pinned_below(pins: Sequence[Pin], table: int, span: Range | None = None) -> int:
     """Of the buckets of a table that reach into a range of slots, runs with lower numbers are pinned. Without a range: of all buckets."""
-    near = [pin for pin in pins if span is None or pin.slots.intersection(SlotSet((span,))) != NO_SLOTS]
-    return max((pin.below.get(table, 0) for pin in near), default=0)
+    return max((pin.below.get(table, 0) for pin in pins if span is None or pin.reaches_into(span)), default=0)

@@ -22,8 +22,8 @@ from io_kafka.step_log.layout_records import LayoutIntent, Target
 _log = structlog.get_logger("coordinator.rescale")
 
 MOVED_BYTES_MAX = 128 << 20
-"""By cuts, between two checkpoints of a live rescale. Each moved byte is folded at its destination and kept in the undo log of its source. Copies
-do not count, because they do not hold up the steps, and checkpoints come by themselves."""
+"""By cuts, between two checkpoints of a live rescale. Each moved byte is folded at its destination and kept in the undo log of its source.
+Copies do not count, because they do not hold up the steps, and checkpoints come by themselves."""
 
 
 class Preparing:

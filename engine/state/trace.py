@@ -20,6 +20,7 @@ they are one slice of each run of its bucket; state/moves.py moves them to anoth
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -260,18 +261,17 @@ class Trace:
         assert self._slots is None, "a bounded trace is read alone"
         table = rows.append_column(HASH, pa.array(hashes)).cast(self.layout.schema)
         delta = self._merge([table])
-        sorted_hashes = delta.column(HASH).to_numpy()
+        sorted_hashes, edges = delta.column(HASH).to_numpy(), self._edges()
         for first, low, high in self._slices(sorted_hashes):
-            self._append_to(first, delta.slice(low, high - low))
+            self._append_to(first, delta.slice(low, high - low), self._pinned_below(first, edges))
 
-    def _append_to(self, first: int, rows: pa.Table) -> None:
+    def _append_to(self, first: int, rows: pa.Table, pinned_below: int) -> None:
         """Adds a run to a bucket. First it merges into the new run the younger runs that are not twice as long. So each
         row is merged O(log(bucket / delta)) times, and a lookup opens as many runs. Pinned runs are not merged: they are
         being copied to another worker."""
         bucket = self._buckets.get(first, [])
         parts, total = [rows], rows.num_rows
         merged_keys: list[bytes] = []
-        pinned_below = self._pinned_below(first)
         for key in reversed(bucket):
             if parse_run_key(key)[1] < pinned_below:
                 break
@@ -290,11 +290,15 @@ class Trace:
         elif merged.num_rows:
             self._write(first, merged)
 
-    def _pinned_below(self, first: int) -> int:
-        """The runs of this bucket with lower numbers are pinned."""
-        if not self._pinned:  # as in nearly every step
+    def _edges(self) -> list[int]:
+        """The first hash of each bucket, and the end of the last one; nothing if no run is pinned, as in nearly every step."""
+        return [*self._firsts(), 1 << HASH_BITS] if self._pinned else []
+
+    def _pinned_below(self, first: int, edges: list[int]) -> int:
+        """The runs of this bucket with lower numbers are pinned. `edges`: of buckets that were split since, maybe."""
+        if not edges:
             return 0
-        last = min((other for other in self._buckets if other > first), default=1 << HASH_BITS) - 1
+        last = edges[bisect_right(edges, first)] - 1
         return self._store.pinned_below(self.layout.table, (slot_of(first), slot_of(last) + 1))
 
     def _split(self, first: int, rows: pa.Table) -> None:
@@ -334,9 +338,9 @@ class Trace:
         no more than one is in memory beside what the caller keeps. A bucket is empty when the next one is asked for."""
         assert self.layout.combines == ("sum",), "rows are taken out by their weights"
         assert self._slots is None, "a bounded trace is read alone"
-        weight = len(self.layout.types)
+        weight, edges = len(self.layout.types), self._edges()
         for first in sorted(self._buckets):
-            pinned_below = self._pinned_below(first)
+            pinned_below = self._pinned_below(first, edges)
             keys = list(self._buckets[first])
             pinned = [self._run(key).table for key in keys if parse_run_key(key)[1] < pinned_below]
             rows = self._merge([self._run(key).table for key in keys])

@@ -273,7 +273,7 @@ LAYOUT = (
         "all-slots-pinned",
         "While a portion is copied, no bucket of the worker is merged.",
         BOUNDED,
-        (Edit("storage/pins.py", "if span is None or pin", "if span is None or pins or pin"),),
+        (Edit("storage/pins.py", "if span is None or pin.", "if span is None or pins or pin."),),
         (f"{TEST_SLOTS}::test_only_runs_of_slots_that_are_copied_are_pinned",),
     ),
     Breakage(

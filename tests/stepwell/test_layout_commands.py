@@ -26,7 +26,7 @@ from stepwell.commands.control import status_table
 from stepwell.commands.layout_text import RescaleBar, done_text, moved_share, rescale_text, shares_text, time_text
 from stepwell.service.last_run import write_last_run
 from stepwell.service.metrics import metrics
-from stepwell.service.server import ControlServer
+from stepwell.service.server import ControlServer, RescaleBody
 from storage.host_folder import HostFolder
 from tests.io_kafka.layouts import change, layout
 from tests.stepwell.command_line import CommandLine
@@ -247,6 +247,19 @@ def test_nobody_has_to_wait(line: CommandLine) -> None:
         assert late.code == 3 and "It goes on" in late.err
 
 
+def test_a_mode_of_an_earlier_release_means_the_present_one(line: CommandLine) -> None:
+    """In commands, which say so, and in the bodies of clients."""
+
+    def accept(loop: Loop, asked: Any) -> None:
+        loop.show(0, {0: HALF, 1: HALF}, "first", moving(1, asked.workers))
+
+    with playing(line, accept) as loop:
+        ended = line.here("layout", "change", "--workers", "3", "--mode", "hot", "--no-wait")
+        assert ended.code == 0 and "there is no mode hot any more" in ended.err and "to 3 workers, live" in ended.out
+        assert [asked.mode for asked in loop.seen] == ["live"]
+    assert RescaleBody.model_validate({"workers": 3, "mode": "hot"}).mode == "live"
+
+
 def test_requests_for_the_change_under_way(line: CommandLine) -> None:
     def answer(loop: Loop, asked: Any) -> None:
         paused = moving(1, 3, mode="cold", is_paused=asked == PauseRequest(is_paused=True))
@@ -332,13 +345,14 @@ def test_a_plan_says_what_would_move(
     }
     (free,) = found["free_bytes"].values()
     assert free > 0
+    assert "up to 13.2 s under load" in line.here("layout", "plan", "--workers", "1").out
     measured = {"live": {"bytes_per_s": 33e6, "pause_ms": 40.0}, "cold": {"bytes_per_s": 330e6, "pause_ms": 7000.0}}
     write_last_run(line.folder / "state" / "stepwell", {**sizes, "layout": {"measured": measured}})
     found = line.here("layout", "plan", "--workers", "1", "--json").json
     assert found["expected"]["live"] == {"seconds": [10.0, 10.0], "pause_s": 0.04, "is_measured": True}
     assert found["expected"]["cold"] == {"seconds": [1.0, 1.0], "pause_s": 1.0, "is_measured": True}
     told = line.here("layout", "plan", "--workers", "1").out
-    assert "40 ms" in told and "the last such change" in told and "up to 13.2 s under load" in told
+    assert "40 ms" in told and "the last such change" in told
     assert "Free on the disk of this host" in told and "is refused" not in told
     monkeypatch.setattr(HostFolder, "free_bytes", lambda folder: 100_000_000)
     assert "too little room" in line.here("layout", "plan", "--workers", "1").out
