@@ -97,13 +97,15 @@ class CutBudget:
         timed = max(LIVE_CUT_BYTES_MIN, int(self._bytes_per_ms * added_ms))
         return timed if intent.budget_bytes is None else min(timed, intent.budget_bytes)
 
-    def steps_between(self, cuts_ms: float) -> int:
-        """How many steps come before the next cut, if the cuts between two steps have taken `cuts_ms` together. Then they take at most
-        LIVE_SHARE of the time of a busy service."""
+    def steps_between(self, cuts_ms: float, cuts: int) -> int:
+        """How many steps come before the next cut, if so many cuts since the last step have taken `cuts_ms` together. Then cuts take at most
+        LIVE_SHARE of the time of a busy service. None if there is time for one more."""
         write_ms = statistics.median(self._write_ms or [0.0])
         alone_ms = max(self._step_median_ms - write_ms, 0.1)  # the rest of a step overlaps the one after it
-        share = LIVE_SHARE / (1 - LIVE_SHARE)
-        return min(STEPS_BETWEEN_MAX, max(1, math.ceil(cuts_ms / (share * alone_ms))))
+        of_one_step_ms = alone_ms * LIVE_SHARE / (1 - LIVE_SHARE)
+        if cuts_ms + cuts_ms / cuts <= of_one_step_ms:
+            return 0
+        return min(STEPS_BETWEEN_MAX, math.ceil(cuts_ms / of_one_step_ms))
 
     @property
     def _step_median_ms(self) -> float:

@@ -276,9 +276,7 @@ class Moving(UnderWay):
         return replace(self, copied_portions=(*self.copied_portions, portion))
 
     def cut(self, owned: Owned, steps_between: int) -> Moving | Moved:
-        """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless there are
-        none."""
-        assert steps_between > 0, "no step between two cuts"
+        """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless none comes."""
         is_within_round = self.planner is not None and self.planner.note_move(owned)
         course = replace(self.course, steps_due=steps_between, cuts=self.course.cuts + 1)
         ways = moves(owned, self.aim.target.owned)

@@ -52,7 +52,7 @@ class Rescaling:
         self._rules: Rules | None = None
         self._has_started = False
         self._batch = 0
-        self._cuts_ms = 0.0  # what the cuts since the last step have taken
+        self._cuts, self._cuts_ms = 0, 0.0  # since the last step, and what they have taken
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
         self._run = RescaleParts(
             spec=spec,
@@ -94,7 +94,7 @@ class Rescaling:
     def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
         self._run.budget.note_step(took_ms, write_ms)
-        self._cuts_ms = 0.0
+        self._cuts, self._cuts_ms = 0, 0.0
         if self._run.log.rescale is not None:
             self._run.view.progress.note_step(took_ms)
 
@@ -156,8 +156,8 @@ class Rescaling:
         portion = Portion(cut.slots, cut.source, cut.destination)
         if isinstance(core.rescale.phase, Moving) and portion in core.rescale.phase.copied_portions:
             self._run.budget.note_portion(self._run.copying.moved(portion), moved)
-        self._cuts_ms += took_ms
-        core.cut(crew.placement.owned, self._run.budget.steps_between(self._cuts_ms))
+        self._cuts, self._cuts_ms = self._cuts + 1, self._cuts_ms + took_ms
+        core.cut(crew.placement.owned, self._run.budget.steps_between(self._cuts_ms, self._cuts))
         self._run.budget.note_cut(moved, took_ms)
         self._preparing.note_cut(core.version.version, moved)
         self._run.view.progress.note_cut(len(slots), moved, took_ms, self._run.monotonic())
