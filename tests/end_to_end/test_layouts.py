@@ -20,14 +20,15 @@ from typing import Any, Literal
 import pytest
 
 from coordinator.rescale import cut_budget
+from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from engine.model.circuit import View
 from engine.model.layout import Dynamic
-from engine.resident.crew.slots import CrewSlots
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from faults.points import Crash, Order, arm
+from io_kafka.step_log.layout_records import LayoutIntent
 from storage.database import Database
 from storage.host_folder import HostFolder
 from tests.end_to_end import everything, sums
@@ -135,13 +136,13 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
 def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that has joined since the question, or has left, is not waited for. Meanwhile the steps say how much a cut may take."""
     bounds: list[int] = []
-    real = CrewSlots.give
+    real = CutBudget.portion_bytes
 
-    def give_slots(crew: CrewSlots, *order: Any, bytes_max: int) -> Any:
-        bounds.append(bytes_max)
-        return real(crew, *order, bytes_max=bytes_max)
+    def portion_bytes(budget: CutBudget, intent: LayoutIntent) -> int:
+        bounds.append(budget.bytes_max(intent))
+        return real(budget, intent)
 
-    monkeypatch.setattr(CrewSlots, "give", give_slots)
+    monkeypatch.setattr(CutBudget, "portion_bytes", portion_bytes)
     monkeypatch.setattr(cut_budget, "STEP_MS_FIRST", 1e9)
     resolved = small_for(play, 2)
     send_small(play, 1)

@@ -100,7 +100,7 @@ def asked(workers: int, mode: RescaleMode = "live") -> Requests:
 def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From four workers to two: after the first cut worker 2 has given away all, and worker 3 has not. There the run stops."""
+    """From four workers to two: after the first cut worker 2 or 3 has given away all, and the other one has not. There the run stops."""
     resolved = project(play, 4)
     requests = asked(2)
 
@@ -113,7 +113,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
         play.run(resolved, threads(), requests=requests, available_now=False)
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     broken_off(play, resolved, Order("cut.exported", "raise"))
-    assert folders(resolved) == ["0000", "0001", "0003"]
+    assert folders(resolved) in (["0000", "0001", "0002"], ["0000", "0001", "0003"])
     named = json.loads((resolved.project.project.state_folder / "circuit.json").read_text())["databases"]
     assert named == ["0000", "0001", "0002", "0003"]
     assert rows_of(resolved) == ROWS

@@ -195,6 +195,10 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (staging, {"moves": circuit.Moves}),
         (slots, {"FRAME_BYTES_MIN": 1}),
         (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
+        (
+            cut_budget,
+            {"PORTION_BYTES_FIRST": 2 * CUT_BYTES, "PORTION_BYTES_MIN": CUT_BYTES, "PORTION_BYTES_MAX": 4 * CUT_BYTES},
+        ),
         (preparing, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
         (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
