@@ -387,7 +387,7 @@ class Pipeline:
             only_layout=self._only_layout,
             finishes=inputs.finishes,
         )
-        self._rescaling.begin(core, found.bound.births, found.rules)
+        self._rescaling.begin(core, found)
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core

@@ -152,6 +152,7 @@ class PipelineSpec:
     concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
     the replication factor of topics that are created; -1 is the broker's default.
     `switch_rows_max`, `drain_rows_max`: see SWITCH_ROWS_MAX and DRAIN_ROWS_MAX. `register_s`: how long all workers may take to register.
+    `shrink_after_s`: how long a start waits for more task slots before it goes on with fewer workers; None means that it never does.
     `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
     PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. Users cannot set `pace` and
     `drain_rows_max`; tests make the one faster and the other smaller."""
@@ -176,6 +177,7 @@ class PipelineSpec:
     replication: int = -1
     steps_kept: int = 100_000
     register_s: float = 60.0
+    shrink_after_s: float | None = 60.0
     silence_s: float = 5.0
     progress_s: float = 30.0
     pace: Pace = Pace()

@@ -90,6 +90,7 @@ def pipeline_spec(
         steps_kept=settings.steps_kept,
         switch_rows_max=settings.switch_rows_max,
         register_s=settings.worker_register,
+        shrink_after_s=settings.cluster_shrink_after,
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
         store=_store(settings),

@@ -65,6 +65,11 @@ def parse_bytes(value: Any) -> int:
 
 
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
+DurationOrNever = Annotated[
+    Annotated[float, Field(ge=1, le=86400)] | None,
+    BeforeValidator(lambda v: None if v == "never" else v if v is None or isinstance(v, float) else parse_duration(v)),
+]
+"""None means never."""
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 
 
@@ -87,6 +92,10 @@ class StepwellSettings(BaseSettings):
     step_bytes_max: Bytes = Field(default="80m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
     # All workers must have a task slot of Spark within this time after the start. On a cluster executors may have to start first.
     worker_register: Duration = Field(default="60s", ge=1, le=86400)  # type: ignore[assignment]
+    # On a cluster, a start that has waited so long for task slots goes on with fewer workers, if the state of all is in the checkpoint store or
+    # on the hosts that are there. A minute is longer than an executor takes to come back on a host that was not lost. `never`: it waits, and
+    # ends after `stepwell.worker.register`.
+    cluster_shrink_after: DurationOrNever = "60s"  # type: ignore[assignment]
     # A worker or a coordinator that gives no sign of life for this long counts as dead. It gives one per second.
     worker_silence: Duration = Field(default="5s", ge=2, le=86400)  # type: ignore[assignment]
     # A worker that makes no progress for this long while all others wait counts as stalled. Slow steps extend it to ten times their time.

@@ -30,6 +30,11 @@ def test_defaults() -> None:
     assert settings.spark == {}
 
 
+@pytest.mark.parametrize(("value", "seconds"), [("5s", 5.0), ("never", None)])
+def test_how_long_task_slots_are_waited_for(value: str, seconds: float | None) -> None:
+    assert load_settings({"stepwell.cluster.shrink.after": value}).stepwell.cluster_shrink_after == seconds
+
+
 def test_flags_win_over_the_environment_which_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     file = {"stepwell.workers": "2", "kafka.bootstrap.servers": "file:1", "stepwell.step.rows.max": "7"}
     assert load_settings(file).stepwell.workers == 2
@@ -58,6 +63,8 @@ def test_prefixes_decide_who_gets_a_key() -> None:
         ("stepwell.workers", "1025", "less than or equal to 1024"),
         ("stepwell.workers", "two", "valid integer"),
         ("stepwell.shards", "1000", "power of two"),
+        ("stepwell.cluster.shrink.after", "soon", "is not a duration"),
+        ("stepwell.cluster.shrink.after", "0s", "greater than or equal to 1"),
         ("stepwell.sharding", "even", "'dynamic'"),
         ("stepwell.sharding.inaccuracy", "0", "greater than 0"),
         ("stepwell.sharding.inaccuracy", "1.5", "less than or equal to 1"),
