@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from base.spark_master import MASTER_KEY, is_local, local_slots
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec, StoreSettings
+from coordinator.automatic.recorded import LOAD_FILE
+from coordinator.specification import AutoSettings, InputTopic, OutputTopic, PipelineSpec, StoreSettings
 from engine.model.circuit import Circuit
 from engine.model.layout import Policy
 from engine.run.sources import SourceTable, extras_of_all
@@ -19,6 +20,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
+from io_kafka.step_log.layout_records import AutoBounds
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
 from stepwell.project.settings import Settings, StepwellSettings
@@ -80,7 +82,7 @@ def pipeline_spec(
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
         workers_now=workers_now,
-        workers_default=workers_default(project.settings),
+        workers_default=_within_bounds(workers_default(project.settings), settings),
         shards=settings.shards,
         inaccuracy=settings.sharding_inaccuracy if settings.sharding == "dynamic" else None,
         policy_now=policy_now,
@@ -93,6 +95,8 @@ def pipeline_spec(
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
         store=_store(settings),
+        auto=_auto(settings),
+        load_file=project.state_folder / LOAD_FILE,
         local_dir=settings.local_dir,
         on_cluster=project.on_cluster,
         registry_auth=settings.registry_auth,
@@ -106,6 +110,19 @@ def _store(settings: StepwellSettings) -> StoreSettings | None:
     if settings.store is None:
         return None
     return StoreSettings(StorePlace(settings.store), settings.store_lag_max, settings.store_late)
+
+
+def _auto(settings: StepwellSettings) -> AutoSettings:
+    least, most = settings.workers_min, settings.workers_max
+    bounds = None if least is None or most is None else AutoBounds(min=least, max=most)
+    return AutoSettings(bounds, settings.workers_drain, settings.workers_lower_after)
+
+
+def _within_bounds(workers: int | None, settings: StepwellSettings) -> int | None:
+    """The number of workers of a new state, if Stepwell is to choose it from then on. On a cluster it is the least."""
+    if settings.workers_min is None or settings.workers_max is None:
+        return workers
+    return settings.workers_min if workers is None else min(max(workers, settings.workers_min), settings.workers_max)
 
 
 def workers_default(settings: Settings) -> int | None:
