@@ -32,7 +32,7 @@ def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
     head = {name: layout.get(name) for name in ("number", "outcome", "shards", "policy")}
     found = {"is_running": is_running, **head, "members": members}
     changes = {"change": layout.get("change"), "last_change": layout.get("last_change")}
-    return {**found, **changes, "fault": status["layout_fault"]}
+    return {**found, **changes, "fault": status["layout_fault"], "automatic": status.get("automatic")}
 
 
 def of_log(record: LayoutRecord, log: StepLogState, worker_bytes: Mapping[str, int]) -> dict[str, Any]:
@@ -62,7 +62,14 @@ def of_log(record: LayoutRecord, log: StepLogState, worker_bytes: Mapping[str, i
         "change": change,
         "last_change": None,
         "fault": None,
+        "automatic": _recorded_bounds(log),
     }
+
+
+def _recorded_bounds(log: StepLogState) -> dict[str, Any] | None:
+    """Between which numbers of workers the next run chooses; None if users alone change it."""
+    bounds = None if log.auto is None else log.auto.bounds
+    return None if bounds is None else {"min": bounds.min, "max": bounds.max, "reason": None}
 
 
 def _member(
