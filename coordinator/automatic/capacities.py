@@ -29,6 +29,11 @@ class Capacities:
     rows_per_s: Mapping[int, float] = field(default_factory=dict)
     used_at: Mapping[int, float] = field(default_factory=dict)
 
+    @property
+    def tried_max(self) -> int:
+        """The greatest number of workers that is remembered; 0 if none is."""
+        return max(self.rows_per_s, default=0)
+
     def expected(self, workers: int) -> float | None:
         """Rows per second; None as long as nothing is known. Between two numbers that were tried it is on the line through them. Below all of
         them each worker counts its share, because a few workers never lose more by being fewer. Above all of them each one adds UNTRIED_PART
@@ -67,6 +72,11 @@ class Capacities:
             return self
         rates = {**self.rows_per_s, origin: before, workers: before * gain}
         return Capacities(rates, {**self.used_at, origin: self.used_at.get(origin, now), workers: now})._bounded(now)
+
+    def without_above(self, workers: int) -> Capacities:
+        """Nothing is remembered of more workers than that."""
+        rates = {number: rate for number, rate in self.rows_per_s.items() if number <= workers}
+        return Capacities(rates, {number: self.used_at[number] for number in rates})
 
     def _bounded(self, now: float) -> Capacities:
         last = sorted(self.used_at, key=lambda number: self.used_at[number])[-NUMBERS_MAX:]

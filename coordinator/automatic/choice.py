@@ -31,8 +31,8 @@ DRAIN_PART = 0.5
 """Of the time that a backlog may take: so quickly fewer workers would have to drain each one of the window."""
 
 GROWTH_MAX = 2
-"""How many times as many workers a change leads to at most: what is expected of numbers that were not tried is a guess, and the next change
-knows more."""
+"""How many times as many workers a change leads to at most, unless so many were there before: what is expected of numbers that were not tried
+is a guess, and the next change knows more."""
 
 GAIN_MIN = 1.05
 """How many times as fast more workers have to be. Less is noise, and a change costs more."""
@@ -200,7 +200,7 @@ def _more(matter: Matter, kind: Kind, why: str, drain_s: float | None) -> Choice
     assert can is not None
     if present == limits.most:
         return _stay("fits", f"{why} There are no more workers than {present} to be had.")
-    most = min(limits.most, GROWTH_MAX * present)
+    most = min(limits.most, max(GROWTH_MAX * present, known.capacities.tried_max))
     if known.barren is not None and most > known.barren.origin:
         most = known.barren.origin
         if most <= present:

@@ -50,6 +50,11 @@ class StepCosts:
         rows, ms = self.points[-1]
         return min(max(0.0, _weighted_median(slopes)), ms / rows)
 
+    def rows_part(self, rows: float) -> float:
+        """Which part of the cost of such a step is that of its rows, and not of the step itself; 0 if that is not known."""
+        per_row = self.ms_per_row
+        return 0.0 if per_row is None else per_row * rows / self.ms_at(rows)
+
     def ms_at(self, rows: float) -> float:
         """Of a step with so many rows. Without a cost of a row, it is that of the largest step in proportion."""
         most, ms = self.points[-1]

@@ -36,8 +36,8 @@ BACKLOG_STEPS = 3
 """A lag of so many of the largest steps is a backlog. Two of them are under way at any time, also without one."""
 
 JUDGED_PART = 0.5
-"""A change is judged by steps of at least this part of the rows of the largest steps before it: small steps become slower with more workers, and
-say nothing of a backlog."""
+"""A change is judged by steps of at least this part of the rows of the largest steps before it, and if at least this part of their cost is
+that of their rows, or if there was a backlog before and after. Small steps become slower with more workers, and say nothing of a backlog."""
 
 BARREN_PART = 0.1
 """Of linear growth: more workers that brought less than this have brought nothing. A verdict that noise has made costs one change back."""
@@ -59,11 +59,12 @@ class Demand:
 
 @dataclass(frozen=True)
 class Trial:
-    """A change that was not judged yet. `costs`: before it."""
+    """A change that was not judged yet. `costs`, `was_saturated`: before it."""
 
     origin: int
     workers: int
     costs: StepCosts
+    was_saturated: bool
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ class Verdict:
 @dataclass
 class Knowledge:
     """`step_rows_max`: how many rows a step may have. `workers`: since the last change; None before the first sample. `recent`: the last samples
-    since then that tell of the load. `changing_s`: for how long the change under way is under way. `settled_at`, `took_s`: when the last change
-    ended, and how long it took. `barren`: the last verdict that more workers have brought nothing, as long as it counts."""
+    since then that tell of the load. `backlog_rows`: from how many rows on a lag is a backlog. `changing_s`: for how long the change under way
+    is under way. `settled_at`, `took_s`: when the last change ended, and how long it took. `barren`: the last verdict that more workers have
+    brought nothing, as long as it counts."""
 
     step_rows_max: int
     now: float = 0.0
@@ -99,6 +101,7 @@ class Knowledge:
     trial: Trial | None = None
     barren: Verdict | None = None
     last: Verdict | None = None
+    backlog_rows: float = 0.0
     changing_s: float = 0.0
     settled_at: float = 0.0
     took_s: float = 0.0
@@ -108,8 +111,7 @@ class Knowledge:
         assert sample.seconds > 0, f"a sample of {sample.seconds} s"
         self.now += sample.seconds
         self.workers = sample.workers if self.workers is None else self.workers
-        if self.barren is not None and self.now - self.barren.at > BARREN_SECONDS:
-            self.barren = None
+        self._forget_barren()
         if sample.is_changing:
             self.changing_s += sample.seconds
         elif self.changing_s or sample.workers != self.workers:
@@ -120,11 +122,20 @@ class Knowledge:
         if sample.is_of_load:
             self.recent.append(sample)
             self.since.append(sample)
+            of_recent = costs_of(self.recent)
+            self.backlog_rows = 0.0 if of_recent is None else BACKLOG_STEPS * of_recent.rows_max
             self._measure()
+
+    def _forget_barren(self) -> None:
+        """After a long time more workers may be tried again, as if they had never been."""
+        if self.barren is not None and self.now - self.barren.at > BARREN_SECONDS:
+            self.capacities = self.capacities.without_above(self.barren.origin)
+            self.barren = None
 
     def interrupt(self, seconds: float) -> None:
         """For so long nobody has sampled, because the pipeline did not run or was not looked at."""
         self.now += seconds
+        self._forget_barren()
         self.workers, self.costs, self.trial, self.changing_s = None, None, None, 0.0
         for window in (self.recent, self.since, self.arrivals, self.demands):
             window.clear()
@@ -136,7 +147,7 @@ class Knowledge:
         origin, self.workers = self.workers, workers
         if workers != origin:
             self._expect(origin, workers)
-            self.trial = None if self.costs is None else Trial(origin, workers, self.costs)
+            self.trial = None if self.costs is None else Trial(origin, workers, self.costs, self.is_saturated)
             if self.barren is not None and workers > self.barren.origin:
                 self.barren = None  # somebody tries it again by hand
         self.took_s, self.changing_s, self.settled_at = self.changing_s, 0.0, self.now
@@ -167,6 +178,9 @@ class Knowledge:
         if trial is None or len(self.since) < RATE_SAMPLES or costs.rows_max < JUDGED_PART * trial.costs.rows_max:
             return
         rows = min(costs.rows_max, trial.costs.rows_max)
+        tells = min(costs.rows_part(rows), trial.costs.rows_part(rows)) >= JUDGED_PART
+        if not tells and not (trial.was_saturated and self.is_saturated):
+            return
         verdict = Verdict(trial.origin, trial.workers, trial.costs.ms_at(rows) / costs.ms_at(rows), self.now)
         self.trial, self.last = None, verdict
         self.capacities = self.capacities.with_relation(verdict.origin, verdict.workers, verdict.gain, self.now)
@@ -189,12 +203,6 @@ class Knowledge:
     def arriving_per_s(self) -> float:
         """That, or the median over the very last samples if it is higher: a load that grows is noticed in half the time."""
         return max(self.arrived_per_s, median(list(self.arrivals)[-UP_SAMPLES:]) if self.arrivals else 0.0)
-
-    @property
-    def backlog_rows(self) -> float:
-        """From how many rows on a lag is a backlog."""
-        costs = costs_of(self.recent)
-        return 0.0 if costs is None else BACKLOG_STEPS * costs.rows_max
 
     @property
     def has_backlog(self) -> bool:
@@ -260,6 +268,6 @@ class Knowledge:
         assert self.changing_s >= 0 and self.took_s >= 0 and self.settled_at <= self.now
         assert all(sample.is_of_load for sample in self.since)
         assert all(sample.workers == self.workers for sample in self.since), "samples of other workers"
-        assert all(a.at < b.at for a, b in pairwise(self.demands)), "moments out of order"
+        assert all(a.at < b.at for a, b in pairwise(list(self.demands)[-2:])), "moments out of order"
         assert self.trial is None or self.trial.workers == self.workers != self.trial.origin
         assert self.barren is None or (self.barren.is_barren and self.now - self.barren.at <= BARREN_SECONDS)

@@ -41,14 +41,14 @@ def sublinear(workers: int) -> float:
 @dataclass
 class World:
     """`pause_s`: how long a checkpoint holds the steps. `move_s`: how long a change takes. `noise`: by which part the time of a step varies.
-    `refuses`: why a change to a number of workers is refused; empty if it is not. `history`: (time, workers, lag, choice) after each sample.
-    `changes`: (time, from, to, kind)."""
+    `refuses`: why a change to a number of workers is refused; empty if it is not. `rates`: how many the load has, one an hour. `history`:
+    (time, workers, lag, choice) after each sample. `changes`: (time, from, to, kind)."""
 
     load: Load
     workers: int = 1
     speedup: Callable[[int], float] = linear
     row_us: float = 20.0
-    fixed_ms: float = 40.0
+    fixed_ms: float = 100.0
     step_rows_max: int = 100_000
     limits: Limits | None = field(default_factory=lambda: Limits(1, 8))
     move_s: float = 20.0
@@ -61,6 +61,7 @@ class World:
     refuses: Callable[[int], str] = lambda workers: ""
     now: float = 0.0
     lag: float = 0.0
+    rates: int = 1
 
     def __post_init__(self) -> None:
         self.machine = AutoMachine(self.step_rows_max, self.limits)
