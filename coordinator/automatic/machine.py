@@ -84,6 +84,7 @@ class AutoMachine:
             self.choice = Choice("off", None, "Users alone change the number of workers.")
         else:
             self.machine.tell(Off.bounded)
+            self.choice = Choice("watching", None, "the bounds are new, and the next sample of the load is not over.")
 
     def remember(self, sample: LoadSample) -> None:
         """A sample of an earlier run. It is remembered, and nothing is decided."""
