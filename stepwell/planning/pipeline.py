@@ -82,7 +82,7 @@ def pipeline_spec(
         limits=Limits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
         workers_now=workers_now,
-        workers_default=_within_bounds(workers_default(project.settings), settings),
+        workers_default=workers_default(project.settings),
         shards=settings.shards,
         inaccuracy=settings.sharding_inaccuracy if settings.sharding == "dynamic" else None,
         policy_now=policy_now,
@@ -118,22 +118,16 @@ def _auto(settings: StepwellSettings) -> AutoSettings:
     return AutoSettings(bounds, settings.workers_drain, settings.workers_lower_after)
 
 
-def _within_bounds(workers: int | None, settings: StepwellSettings) -> int | None:
-    """The number of workers of a new state, if Stepwell is to choose it from then on. On a cluster it is the least."""
-    if settings.workers_min is None or settings.workers_max is None:
-        return workers
-    return settings.workers_min if workers is None else min(max(workers, settings.workers_min), settings.workers_max)
-
-
 def workers_default(settings: Settings) -> int | None:
     """A worker for each core in local mode. `local[N]` keeps one task slot free, if it has more than one: each worker occupies a slot as long as
     the run lasts, and a worker that replaces a lost one, or that a rescale adds, needs another. On a cluster the driver's cores
-    say nothing."""
-    master = settings.spark.get(MASTER_KEY)
+    say nothing. If Stepwell is to choose the number from then on, it begins within its bounds, and on a cluster with the least."""
+    master, least, most = settings.spark.get(MASTER_KEY), settings.stepwell.workers_min, settings.stepwell.workers_max
     if master is not None and not is_local(master):
-        return None
+        return least
     slots = None if master is None else local_slots(master)
-    return min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [max(1, slots - 1)]))
+    workers = min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [max(1, slots - 1)]))
+    return workers if least is None or most is None else min(max(workers, least), most)
 
 
 def _input(source: SourceSpec) -> InputTopic:
