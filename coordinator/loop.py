@@ -21,6 +21,7 @@ import structlog
 from base.fault import Fault
 from base.options import OnChange
 from base.term import Term
+from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
@@ -117,6 +118,7 @@ class Pipeline:
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board, kept=lambda: self._storing.kept)
         self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
         self._storing = Storing(spec, self._writer, board, requests.wake)
+        self._automatic = Automatic(spec, cluster.launcher, self._writer, requests, board)
         self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
         self._owner_written: tuple[int, int, int | None] = (
             -1,
@@ -387,7 +389,8 @@ class Pipeline:
             only_layout=self._only_layout,
             finishes=inputs.finishes,
         )
-        self._rescaling.begin(core, found.bound.births, found.rules)
+        self._rescaling.begin(core, found)
+        self._automatic.recovered()
         if self._request_in_force is not None:
             {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
         return core
@@ -465,6 +468,7 @@ class Pipeline:
             if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
                 checkpoint_at = monotonic()
             self._rescaling.look(core, crew)
+            self._automatic.look(core)
             self._transitions.advance(crew)
             self._transitions.check_goes_on(core)
             self._storing.advance(core.version, crew)
@@ -495,8 +499,10 @@ class Pipeline:
                     steps.give(action, core, crew)
                 case Collect():
                     steps.collect(action, core, crew)
-                case Settle():
-                    self._rescaling.note_step(*steps.settle(action, core, crew))
+                case Settle(step):
+                    took_ms, write_ms = steps.settle(action, core, crew)
+                    self._rescaling.note_step(took_ms, write_ms)
+                    self._automatic.note_step(self._writer.state.divisions[step].division.rows, took_ms)
                     self._transitions.note_step(action)
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)

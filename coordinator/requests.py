@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from base.fault import Fault
+from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import Questions
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused
 from coordinator.revisions.requests import RevisionRequest, TransitionRefused
@@ -90,6 +91,9 @@ class Requests:
         self._layout = Inbox[LayoutRequest](
             self.wake, RescaleRefused, "`stepwell layout show` tells whether the change has begun."
         )
+        self._automatic = Inbox[AutoRequest](
+            self.wake, RescaleRefused, "`stepwell layout show` tells between which numbers of workers Stepwell chooses."
+        )
         self._revision = Inbox[RevisionRequest](
             self.wake, TransitionRefused, "`stepwell revision show` tells what has become of it."
         )
@@ -114,6 +118,14 @@ class Requests:
         """What was asked of the layout since the last call, in order."""
         return self._layout.take()
 
+    def ask_automatic(self, request: AutoRequest, seconds: float) -> None:
+        """Asks for other bounds of the number of workers, and waits until the loop has accepted them. Raises RescaleRefused."""
+        self._automatic.ask(request, seconds)
+
+    def take_automatic(self) -> list[Asked[AutoRequest]]:
+        """What was asked of automatic layouts since the last call, in order."""
+        return self._automatic.take()
+
     def ask_revision(self, request: RevisionRequest, seconds: float) -> None:
         """Asks for a transition, or for something of the one under way, and waits until the loop has accepted it. Raises
         TransitionRefused."""
@@ -130,6 +142,7 @@ class Requests:
     def end(self) -> None:
         """The run is over: nobody answers any more."""
         self._layout.end()
+        self._automatic.end()
         self._revision.end()
         self.questions.end()
 

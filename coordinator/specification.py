@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from base.options import DRAIN_ROWS_MAX, SWITCH_ROWS_MAX, OnError, Truncate
+from coordinator.automatic.load import SAMPLE_SECONDS
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted
 from engine.analysis.marking import Marks
@@ -21,6 +22,7 @@ from io_kafka.formats import SourceFormat, TableFormat
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import Limits
+from io_kafka.step_log.layout_records import AutoBounds
 from storage.host_folder import StateLocation
 from storage.remote.place import StorePlace
 
@@ -127,11 +129,13 @@ GROWTH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Pace:
-    """How often the coordinator does work that no step waits for. `snapshot_steps_min`, `truncate_steps_min`: see checkpoints/truncation.py."""
+    """How often the coordinator does work that no step waits for. `snapshot_steps_min`, `truncate_steps_min`: see checkpoints/truncation.py.
+    `sample_seconds`: see automatic/load.py."""
 
     growth_seconds: float = GROWTH_SECONDS
     snapshot_steps_min: int = SNAPSHOT_STEPS_MIN
     truncate_steps_min: int = TRUNCATE_STEPS_MIN
+    sample_seconds: float = SAMPLE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,16 @@ class StoreSettings:
 
 
 @dataclass(frozen=True)
+class AutoSettings:
+    """How Stepwell chooses the number of workers. `bounds`: as the project's settings say; None if they do not. `drain_s`: in how many seconds a
+    backlog has to be gone. `lower_after_s`: for how long fewer workers have to have been enough."""
+
+    bounds: AutoBounds | None = None
+    drain_s: float = 300.0
+    lower_after_s: float = 900.0
+
+
+@dataclass(frozen=True)
 class PipelineSpec:
     """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
     is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `workers`, `workers_now` and
@@ -152,8 +166,10 @@ class PipelineSpec:
     concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
     the replication factor of topics that are created; -1 is the broker's default.
     `switch_rows_max`, `drain_rows_max`: see SWITCH_ROWS_MAX and DRAIN_ROWS_MAX. `register_s`: how long all workers may take to register.
+    `shrink_after_s`: how long a start waits for more task slots before it goes on with fewer workers; None means that it never does.
     `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
-    PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. Users cannot set `pace` and
+    PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. `load_file`: where the load is recorded; None:
+    nowhere. Users cannot set `pace` and
     `drain_rows_max`; tests make the one faster and the other smaller."""
 
     name: str
@@ -176,10 +192,13 @@ class PipelineSpec:
     replication: int = -1
     steps_kept: int = 100_000
     register_s: float = 60.0
+    shrink_after_s: float | None = 60.0
     silence_s: float = 5.0
     progress_s: float = 30.0
     pace: Pace = Pace()
     store: StoreSettings | None = None
+    auto: AutoSettings = AutoSettings()
+    load_file: Path | None = None
     local_dir: Path | None = None
     on_cluster: bool = False
     registry_auth: str | None = field(default=None, repr=False)

@@ -35,7 +35,8 @@ class Status:
     have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the change
     under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why
     the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one has ended
-    (revisions/view.py). `store`: the checkpoint store (storing/view.py); None without one."""
+    (revisions/view.py). `store`: the checkpoint store (storing/view.py); None without one. `automatic`: how Stepwell chooses the number of
+    workers (automatic/view.py); None if it does not."""
 
     pipeline: str
     epoch: int = 0
@@ -65,6 +66,7 @@ class Status:
     transition: dict[str, Any] | None = None
     transition_last: dict[str, Any] | None = None
     store: dict[str, Any] | None = None
+    automatic: dict[str, Any] | None = None
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None
@@ -117,6 +119,16 @@ class StatusBoard:
             self._checkpoint_at = time.monotonic()
             self._status.checkpoint_version, self._status.checkpoint_step = version, step
             self._status.checkpoint_ms = round(took_ms, 1)
+
+    def lag_rows(self) -> int | None:
+        """In all partitions; None as long as nobody has looked."""
+        with self._lock:
+            return sum(self._status.lag.values()) if self._status.lag else None
+
+    def of_layout(self) -> tuple[dict[str, int], dict[str, Any], str | None]:
+        """`worker_bytes`, `layout` and `layout_fault`. They are replaced and not changed."""
+        with self._lock:
+            return self._status.worker_bytes, self._status.layout, self._status.layout_fault
 
     def show(self) -> dict[str, Any]:
         with self._lock:

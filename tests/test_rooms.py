@@ -57,6 +57,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "stepping": {"starting", "transition"},
         "checkpoints": {"starting", "stepping", "transition"},
         "rescale": {"starting"},
+        "automatic": {"rescale"},
         "storing": {"starting"},
     },
     "stepwell": {
@@ -77,9 +78,18 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 # of them stands above what it needs of that folder.
 LOOSE = {
     "coordinator/core.py": {"rescale", "transition"},
-    "coordinator/specification.py": {"starting", "checkpoints"},
-    "coordinator/requests.py": {"checkpoints", "rescale", "revisions"},
-    "coordinator/loop.py": {"revisions", "starting", "stepping", "checkpoints", "rescale", "transition", "storing"},
+    "coordinator/specification.py": {"starting", "checkpoints", "automatic"},
+    "coordinator/requests.py": {"checkpoints", "rescale", "revisions", "automatic"},
+    "coordinator/loop.py": {
+        "revisions",
+        "starting",
+        "stepping",
+        "checkpoints",
+        "rescale",
+        "transition",
+        "storing",
+        "automatic",
+    },
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.
@@ -223,6 +233,9 @@ def test_a_foreign_system_is_named_only_where_it_may_be(system: str) -> None:
 CORES = (
     "coordinator/core.py",
     "coordinator/rescale/machine.py",
+    "coordinator/automatic/machine.py",
+    "coordinator/automatic/sampling.py",
+    "coordinator/automatic/replay.py",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "protocols").glob("*.py"))),
     "engine/model/layout.py",
     "io_kafka/step_log/state.py",

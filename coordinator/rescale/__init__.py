@@ -9,6 +9,7 @@ rescaling.py   the shell of the machine: what is done at boundaries
 preparing.py   what is done beside the steps, with recruiting.py (tasks), hosts.py and disk_space.py (disks), copying.py (copies)
 cut_budget.py  how much one cut may move
 wishes.py      what users and a start want (requests.py), and what is done about it
+forecast.py    about how long a rescale takes
 view.py        a rescale as users see it, with progress.py
 shared.py      what the parts of the shell share
 """

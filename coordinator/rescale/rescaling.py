@@ -8,7 +8,7 @@ this module    while the workers have no step: records, new workers, cuts, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 import structlog
@@ -30,6 +30,7 @@ from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules, birth_of
+from coordinator.starting.start import Found
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
@@ -68,15 +69,17 @@ class Rescaling:
         self._wishes = Wishes(self._run)
         self._preparing = Preparing(self._run, self._wishes)
 
-    def begin(self, core: Core, births: Mapping[int, str], rules: Rules) -> None:
+    def begin(self, core: Core, found: Found) -> None:
         """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
-        self._rules, self._batch = rules, 0
+        self._rules, self._batch = found.rules, 0
         self.births.clear()
-        self.births.update(births)
+        self.births.update(found.bound.births)
         self._preparing.reset()
         if not self._has_started:
             self._has_started = True
             self._wishes.start(core)
+        if found.companions:
+            self._wishes.shrink(core, found.companions)
         self._wishes.go_on(core)
         self._run.view.reset(core)
         self._run.view.show(core)

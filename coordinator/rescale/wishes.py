@@ -67,6 +67,24 @@ class Wishes:
         now = layout_with(drop_empty(core.rescale.owned), self._run.layout.number, policy)
         return now.with_workers(workers)
 
+    def shrink(self, core: Core, companions: frozenset[int]) -> None:
+        """Some workers are companions of others, because there were too few task slots (coordinator/starting/shrinking.py). They leave, and
+        whatever was to be done with them is not done."""
+        staying = tuple(number for number in sorted(core.rescale.owned) if number not in companions)
+        target = self._run.log.target
+        if target is not None and not set(target.members) <= set(staying):
+            assert self._run.log.rescale is not None
+            policy = layout_to(target, 0).policy
+            now = layout_with(drop_empty(core.rescale.owned), self._run.layout.number, policy)
+            self._turn(core, now.with_members(staying), "replan", self._run.log.rescale.asked)
+        elif target is None and (self.wish is None or not set(self.wish.target.members) <= set(staying)):
+            self.wish = Wish(
+                "cold", target_of(layout_of(self._run.layout).with_members(staying)), self._run.layout.asked
+            )
+        self._run.board.update(
+            layout_fault=f"Spark had fewer task slots than workers, so the run goes on with {len(staying)} workers."
+        )
+
     def go_on(self, core: Core) -> None:
         """After each recovery: the wish is told to the new core."""
         if self.wish is not None and self._run.log.rescale is None:

@@ -40,6 +40,7 @@ from coordinator.starting.in_force import first_revision
 from coordinator.starting.layouts import completion_records
 from coordinator.starting.same_topics import refuse_lost_log, settled_topics
 from coordinator.starting.schemas import register_schemas
+from coordinator.starting.shrinking import companions_of, offers_of, shrink_of
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions
 from engine.analysis.retraction import append_only_inputs
@@ -136,11 +137,12 @@ def write_owner(
 
 @dataclass(frozen=True)
 class Found:
-    """What the start has found out of the databases. `offers`: what all tasks have reported."""
+    """What the start has found out of the databases. `offers`: what all tasks have reported. `companions`: see shrinking.py."""
 
     rules: Rules
     offers: Sequence[Offer]
     bound: Bound
+    companions: frozenset[int]
 
 
 def bind_workers(
@@ -159,10 +161,10 @@ def bind_workers(
     checkpoint store the database is restored if none does soon. Raises StateLost if none does before the deadline of registration, and at once
     in local mode, where all tasks see the same folder. `restore`: restores the databases that are named."""
     rules = rules_of(spec, state, log_id, distrusted)
-    crew.recruiting.wait_for_candidates()
+    crew.recruiting.wait_for_candidates(shrink_of(crew, spec, rules))
     final = restores = not spec.state_location.on_cluster
     while True:
-        offers = _offers(crew)
+        offers = offers_of(crew.recruiting.candidates)
         for task in crew.recruiting.candidates:
             registered = task.registered
             refuse_other_log(spec, rules, registered.host, registered.folder, task.databases or ())
@@ -176,6 +178,7 @@ def bind_workers(
         else:
             final = not crew.recruiting.wait_for_another()
     databases = {number: rules.database(number, birth) for number, birth in outcome.births.items()}
+    companions = companions_of(crew, outcome)
     crew.bind(outcome.workers, databases)
     for number, hosts in outcome.copies.items():
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
@@ -184,16 +187,7 @@ def bind_workers(
         restore(crew, outcome)
     owned = state.current_layout.placed.owned
     crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
-    return Found(rules, offers, outcome)
-
-
-def _offers(crew: Crew) -> list[Offer]:
-    """Tasks of one host have the same name of its folder, and the same path."""
-    return [
-        Offer(task.serial, task.registered.folder_name, task.databases)
-        for task in crew.recruiting.candidates
-        if task.databases is not None
-    ]
+    return Found(rules, offers, outcome, companions)
 
 
 def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: Rules) -> None:

@@ -1,7 +1,8 @@
 """The function that a Spark task runs for the whole life of a worker.
 
-    connect -> Register, Holds -> wait as a candidate -> Welcome(worker) -> carry out orders until stopped
-                                                      -> Refuse          -> end
+    connect -> Register, Holds -> wait as a candidate -> Welcome(worker)  -> carry out orders until stopped
+                                                      -> Refuse           -> end
+                                                      -> Accompany(count) -> start companions, and wait on
 
 The task connects to the coordinator, shows the run's token, and tells which databases its host has. So far it is a *candidate*. When enough
 candidates are there, the coordinator decides which worker each of them becomes. The task ends when the worker was stopped, when it is refused,
@@ -11,18 +12,20 @@ or when the coordinator is gone.
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from base.term import Term
+from engine.resident.companions import Companions
 from engine.resident.fingerprint import fingerprint
 from engine.resident.frames import Frame
 from engine.resident.mesh import WAIT_SECONDS
-from engine.resident.messages import Address, Holds, Refuse, Register, Welcome
+from engine.resident.messages import Accompany, Address, Holds, Refuse, Register, Welcome
 from engine.resident.progress import Progress
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
@@ -50,7 +53,7 @@ class Assignment:
     """What a task needs to become a worker. Spark hands it out inside the task's closure, so the token travels on Spark's own channel.
     `silence_s`: after so long without a sign of life the coordinator counts as gone. `looks`: whether the task looks which databases its host
     has. In local mode one task is enough, because all of them see the same folder. `certificate`: the run's, if its connections are encrypted;
-    the launcher adds it."""
+    the launcher adds it. `is_companion`: whether another task has started this process (companions.py)."""
 
     setup: TaskSetup
     term: Term
@@ -59,29 +62,47 @@ class Assignment:
     silence_s: float
     looks: bool
     certificate: RunCertificate | None = None
+    is_companion: bool = False
 
 
 def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
-    """The body of the Spark job of a worker."""
+    """The body of the Spark job of a worker. It keeps its task slot until its companions have ended too."""
+    companions = Companions(lambda: pickle.dumps(replace(assignment, is_companion=True)))
+    live_here(assignment, companions.start)
+    companions.wait()
+    return iter(())
+
+
+def live_here(assignment: Assignment, start_companion: Callable[[], None]) -> None:
+    """The life of a worker in this process, over real sockets."""
     transport = SocketTransport(_host_towards(assignment.coordinator), assignment.certificate)
     variable = os.environ.get(LOCAL_DIR_VARIABLE)
     folder = assignment.setup.state_location.on_host(None if not variable else Path(variable))
     with closing(transport):
-        refusal = live(assignment, transport, RangeReader, end_process, folder)
+        refusal = live(
+            assignment,
+            transport,
+            make_reader=RangeReader,
+            end_process=end_process,
+            folder=folder,
+            start_companion=start_companion,
+        )
     if refusal is not None:
         print(f"stepwell: this task was refused: {refusal}", file=sys.stderr)
-    return iter(())
 
 
 def live(
     assignment: Assignment,
     transport: Transport,
+    *,
     make_reader: Callable[[KafkaSettings], Reader],
     end_process: Callable[[str], None],
     folder: HostFolder | None,
+    start_companion: Callable[[], None],
 ) -> str | None:
     """Registers, and works until the worker is stopped or refused. Returns the reason if the task was refused. Calls `end_process` if the
-    coordinator is gone. `folder`: that of this host; None if nothing names it."""
+    coordinator is gone. `folder`: that of this host; None if nothing names it. `start_companion` starts a process beside this one, with the same
+    assignment."""
     outside = assignment.setup.kafka.outside
     events = Events(transport)
     progress = Progress(outside.thread_clock(), transport)
@@ -103,7 +124,7 @@ def live(
     try:
         introduce(assignment, transport, control, folder)
         pulse.is_registered = True
-        answer = wait_for_number(events, control, pulse)
+        answer = wait_for_number(events, control, pulse, start_companion)
         if isinstance(answer, Refuse):
             return answer.reason
         assert folder is not None, "a task without a folder became a worker"
@@ -148,12 +169,15 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
         folder_name=name,
         folder_fault=None if name else fault,
         free_bytes=free_bytes,
+        is_companion=assignment.is_companion,
     )
     control.send(Frame(assignment.term, register))
     control.send(Frame(assignment.term, Holds(databases=databases)))
 
 
-def wait_for_number(events: Events, control: Connection, pulse: WorkerPulse) -> Welcome | Refuse:
+def wait_for_number(
+    events: Events, control: Connection, pulse: WorkerPulse, start_companion: Callable[[], None]
+) -> Welcome | Refuse:
     """The coordinator's answer to the registration: the worker that this process becomes, or why it is refused. Raises CoordinatorGone. The
     pulse bounds the wait."""
     while not pulse.over:
@@ -166,6 +190,9 @@ def wait_for_number(events: Events, control: Connection, pulse: WorkerPulse) -> 
         match event.frame.message:
             case Welcome() | Refuse() as answer:
                 return answer
+            case Accompany(count=count):
+                for _ in range(count):
+                    start_companion()
             case _:
                 pass  # a ping
     raise CoordinatorGone("the coordinator gives no sign of life")

@@ -31,6 +31,7 @@ from engine.resident.frames import Buffer, Frame
 from engine.resident.handlers import Handlers, Job, Later
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import (
+    Accompany,
     Adopt,
     Adopted,
     Answer,
@@ -572,4 +573,4 @@ def _document_of(reader: Reader, topic: str, digest: str) -> ProgramDocument:
     return found
 
 
-carries_out.check(kinds(), others=(Welcome, Refuse, Ping))
+carries_out.check(kinds(), others=(Accompany, Welcome, Refuse, Ping))

@@ -30,6 +30,8 @@ COMMON: Mapping[str, str] = {
     # After a SIGKILL the controller lets the broker in again only when the session of the dead one is over; the default is 9 s.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    # Messages stay, whatever their timestamps say: with the default of seven days, those of an example of last year would go within minutes.
+    "log.retention.ms": "-1",
     # The cleaner's buffer is taken from the heap at once; the default of 128 MB would be a large part of it.
     "log.cleaner.dedupe.buffer.size": "16777216",
 }

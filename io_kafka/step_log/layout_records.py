@@ -3,6 +3,7 @@
     layout          the layout from here on: the first one of a generation, and the end of each change
     layout_intent   a change has begun: from here on, slots may move from the layout to the target
     layout_turn     the change under way has another target: it is reversed, aborted, or goes on to another number of workers
+    layout_auto     from here on Stepwell chooses the number of workers between these bounds, or leaves it to users
 
 A single move of slots is not recorded. A crash undoes the moves since the last checkpoint, so such a record would be false. Instead each
 checkpoint records who owned what when it was taken (`CheckpointIntent.placed`).
@@ -16,6 +17,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from base.options import WORKERS_MAX
 from base.slots import SLOTS, SlotSet
 from io_kafka.step_log.form import Natural, Part, RecordBase
 
@@ -169,3 +171,28 @@ class LayoutTurn(RecordBase):
     target: Target
     reason: TurnReason
     asked: int | None
+
+
+class AutoBounds(Part):
+    """Between how many workers Stepwell may choose, both included."""
+
+    min: Annotated[int, Field(ge=1, le=WORKERS_MAX)]
+    max: Annotated[int, Field(ge=1, le=WORKERS_MAX)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"at least {self.min} workers and at most {self.max}")
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.min} to {self.max} workers"
+
+
+class LayoutAuto(RecordBase):
+    """`bounds`: None if users alone change the number of workers. `asked`: the bounds in the project's settings that were acted on last; None if
+    they did not say any. The last such record counts."""
+
+    kind: Literal["layout_auto"] = "layout_auto"
+    bounds: AutoBounds | None
+    asked: AutoBounds | None

@@ -38,7 +38,7 @@ from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, PartWithLater, RecordBase
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership
+from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionSettled, RevisionSwitch, RevisionTurn
 from io_kafka.step_log.revision_records import RevisionRecord as RevisionRecord
 from io_kafka.step_log.revision_state import RevisionState
@@ -326,9 +326,10 @@ class VersionOwnership(Part):
 
 class Snapshot(RecordBase, PartWithLater):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`: see LogValue."""
+    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`, `auto`: see
+    LogValue."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"stored"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto"})
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
     steps: Natural
@@ -355,6 +356,7 @@ class Snapshot(RecordBase, PartWithLater):
     again: tuple[PartitionOffset, ...] = ()
     replayed_from: Natural = 0
     stored: CheckpointStored | None = None
+    auto: LayoutAuto | None = None
 
 
 Record = (
@@ -368,6 +370,7 @@ Record = (
     | LayoutRecord
     | LayoutIntent
     | LayoutTurn
+    | LayoutAuto
     | RevisionRecord
     | RevisionIntent
     | RevisionSwitch

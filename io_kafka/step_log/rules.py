@@ -8,7 +8,7 @@ from typing import assert_never
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn
+from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn
 from io_kafka.step_log.layout_rules import why_not_layout, why_not_placed
 from io_kafka.step_log.records import (
     CheckpointComplete,
@@ -76,6 +76,8 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return _why_not_table(log, record)
     if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
         return why_not_layout(record, log.ground, _why_not_first(log, record.kind))
+    if isinstance(record, LayoutAuto):
+        return "no layout is recorded" if log.layout is None else None
     if isinstance(record, Former):
         return None
     assert_never(record)

@@ -34,6 +34,8 @@ them. So a log that was read to its end without an error is one that correct run
                     ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
                     layout(n+1) may also go back to the owners of the stored version, which ends a change that is under way
 
+    layout_auto: at any time after layout(0); the last one counts, also after a refresh
+
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: revision, layout, division(0), ...
 
 Between refresh and reset only taken_back and a claim can follow, because the next run finishes a refresh that was begun.
@@ -58,7 +60,7 @@ from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership
+from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -184,6 +186,8 @@ class StepLogState(LogValue):
                 return replace(self, rescale=record)
             case LayoutTurn():
                 return replace(self, turns=(*self.turns, record))
+            case LayoutAuto():
+                return replace(self, auto=record)
             case Former():
                 return replace(self, is_former=True)
             case RevisionRecord():
@@ -310,7 +314,8 @@ class StepLogState(LogValue):
         )
 
     def _reset(self, record: Reset) -> StepLogState:
-        """The state of a new log, but for the claim, the number of the last revision, and the ids and ends of the topics that were emptied.
+        """The state of a new log, but for the claim, the number of the last revision, the bounds of the number of workers, and the ids and ends
+        of the topics that were emptied.
         A transition that was under way is over, because all tables are gone."""
         kept = {topic.topic: topic for topic in record.topics}
         ends = {where: end for where, end in self.ends.items() if where.topic in kept}
@@ -322,6 +327,7 @@ class StepLogState(LogValue):
             topics=kept,
             ends=ends,
             generation=record.generation,
+            auto=self.auto,
         )
 
     def _adopted(self, record: Snapshot) -> StepLogState:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
+from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
 from io_kafka.step_log.layout_rules import LayoutGround
 from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.programs import Program, ProgramKey, key_of
@@ -78,6 +78,8 @@ class LogValue:
     """No step below it can be replayed, because the topics of batch tables that such steps read may be deleted."""
     stored: CheckpointStored | None = None
     """The version that the checkpoint store has."""
+    auto: LayoutAuto | None = None
+    """Between which numbers of workers Stepwell may choose; None as long as nobody has said it. A full refresh keeps it."""
 
     @property
     def first(self) -> int:

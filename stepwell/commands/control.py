@@ -12,7 +12,7 @@ from rich.table import Table
 
 from base.sizes import size_text
 from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
-from stepwell.commands.layout_text import RescaleBar, shares_text
+from stepwell.commands.layout_text import RescaleBar, automatic_text, shares_text
 from stepwell.commands.transition_text import TransitionBar
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
@@ -152,6 +152,8 @@ def status_table(status: dict[str, Any]) -> Table:
         rows["transition"] = TransitionBar(transition)
     if status["layout_fault"] is not None:
         rows["last change"] = escape(status["layout_fault"])
+    if (automatic := status.get("automatic")) is not None:
+        rows["automatic"] = escape(automatic_text(automatic))
     for name, value in rows.items():
         table.add_row(f"[bold]{name}[/]", value)
     return table

@@ -25,8 +25,10 @@ from stepwell.commands.common import (
     report_faults,
     show,
 )
+from stepwell.commands.layout_auto import auto
 from stepwell.commands.layout_text import (
     RescaleBar,
+    automatic_text,
     done_text,
     pause_text,
     rescale_text,
@@ -171,6 +173,9 @@ def change(
                 body["policy"] = "fixed" if is_fixed else "dynamic"
             status = _ask_rescale(project, body, wait, no_wait=no_wait, quiet=as_json)
         _show_rescale(status, as_json=as_json)
+
+
+app.command()(auto)
 
 
 @app.command()
@@ -378,6 +383,8 @@ def _layout_text(found: dict[str, Any]) -> RenderableType:
         parts.append(RescaleBar(found["change"], head=f"change {found['change']['number']}: "))
         if not found["is_running"]:
             parts.append("The next `stepwell run` goes on with it.")
+    if found["automatic"] is not None:
+        parts.append(escape(automatic_text(found["automatic"])))
     if found["fault"] is not None:
         parts.append(escape(f"the last change: {found['fault']}"))
     return Group(*parts)

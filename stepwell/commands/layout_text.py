@@ -81,6 +81,14 @@ def done_text(change: Mapping[str, Any]) -> str:
     return f"{moved}; {pause}"
 
 
+def automatic_text(automatic: Mapping[str, Any]) -> str:
+    """Between which numbers of workers Stepwell chooses, and its last decision with the reason."""
+    bounds = f"Stepwell chooses {automatic['min']} to {automatic['max']} workers"
+    if automatic["reason"] is None:
+        return f"{bounds}, when the pipeline runs."
+    return f"{bounds}. {automatic['decision']}: {automatic['reason']}"
+
+
 class RescaleBar:
     """A change under way: what `rescale_text` says, and on a terminal a bar of the bytes that have moved."""
 

@@ -9,19 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from base.slots import NO_SLOTS, SLOTS
+from coordinator.rescale.forecast import Measured, estimate_times
 from engine.model.layout import Layout, Policy, moves
 from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
-
-COLD_BYTES_PER_S = 150e6
-"""What a cold change moves, with the destination's writes and the fold. An estimate: disks differ. BENCHMARKS.md has what was measured."""
-
-LIVE_SLOWER_MAX = 6.0
-"""How much longer a live change takes if steps follow each other without a gap, because its copies share the cores and the disk with them. If
-nothing is to be read, a live change is about as fast as a cold one."""
-
-Measured = Mapping[str, Mapping[str, float]]
-"""By mode: the rate and the longest pause of the last change in this mode, as in `Status.layout`."""
 
 
 def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +32,7 @@ def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
     head = {name: layout.get(name) for name in ("number", "outcome", "shards", "policy")}
     found = {"is_running": is_running, **head, "members": members}
     changes = {"change": layout.get("change"), "last_change": layout.get("last_change")}
-    return {**found, **changes, "fault": status["layout_fault"]}
+    return {**found, **changes, "fault": status["layout_fault"], "automatic": status.get("automatic")}
 
 
 def of_log(record: LayoutRecord, log: StepLogState, worker_bytes: Mapping[str, int]) -> dict[str, Any]:
@@ -71,7 +62,14 @@ def of_log(record: LayoutRecord, log: StepLogState, worker_bytes: Mapping[str, i
         "change": change,
         "last_change": None,
         "fault": None,
+        "automatic": _recorded_bounds(log),
     }
+
+
+def _recorded_bounds(log: StepLogState) -> dict[str, Any] | None:
+    """Between which numbers of workers the next run chooses; None if users alone change it."""
+    bounds = None if log.auto is None else log.auto.bounds
+    return None if bounds is None else {"min": bounds.min, "max": bounds.max, "reason": None}
 
 
 def _member(
@@ -120,25 +118,6 @@ def plan_of(
         "free_bytes": dict(free or {}),
         "unsplit": {"slot": 0, "owner_now": origin.owners[0], "owner_then": target.owners[0]},
     }
-
-
-def estimate_times(moved_bytes: int, measured: Measured) -> dict[str, dict[str, Any]]:
-    """About how long a change takes that moves so much, by mode: the least and the most seconds, and the longest time without a step. What
-    was measured of the last change in a mode goes before the estimates; `is_measured` says so. A cold change is its own pause."""
-    cold_s = moved_bytes / COLD_BYTES_PER_S
-    estimates = {
-        "live": (cold_s, LIVE_SLOWER_MAX * cold_s, None),
-        "cold": (cold_s, cold_s, cold_s),
-    }
-    found: dict[str, dict[str, Any]] = {}
-    for mode, (least_s, most_s, pause_s) in estimates.items():
-        if (last := measured.get(mode)) is not None:
-            least_s = most_s = moved_bytes / last["bytes_per_s"]
-            pause_s = least_s if mode == "cold" else last["pause_ms"] / 1e3
-        seconds = [round(least_s, 3), round(most_s, 3)]
-        pause_s = None if pause_s is None else round(pause_s, 3)
-        found[mode] = {"seconds": seconds, "pause_s": pause_s, "is_measured": last is not None}
-    return found
 
 
 def _part(slots: int, state_bytes: int | None) -> dict[str, Any]:

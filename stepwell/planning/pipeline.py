@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from base.spark_master import MASTER_KEY, is_local, local_slots
-from coordinator.specification import InputTopic, OutputTopic, PipelineSpec, StoreSettings
+from coordinator.automatic.recorded import LOAD_FILE
+from coordinator.specification import AutoSettings, InputTopic, OutputTopic, PipelineSpec, StoreSettings
 from engine.model.circuit import Circuit
 from engine.model.layout import Policy
 from engine.run.sources import SourceTable, extras_of_all
@@ -19,6 +20,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Limits
+from io_kafka.step_log.layout_records import AutoBounds
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
 from stepwell.project.settings import Settings, StepwellSettings
@@ -90,9 +92,12 @@ def pipeline_spec(
         steps_kept=settings.steps_kept,
         switch_rows_max=settings.switch_rows_max,
         register_s=settings.worker_register,
+        shrink_after_s=settings.cluster_shrink_after,
         silence_s=settings.worker_silence,
         progress_s=settings.worker_progress,
         store=_store(settings),
+        auto=_auto(settings),
+        load_file=project.state_folder / LOAD_FILE,
         local_dir=settings.local_dir,
         on_cluster=project.on_cluster,
         registry_auth=settings.registry_auth,
@@ -108,15 +113,22 @@ def _store(settings: StepwellSettings) -> StoreSettings | None:
     return StoreSettings(StorePlace(settings.store), settings.store_lag_max, settings.store_late)
 
 
+def _auto(settings: StepwellSettings) -> AutoSettings:
+    least, most = settings.workers_min, settings.workers_max
+    bounds = None if least is None or most is None else AutoBounds(min=least, max=most)
+    return AutoSettings(bounds, settings.workers_drain, settings.workers_lower_after)
+
+
 def workers_default(settings: Settings) -> int | None:
     """A worker for each core in local mode. `local[N]` keeps one task slot free, if it has more than one: each worker occupies a slot as long as
     the run lasts, and a worker that replaces a lost one, or that a rescale adds, needs another. On a cluster the driver's cores
-    say nothing."""
-    master = settings.spark.get(MASTER_KEY)
+    say nothing. If Stepwell is to choose the number from then on, it begins within its bounds, and on a cluster with the least."""
+    master, least, most = settings.spark.get(MASTER_KEY), settings.stepwell.workers_min, settings.stepwell.workers_max
     if master is not None and not is_local(master):
-        return None
+        return least
     slots = None if master is None else local_slots(master)
-    return min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [max(1, slots - 1)]))
+    workers = min(cores(), WORKERS_DEFAULT_MAX, *([] if slots is None else [max(1, slots - 1)]))
+    return workers if least is None or most is None else min(max(workers, least), most)
 
 
 def _input(source: SourceSpec) -> InputTopic:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -65,6 +65,11 @@ def parse_bytes(value: Any) -> int:
 
 
 Duration = Annotated[float, BeforeValidator(lambda v: v if isinstance(v, float) else parse_duration(v))]
+DurationOrNever = Annotated[
+    Annotated[float, Field(ge=1, le=86400)] | None,
+    BeforeValidator(lambda v: None if v == "never" else v if v is None or isinstance(v, float) else parse_duration(v)),
+]
+"""None means never."""
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 
 
@@ -78,6 +83,14 @@ class StepwellSettings(BaseSettings):
     # setting. A run acts on a value that was changed since it was acted on last, so an old value does not undo `stepwell layout change`. The
     # bound prevents a typing error from asking for a million task slots.
     workers: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
+    # Between these numbers Stepwell chooses the workers by the load, if both are set. As with `stepwell.workers`, a run acts on values that were
+    # changed since they were acted on, so old ones do not undo `stepwell layout auto`.
+    workers_min: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
+    workers_max: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
+    # In this time a backlog has to be gone; otherwise Stepwell takes more workers. Below 10 s it would take them for a single slow step.
+    workers_drain: Duration = Field(default="5min", ge=10, le=86400)  # type: ignore[assignment]
+    # For so long fewer workers have to have been enough before Stepwell takes them. It remembers the load of six hours.
+    workers_lower_after: Duration = Field(default="15min", ge=60, le=6 * 3600)  # type: ignore[assignment]
     # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
     # Under a backlog, larger steps have a higher throughput and a longer latency.
@@ -87,6 +100,10 @@ class StepwellSettings(BaseSettings):
     step_bytes_max: Bytes = Field(default="80m", ge=1 << 10, le=1 << 32)  # type: ignore[assignment]
     # All workers must have a task slot of Spark within this time after the start. On a cluster executors may have to start first.
     worker_register: Duration = Field(default="60s", ge=1, le=86400)  # type: ignore[assignment]
+    # On a cluster, a start that has waited so long for task slots goes on with fewer workers, if the state of all is in the checkpoint store or
+    # on the hosts that are there. A minute is longer than an executor takes to come back on a host that was not lost. `never`: it waits, and
+    # ends after `stepwell.worker.register`.
+    cluster_shrink_after: DurationOrNever = "60s"  # type: ignore[assignment]
     # A worker or a coordinator that gives no sign of life for this long counts as dead. It gives one per second.
     worker_silence: Duration = Field(default="5s", ge=2, le=86400)  # type: ignore[assignment]
     # A worker that makes no progress for this long while all others wait counts as stalled. Slow steps extend it to ten times their time.
@@ -137,6 +154,16 @@ class StepwellSettings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_absolute():
             raise ValueError("must be an absolute path: each host resolves it by itself")
+        return value
+
+    @field_validator("workers_max")
+    @classmethod
+    def _both_bounds(cls, value: int | None, info: ValidationInfo) -> int | None:
+        least = info.data.get("workers_min")
+        if (least is None) != (value is None):
+            raise ValueError("stepwell.workers.min and stepwell.workers.max go together: set both or none")
+        if least is not None and value is not None and value < least:
+            raise ValueError(f"is less than stepwell.workers.min, which is {least}")
         return value
 
     @field_validator("store")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from coordinator.automatic.choice import Changes, Stays
 from coordinator.revisions.view import PHASES
 from coordinator.status import StatusBoard
 
@@ -21,6 +22,11 @@ NUMBERS_OF_A_RESCALE = (
     "longest_pause_ms",
 )
 """What the metrics have of a change under way. `longest_pause_ms`: the longest time in which no step could begin because of it."""
+
+
+NUMBERS_OF_AUTOMATIC = ("min", "max", "workers", "arrived_per_s", "rows_per_s", "lag", "busy_share", "changes")
+"""What the metrics have of automatic layouts. `workers`: the number that the last decision is for. `rows_per_s`: what the present workers
+manage."""
 
 
 def metrics(board: StatusBoard) -> bytes:
@@ -54,6 +60,14 @@ def metrics(board: StatusBoard) -> bytes:
         Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
     for name, number in store_numbers(shown["store"]).items():
         Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
+    for name, number in automatic_numbers(shown["automatic"]).items():
+        Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(number)
+    decision = Gauge(
+        "stepwell_auto_decision", "1 for the last decision on the number of workers", ["decision"], registry=registry
+    )
+    for name in (*get_args(Stays), *get_args(Changes)):
+        is_last = shown["automatic"] is not None and shown["automatic"]["decision"] == name
+        decision.labels(name).set(is_last or (name == "off" and shown["automatic"] is None))
     phase = Gauge("stepwell_transition_phase", "1 for the phase of the transition", ["phase"], registry=registry)
     for name in PHASES:
         phase.labels(name).set(shown["transition"] is not None and shown["transition"]["phase"] == name)
@@ -71,6 +85,15 @@ def store_numbers(store: Mapping[str, Any] | None) -> dict[str, float]:
         "store_has_fault": int(bool(store["fault"])),
         "store_uploaded_bytes": store["uploaded_bytes"],
     }
+
+
+def automatic_numbers(automatic: Mapping[str, Any] | None) -> dict[str, float]:
+    """The gauges of automatic layouts. `auto_is_on` is 0 and the others are left out while users alone change the number of workers; what is not
+    known yet is left out too."""
+    if automatic is None:
+        return {"auto_is_on": 0}
+    numbers = {f"auto_{name}": automatic[name] for name in NUMBERS_OF_AUTOMATIC}
+    return {"auto_is_on": 1, **{name: number for name, number in numbers.items() if number is not None}}
 
 
 def layout_numbers(layout: Mapping[str, Any]) -> dict[str, float]:

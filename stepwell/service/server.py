@@ -8,6 +8,7 @@ POST /pause /resume /stop /checkpoint     a request to the loop; it returns at o
 GET  /layout                              who owns how many slots, and how far a change of that is
 POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed", "protocol": "batches",
                                           "budget_bytes": 4000000, "budget_ms": 20}; all but `workers` may be left out
+POST /layout/auto                         let Stepwell choose the number of workers: {"min": 2, "max": 8}, or no more: {"off": true}
 POST /layout/pause /resume                stop and continue the change under way
 POST /layout/reverse /abort               move everything back, or nothing more
 GET  /revision                            the revision in force, the transition under way, and how the last one has ended
@@ -26,10 +27,10 @@ import hmac
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import uvicorn
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -37,12 +38,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from base.options import WORKERS_MAX
+from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
-from io_kafka.step_log.layout_records import FORMER_MODES, CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
 from stepwell.service.bodies import told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.metrics import metrics
@@ -60,6 +62,7 @@ REQUESTS_OF_A_RESCALE: Mapping[str, LayoutRequest] = {
     "abort": TurnRequest("abort"),
 }
 
+R = TypeVar("R")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -80,6 +83,29 @@ class RescaleBody(BaseModel):
     def _mode_now(cls, mode: object) -> object:
         """Clients may name a mode of an earlier release."""
         return FORMER_MODES.get(mode, mode) if isinstance(mode, str) else mode
+
+
+class AutoBody(BaseModel):
+    """The body of POST /layout/auto: both bounds, or `off`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    min: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
+    max: int | None = Field(default=None, ge=1, le=WORKERS_MAX)
+    off: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = (self.min is not None, self.max is not None)
+        if given != ((False, False) if self.off else (True, True)):
+            raise ValueError("give min and max, or off alone")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min is {self.min}, and max is less: {self.max}")
+        return self
+
+    @property
+    def bounds(self) -> AutoBounds | None:
+        return None if self.min is None or self.max is None else AutoBounds(min=self.min, max=self.max)
 
 
 class ControlServer:
@@ -108,6 +134,7 @@ class ControlServer:
             Route("/views", self._guarded(self._views)),
             Route("/layout", self._guarded(self._layout)),
             Route("/layout/change", self._guarded(self._rescale), methods=["POST"]),
+            Route("/layout/auto", self._guarded(self._automatic), methods=["POST"]),
             Route("/layout/{what}", self._guarded(self._ask_of_rescale), methods=["POST"]),
             Route("/revision", self._guarded(revision.show)),
             Route("/revision/apply", self._guarded(revision.apply), methods=["POST"]),
@@ -183,22 +210,35 @@ class ControlServer:
             )
         )
 
+    async def _automatic(self, request: Request) -> Response:
+        try:
+            body = AutoBody.model_validate_json(await request.body())
+        except ValidationError as fault:
+            return JSONResponse({"error": told(fault)}, 400)
+        return await self._answered(self._requests.ask_automatic, AutoRequest(body.bounds))
+
     async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in REQUESTS_OF_A_RESCALE:
-            return JSONResponse({"error": f"layout/{what}: one of change, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404)
+            return JSONResponse(
+                {"error": f"layout/{what}: one of change, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404
+            )
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 
     async def _ask_layout(self, asked: LayoutRequest) -> Response:
+        return await self._answered(self._requests.ask_layout, asked)
+
+    async def _answered(self, ask: Callable[[R, float], None], asked: R) -> Response:
+        """The layout when the loop has accepted the request, or why it has not."""
         try:
-            await run_in_threadpool(self._requests.ask_layout, asked, LAYOUT_SECONDS_MAX)
+            await run_in_threadpool(ask, asked, LAYOUT_SECONDS_MAX)
         except RescaleRefused as fault:
             return JSONResponse({"error": fault.message, "what_to_do": fault.what_to_do}, 409)
         return JSONResponse(self._shown_layout())
 
     def _shown_layout(self) -> dict[str, Any]:
         shown = self._board.show()
-        return {**shown["layout"], "fault": shown["layout_fault"]}
+        return {**shown["layout"], "fault": shown["layout_fault"], "automatic": shown["automatic"]}
 
     async def _metrics(self, request: Request) -> Response:
         return Response(metrics(self._board), media_type="text/plain; version=0.0.4")

@@ -138,6 +138,48 @@ def test_a_host_that_is_lost_with_its_disk_is_made_up_for_from_the_store(
     assert_judged_equal(cluster, shop, spark)
 
 
+@pytest.mark.soak
+def test_a_pipeline_goes_on_with_fewer_workers_when_a_host_is_lost_for_good(
+    cluster: DevCluster, shop: CommandLine, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Three workers have four task slots, and after the loss two. When the host is back, a user asks for three again."""
+    settings = {
+        **cluster.settings(),
+        "stepwell.workers": "3",
+        "stepwell.checkpoint.interval": "1s",
+        "stepwell.cluster.shrink.after": "5s",
+        "stepwell.store": f"file://{tmp_path / 'store'}",
+    }
+    service = shop.start("run", *(word for item in settings.items() for word in ("--conf", "=".join(item))))
+    try:
+        send(shop, 300)
+        status = service.wait_until(
+            lambda status: bool(status["rows"] == 320 and status["store"]["step"] == status["step"] + 1)
+        )
+        hosts = hosts_of(cluster, status)
+        assert len(hosts) == 3
+        victim = min(hosts.values())
+        cluster.spark.kill_worker(victim)
+        killed_at = time.monotonic()
+        lose_disk(cluster, victim)
+        send(shop, 200)
+        status = service.wait_until(lambda status: bool(status["recoveries"] > 0 and status["rows"] >= 520))
+        print(f"{time.monotonic() - killed_at:.1f} s from the loss of a host to the next step with fewer workers")
+        status = service.wait_until(lambda status: len(status["workers"]) == 2 and "change" not in status["layout"])
+        assert len(status["layout"]["members"]) == 2 and "fewer task slots" in status["layout_fault"]
+        cluster.up(die_with_parent=True)
+        send(shop, 100)
+        shop.done("layout", "change", "--workers", "3")
+        status = service.wait_until(lambda status: bool(status["rows"] >= 620))
+        assert len(set(hosts_of(cluster, status).values())) == 2, "each host has a worker again"
+        shop.done("stop")
+        assert service.wait() == 0, service.said
+    finally:
+        service.end()
+        cluster.up(die_with_parent=True)
+    assert_judged_equal(cluster, shop, spark)
+
+
 def assert_judged_equal(cluster: DevCluster, shop: CommandLine, spark: SparkSession) -> None:
     """Every view, read back from the brokers, is Spark's batch answer, and no message is there twice or was lost."""
     servers = cluster.kafka.bootstrap_servers

@@ -53,7 +53,7 @@ def opened(
     state = StepLogState("log", **log)
     rules = Rules("p", "log", 0, {EMPTY: BIRTHS}, True, None, None, accepts_older=False)
     versions = {worker: frozenset(held) for worker, held in enumerate(reported)}
-    found = Found(rules, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions))
+    found = Found(rules, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions), frozenset())
     version, owned = open_latest(crew, state, found)
     assert crew.opened == version and owned == owned_by(0, 1)
     return version

@@ -204,6 +204,8 @@ class Playground:
         self.admin.create_partitions([NewPartitions(self.prefix + name, partitions)], operation_timeout=20)[
             self.prefix + name
         ].result()
+        # A producer whose metadata is older than the partition takes a message for it as sent to nowhere.
+        wait_until(lambda: len(self.topics.partitions([self.prefix + name])) == partitions)
 
     def send(
         self,
@@ -217,11 +219,19 @@ class Playground:
         producer = Producer(
             {"bootstrap.servers": self.servers, "linger.ms": 1, "queue.buffering.max.messages": 2_000_000}
         )
+        lost: list[KafkaError] = []
         for message in messages:
             key, value = message if isinstance(message, tuple) else (None, message)
             more = {"headers": None if headers is None else list(headers), "timestamp": timestamp}
-            producer.produce(self.prefix + name, value=as_bytes(value), key=as_bytes(key), partition=partition, **more)
-        assert producer.flush(READ_SECONDS_MAX) == 0
+            producer.produce(
+                self.prefix + name,
+                value=as_bytes(value),
+                key=as_bytes(key),
+                partition=partition,
+                on_delivery=lambda error, _: lost.append(error) if error is not None else None,
+                **more,
+            )
+        assert producer.flush(READ_SECONDS_MAX) == 0 and not lost, lost[:3]
 
     def read(self, name: str, *, prefixed: bool = True) -> list[Message]:
         """Every committed message of a topic, by partition and offset."""

@@ -243,7 +243,7 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for reason, seed in (("reverse", 2), ("abort", 3)):
             workers = 3 if reason == "reverse" else 4
-            run.requests.ask_layout(RescaleRequest(workers, "live", budget_bytes=300), WAIT_SECONDS_MAX)
+            run.requests.ask_layout(RescaleRequest(workers, "live", budget_bytes=100), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
             run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)
             with pytest.raises(RescaleRefused, match=f"a change of the layout to {workers} workers is under way"):
@@ -360,8 +360,9 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     if is_stopped:
         with play.running(resolved, threads()) as run:
             run.wait_until(lambda status: status["steps_run"] > 0)
-            run.requests.ask_layout(RescaleRequest(3, "live", budget_bytes=300), WAIT_SECONDS_MAX)
+            run.requests.ask_layout(RescaleRequest(3, "live", budget_bytes=100), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
+            run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)  # until it stops
     else:
         play.run(resolved, threads())
     workers = 3 if is_stopped else 2

@@ -62,13 +62,23 @@ class ThreadJob:
     def _live(self) -> None:
         try:
             folder = self._assignment.setup.state_location.on_host(self.variable)
-            live(self._assignment, self._transport, self._reader, self._end, folder)
+            live(
+                self._assignment,
+                self._transport,
+                make_reader=self._reader,
+                end_process=self._end,
+                folder=folder,
+                start_companion=self._accompany,
+            )
             self.failure = JobEnded("the worker has ended")
         except BaseException as end:
             self._note(end)
             raise
         finally:
             self._transport.close()
+
+    def _accompany(self) -> None:
+        self._launcher.accompany(replace(self._assignment, is_companion=True), self.variable)
 
     def _reader(self, settings: KafkaSettings) -> RangeReader:
         return RangeReader(replace(settings, outside=self._outside))
@@ -97,24 +107,38 @@ class ThreadJob:
         self.failure = self.failure or (end if isinstance(end, Exception) else JobEnded(repr(end)))
 
 
+class Waiting:
+    """A job that gets no task slot."""
+
+    failure: Exception | None = None
+
+    def cancel(self) -> None:
+        """It has not begun."""
+
+
 class ThreadLauncher:
     """`crash`: the last one that ended a worker. `hosts`: the folders of the hosts to which the tasks come, one after the other; the last one
-    gets the rest."""
+    gets the rest, up to `tasks_max` tasks of a run."""
 
     slots: int | None = None
 
-    def __init__(self, hosts: Sequence[Path | None] = (None,)) -> None:
-        self.hosts = hosts
+    def __init__(self, hosts: Sequence[Path | None] = (None,), tasks_max: int | None = None) -> None:
+        self.hosts, self.tasks_max = hosts, tasks_max
         self.jobs: list[ThreadJob] = []
         self.crash: Crash | None = None
 
     def slots_now(self) -> int | None:
         return self.slots
 
-    def start(self, assignment: Assignment) -> ThreadJob:
+    def start(self, assignment: Assignment) -> ThreadJob | Waiting:
+        if self.tasks_max is not None and len(self.jobs) >= self.tasks_max:
+            return Waiting()
         job = ThreadJob(assignment, self, self.hosts[min(len(self.jobs), len(self.hosts) - 1)])
         self.jobs.append(job)
         return job
+
+    def accompany(self, assignment: Assignment, folder: Path | None) -> None:
+        self.jobs.append(ThreadJob(assignment, self, folder))
 
     def join(self) -> None:
         for job in self.jobs:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from base.slots import SLOTS, SlotSet
 from base.version import VersionId
 from io_kafka.step_log.layout_records import (
+    AutoBounds,
     FixedPart,
+    LayoutAuto,
     LayoutIntent,
     LayoutRecord,
     LayoutTurn,
@@ -60,3 +62,8 @@ def stored(version: VersionId, epoch: int = 0, workers: tuple[int, ...] = (0, 1)
 def restored(number: int, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> LayoutRecord:
     """A start has gone back to the owners of the stored version."""
     return layout(number, epoch, workers).model_copy(update={"outcome": "restored"})
+
+
+def auto(least: int = 1, most: int = 4, epoch: int = 0) -> LayoutAuto:
+    """From here on Stepwell chooses the number of workers, as the command has asked."""
+    return LayoutAuto(epoch=epoch, bounds=AutoBounds(min=least, max=most), asked=None)

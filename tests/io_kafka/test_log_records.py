@@ -14,6 +14,7 @@ from base.version import VersionId
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto
 from io_kafka.step_log.leaves import OutputLeaf, SourceLeaf
 from io_kafka.step_log.records import (
     BadLogRecord,
@@ -35,7 +36,7 @@ from io_kafka.step_log.records import (
     decode,
     encode,
 )
-from tests.io_kafka.layouts import change, layout, placed, stored, turn
+from tests.io_kafka.layouts import auto, change, layout, placed, stored, turn
 from tests.io_kafka.transitions import begins, settles, switches, turns
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
@@ -60,6 +61,8 @@ RECORDS: list[Record] = [
     layout(epoch=3),
     change(),
     turn(),
+    auto(epoch=3),
+    LayoutAuto(epoch=3, bounds=None, asked=AutoBounds(min=2, max=2)),
     Former(epoch=3),
     RevisionRecord(epoch=3, number=4, plan="0f" * 32, step=7),
     begins(5, 7, whole=3 * 2**64, epoch=3),

@@ -18,6 +18,7 @@ from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord, as_pre
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.leaves import OutputLeaf
 from io_kafka.step_log.records import (
+    BadLogRecord,
     CheckpointComplete,
     CheckpointIntent,
     Claim,
@@ -41,7 +42,7 @@ from io_kafka.step_log.revision_state import RevisionState
 from io_kafka.step_log.rules import why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
-from tests.io_kafka.layouts import change, layout, placed, restored, stored, turn
+from tests.io_kafka.layouts import auto, change, layout, placed, restored, stored, turn
 from tests.io_kafka.transitions import begins, revision, switches, turns
 
 
@@ -310,6 +311,7 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((claim(0), layout()), turn(), "no change of the layout is under way"),
         ((claim(0), layout()), change(2), "number 2 does not follow layout 0"),
         ((*CHANGING,), change(), "a change of the layout is under way"),
+        ((claim(0),), auto(), "no layout is recorded"),
         ((*CHANGING,), layout(1, workers=(0,)), "the last checkpoint has other owners"),
         (
             (*CHANGING, *checkpoint(version(0, 0), 0, 1)),
@@ -371,6 +373,23 @@ def test_after_a_restore_only_the_restored_version_counts() -> None:
     assert (state.checkpoints, state.intent, state.placed.keys()) == ((version(0, 1),), None, {version(0, 1)})
     again: list[Record] = [intent(version(1, 1, "again")), complete(version(1, 1, "again"))]
     assert folded(*records, back, *again).checkpoints == (version(0, 1), version(1, 1, "again"))
+
+
+def test_the_bounds_of_the_number_of_workers_are_those_of_the_last_record_also_after_a_refresh() -> None:
+    ends = auto(2, 3).model_copy(update={"bounds": None})
+    assert folded(*GROUNDED).auto is None
+    assert folded(*GROUNDED, auto(1, 4), auto(2, 3)).auto == auto(2, 3)
+    assert folded(*GROUNDED, auto(2, 3), ends).auto == ends
+    refreshed = folded(*GROUNDED, auto(2, 3), refresh(1), Reset(epoch=0, generation=1))
+    assert refreshed.auto == auto(2, 3) and refreshed.layout is None
+
+
+def test_bounds_that_no_number_fits_are_no_record() -> None:
+    text = auto(2, 3).model_dump_json()
+    assert decode(text.encode(), "log", 0) == auto(2, 3)
+    for wrong in (text.replace('"min":2', '"min":4'), text.replace('"min":2', '"min":0')):
+        with pytest.raises(BadLogRecord):
+            decode(wrong.encode(), "log", 0)
 
 
 def test_a_state_is_a_value() -> None:
@@ -443,6 +462,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "abort",
         "stored",
         "restored",
+        "auto",
     ]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
@@ -497,6 +517,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = stored(held, epoch).model_copy(update={"placed": state.placed[held], "restores": back})
             case "restored" if state.stored is not None and state.layout is not None:
                 record = restored(state.layout.number + 1, epoch).model_copy(update={"placed": state.stored.placed})
+            case "auto" if state.layout is not None:
+                record = auto(1, draw(st.integers(1, 4)), epoch)
             case "layout" if state.layout is None and state.division_next == 0:
                 record = layout(0, epoch, tuple(range(draw(st.integers(1, 3)))))
             case "change" if state.layout is not None and state.rescale is None:
@@ -779,6 +801,7 @@ def full_state() -> StepLogState:
         again=again,
         replayed_from=2,
         stored=stored(version(1, 1)),
+        auto=auto(2, 3),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.again_breakages import READ_AGAIN
 from tests.sabotage.apply_breakages import APPLIED
+from tests.sabotage.automatic_breakages import AUTOMATIC_LAYOUTS
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.choice_breakages import CHOICES
 from tests.sabotage.coordinator_breakages import COORDINATOR
@@ -65,6 +66,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *STORAGE,
     *CHECKPOINT_STORE,
     *STORING_OF_RUNS,
+    *AUTOMATIC_LAYOUTS,
     *TOP_K_BREAKAGES,
     *FUNCTIONS,
     *TYPES,

@@ -8,6 +8,7 @@ STORING, TESTS = "coordinator/storing", "tests/coordinator/storing"
 TEST_COLLECTING, TEST_MACHINE = f"{TESTS}/test_collecting.py", f"{TESTS}/test_machine.py"
 TEST_BINDING, TEST_LOG = "tests/coordinator/test_binding.py", "tests/io_kafka/test_step_log.py"
 TEST_STORE = "tests/end_to_end/test_store.py"
+TEST_SHRINKING = "tests/simulator/test_shrinking.py"
 VERSIONS, SILENCE = "6 two versions", "no silence"
 
 STORING_OF_RUNS = (
@@ -187,5 +188,59 @@ STORING_OF_RUNS = (
             ),
         ),
         (f"{TEST_LOG}::test_after_a_restore_only_the_restored_version_counts",),
+    ),
+    Breakage(
+        "companions-of-a-new-state",
+        "A new pipeline begins with fewer workers than it was asked for.",
+        SILENCE,
+        (Edit("coordinator/starting/shrinking.py", " or rules.is_fresh", ""),),
+        (f"{TEST_SHRINKING}::test_a_new_state_does_not_begin_with_fewer_workers_than_were_asked_for",),
+    ),
+    Breakage(
+        "companions-where-state-is-missing",
+        "Companions come although a database is on no host and not in the store.",
+        SILENCE,
+        (
+            Edit(
+                "coordinator/starting/shrinking.py",
+                "return isinstance(bind(offers, rules, final=False, restores=rules.restorable is not None), Bound)",
+                "return True",
+            ),
+        ),
+        (f"{TEST_SHRINKING}::test_a_database_that_is_nowhere_else_is_waited_for",),
+    ),
+    Breakage(
+        "companions-stay",
+        "The run goes on with companions, and no change leads to the workers that have task slots.",
+        SILENCE,
+        (Edit("coordinator/rescale/rescaling.py", "if found.companions:", "if False:"),),
+        (f"{TEST_SHRINKING}::test_a_run_goes_on_with_as_many_workers_as_there_are_slots",),
+    ),
+    Breakage(
+        "companions-in-a-change-under-way",
+        "A change that is under way ends with companions.",
+        SILENCE,
+        (
+            Edit(
+                "coordinator/rescale/wishes.py",
+                'now.with_members(staying), "replan"',
+                'now, "replan"',
+            ),
+        ),
+        (f"{TEST_SHRINKING}::test_a_host_is_lost_during_a_change_of_the_layout",),
+    ),
+    Breakage(
+        "a-companion-outlives-its-task",
+        "The process of a companion does not notice that its task has ended.",
+        "5 fences",
+        (Edit("engine/resident/companion_process.py", '    end_process("its task has ended")', "    return"),),
+        ("tests/engine/resident/test_companions.py::test_a_companion_registers_and_ends_with_its_task",),
+    ),
+    Breakage(
+        "a-task-leaves-its-companions",
+        "A task ends while its companions work, and Spark ends its executor with them.",
+        SILENCE,
+        (Edit("engine/resident/companions.py", "            process.wait()", "            process.poll()"),),
+        ("tests/engine/resident/test_companions.py::test_a_task_ends_after_its_companions",),
     ),
 )

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -45,11 +47,12 @@ class Surroundings(Protocol):
     network: Network
 
     def point(self, place: str) -> None: ...
+    def count(self, kind: str) -> None: ...
     def pass_time(self, seconds: float) -> None: ...
     def fate(self, place: str, fates: Sequence[str]) -> str | None: ...
     def tell(self, what: str) -> None: ...
     def alarm(self, points: int, action: Callable[[], None]) -> None: ...
-    def start_task(self, name: str) -> Process: ...
+    def start_task(self, name: str, owner: Process | None = None) -> Process: ...
     def free_hosts(self) -> list[str]: ...
     def folder_of(self, host: str) -> Path | None: ...
     def wait_for(self, until: Callable[[], bool], seconds: float) -> bool: ...
@@ -125,15 +128,25 @@ class SimLauncher:
     def start(self, assignment: Assignment) -> SimJob:
         world, self._started = self._world, self._started + 1
         world.point("start a task")
-        process = world.start_task(f"task{self._started}")
-        process.attempt = assignment.term.attempt
+        return self._start(assignment, None)
+
+    def _start(self, assignment: Assignment, task: Process | None) -> SimJob:
+        """`task`: the one whose companion this is; None for a task."""
+        world = self._world
+        process = world.start_task(f"task{self._started}", None if task is None else task.owner)
+        process.attempt, process.is_companion = assignment.term.attempt, task is not None
+        if task is not None:
+            task.companions.append(process)
         fate = world.fate("worker", FATES)
         if fate == "never":
             process.alive = False
             return SimJob(world, process, None)
         if fate == "dies soon":
             world.alarm(world.rng.randrange(SOON_POINTS), lambda: kill(world, process, "anywhere"))
-        return SimJob(world, process, world.spawn(process.name, process, lambda: self._live(assignment, process, fate)))
+        work = partial(self._live, assignment, process, fate)
+        if task is not None:
+            work = partial(self._live_on, task.host, assignment, process, fate)
+        return SimJob(world, process, world.spawn(process.name, process, work))
 
     def _live(self, assignment: Assignment, process: Process, fate: str | None) -> None:
         world = self._world
@@ -143,7 +156,11 @@ class SimLauncher:
         if not (free := world.free_hosts()):
             world.end(process)
             return
-        process.host = world.rng.choice(free)
+        self._live_on(world.rng.choice(free), assignment, process, fate)
+
+    def _live_on(self, host: str, assignment: Assignment, process: Process, fate: str | None) -> None:
+        world = self._world
+        process.host = host
         if fate == "late":
             world.pass_time(world.rng.choice(LATE_SECONDS))
         if fate == "dies at once":
@@ -154,14 +171,22 @@ class SimLauncher:
             live(
                 assignment,
                 transport,
-                SimReader,
-                lambda reason: self._end(process, reason),
-                folder,
+                make_reader=SimReader,
+                end_process=lambda reason: self._end(process, reason),
+                folder=folder,
+                start_companion=lambda: self._accompany(assignment, process),
             )
         except Fault as fault:
             world.tell(f"the task fails: {fault}")
         transport.close()
+        world.wait_for(lambda: not any(companion.alive for companion in process.companions), FOREVER_SECONDS)
         world.end(process)
+
+    def _accompany(self, assignment: Assignment, process: Process) -> None:
+        """A companion ends with its task at the latest."""
+        self._started += 1
+        self._world.count("companion")
+        self._start(replace(assignment, is_companion=True), process)
 
     def _end(self, process: Process, reason: str) -> None:
         """As the end of a process: it does not return."""

@@ -42,7 +42,8 @@ class Abandoned(BaseException):
 
 class Process:
     """`host`: where it runs; empty while Spark has not placed it. `epoch`: what its coordinator claimed, -1 before. `attempt`: that of a
-    worker's term. `stopped`: as by SIGSTOP. `is_given_up`: its coordinator goes on without it."""
+    worker's term. `stopped`: as by SIGSTOP. `is_given_up`: its coordinator goes on without it. `companions`: the processes that it has started
+    beside itself; `is_companion`: whether it is one, and takes no task slot."""
 
     def __init__(self, name: str, pid: int, owner: Process | None = None) -> None:
         self.name, self.pid = name, pid
@@ -50,6 +51,8 @@ class Process:
         self.host = ""
         self.alive, self.stopped = True, False
         self.attempt, self.is_given_up = 0, False
+        self.companions: list[Process] = []
+        self.is_companion = False
         self._epoch = -1
 
     @property

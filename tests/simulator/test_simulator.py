@@ -75,6 +75,7 @@ HAPPENS = {
     "watermarks: no answer": 15,
     "host away": 230,
     "more tasks than workers": 280,
+    "companion": 6,
     "two hosts hold a database of one number": 300,
     "ended by DatabaseMissing": 12,
     "asked: RescaleRequest": 600,

@@ -87,7 +87,8 @@ class Weather:
         step's input, where a message has about 12. `hosts`: one is local mode, and several are a cluster. `resized`: the chance that a run is
         started with another number of workers. `errors`: whether some rows of the view of sums are in error. `edited`: the chance that a run is
         started with another name of a view. `failing`: the chance that new nodes of a transition fail in a step, or the switch. `store`: what
-    steps do if the checkpoint store is late by more than `lag_s`; None without one. `store_faults`: the chance of trouble at a call of it."""
+    steps do if the checkpoint store is late by more than `lag_s`; None without one. `store_faults`: the chance of trouble at a call of it.
+    `slots`: of each host of a cluster. `shrink_after_s`: see PipelineSpec."""
 
     workers: int
     points: int
@@ -118,13 +119,20 @@ class Weather:
     store: Literal["pause", "continue"] | None = None
     lag_s: float = 0.0
     store_faults: float = 0.0
+    slots: int = 4
+    shrink_after_s: float | None = None
 
     @staticmethod
     def of(rng: random.Random) -> Weather:
         drawn = Weather._of_all(rng)
         later = random.Random()
         later.setstate(rng.getstate())  # it takes no draw from the world
-        return drawn._with_store(random.Random(later.random()))
+        stored = drawn._with_store(random.Random(later.random()))
+        return stored._with_slots(random.Random(later.random()))
+
+    def _with_slots(self, rng: random.Random) -> Weather:
+        """With a host away, two task slots are fewer than most layouts need, and one is fewer than nearly all."""
+        return replace(self, slots=rng.choice((2, 4)), shrink_after_s=rng.choice((0.1, 0.5, 6.0, None)))
 
     def _with_store(self, rng: random.Random) -> Weather:
         if rng.random() >= STORE_SHARE:

@@ -288,8 +288,8 @@ class World:
     def spawn(self, name: str, process: Process, work: Callable[[], None]) -> Strand:
         return self.scheduler.spawn(name, process, work)
 
-    def start_task(self, name: str) -> Process:
-        owner = self.acting()
+    def start_task(self, name: str, owner: Process | None = None) -> Process:
+        owner = owner or self.acting()
         process = self.process(f"{owner.name} {name}", owner)
         self.processes = [p for p in self.processes if p.alive]
         self.processes.append(process)
@@ -463,6 +463,7 @@ class World:
             drain_rows_max=DRAIN_ROWS,
             pace=Pace(GROWTH_SECONDS, weather.snapshot_steps, weather.snapshot_steps),
             register_s=weather.register_s,
+            shrink_after_s=weather.shrink_after_s,
             silence_s=weather.silence_s,
             progress_s=weather.progress_s,
             on_cluster=len(self.hosts) > 1,
@@ -473,8 +474,9 @@ class World:
 
     def free_hosts(self) -> list[str]:
         """Those to which a task can come now. In local mode there are more slots than anybody needs."""
-        busy = Counter(process.host for process in self.processes if process.alive and process.owner is not None)
-        slots = max(SIZES) if len(self.hosts) > 1 else 1 << 10
+        tasks = [p for p in self.processes if p.alive and p.owner is not None and not p.is_companion]
+        busy = Counter(process.host for process in tasks)
+        slots = self.weather.slots if len(self.hosts) > 1 else 1 << 10
         return [host for host in self.hosts if host not in self.away and busy[host] < slots]
 
     def folder_of(self, host: str) -> Path | None:
@@ -618,6 +620,9 @@ class World:
         """The process is over, and the kernel closes its connections."""
         process.alive = False
         self.network.ended(process)
+        for companion in process.companions:
+            if companion.alive:
+                self.kill(companion, "with its task")
 
     def kill(self, process: Process, why: str) -> None:
         self.tell(f"{process.name} is killed: {why}")

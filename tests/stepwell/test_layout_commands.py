@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from coordinator.requests import Asked, Requests
-from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from io_kafka.step_log.records import Claim, Record
@@ -80,10 +80,10 @@ class Loop:
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            for asked in self.requests.take_layout():
+            for asked in (*self.requests.take_layout(), *self.requests.take_automatic()):
                 self._settle(asked)
 
-    def _settle(self, asked: Asked[LayoutRequest]) -> None:
+    def _settle(self, asked: Asked[Any]) -> None:
         self.seen.append(asked.request)
         asked.answer(self._answer(self, asked.request))
 
@@ -161,7 +161,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
         assert post("explode").status_code == 404
         assert httpx.post(f"{url}/layout/abort", trust_env=False).status_code == 401
         found = httpx.get(f"{url}/layout", headers=headers, trust_env=False).json()
-        assert found == {**shown(0, {0: HALF, 1: HALF}, "first"), "fault": None}
+        assert found == {**shown(0, {0: HALF, 1: HALF}, "first"), "fault": None, "automatic": None}
 
 
 def test_the_endpoint_gives_the_reason_of_a_refusal(line: CommandLine) -> None:

@@ -40,6 +40,17 @@ def test_the_default_number_of_workers_leaves_a_task_slot_free(
     assert workers_default(load_settings({} if master is None else {"spark.master": master})) == workers
 
 
+@pytest.mark.parametrize(
+    ("master", "least", "most", "workers"), [(None, 1, 3, 3), (None, 6, 8, 6), (None, 2, 8, 4), ("yarn", 3, 8, 3)]
+)
+def test_a_new_pipeline_whose_workers_stepwell_chooses_begins_within_the_bounds(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, least: int, most: int, workers: int
+) -> None:
+    monkeypatch.setattr(pipeline, "cores", lambda: 4)
+    bounds = {"stepwell.workers.min": str(least), "stepwell.workers.max": str(most)}
+    assert workers_default(load_settings(bounds | ({} if master is None else {"spark.master": master}))) == workers
+
+
 class Begun(Exception):
     """The run would begin here."""
 

@@ -30,6 +30,11 @@ def test_defaults() -> None:
     assert settings.spark == {}
 
 
+@pytest.mark.parametrize(("value", "seconds"), [("5s", 5.0), ("never", None)])
+def test_how_long_task_slots_are_waited_for(value: str, seconds: float | None) -> None:
+    assert load_settings({"stepwell.cluster.shrink.after": value}).stepwell.cluster_shrink_after == seconds
+
+
 def test_flags_win_over_the_environment_which_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     file = {"stepwell.workers": "2", "kafka.bootstrap.servers": "file:1", "stepwell.step.rows.max": "7"}
     assert load_settings(file).stepwell.workers == 2
@@ -58,6 +63,8 @@ def test_prefixes_decide_who_gets_a_key() -> None:
         ("stepwell.workers", "1025", "less than or equal to 1024"),
         ("stepwell.workers", "two", "valid integer"),
         ("stepwell.shards", "1000", "power of two"),
+        ("stepwell.cluster.shrink.after", "soon", "is not a duration"),
+        ("stepwell.cluster.shrink.after", "0s", "greater than or equal to 1"),
         ("stepwell.sharding", "even", "'dynamic'"),
         ("stepwell.sharding.inaccuracy", "0", "greater than 0"),
         ("stepwell.sharding.inaccuracy", "1.5", "less than or equal to 1"),
@@ -70,6 +77,9 @@ def test_prefixes_decide_who_gets_a_key() -> None:
         ("stepwell.store.lag.max", "9s", "greater than or equal to 10"),
         ("stepwell.store.lag.max", "31d", "less than or equal to 2592000"),
         ("stepwell.store.late", "stop", "'pause' or 'continue'"),
+        ("stepwell.workers.max", "3", "go together: set both or none"),
+        ("stepwell.workers.drain", "9s", "greater than or equal to 10"),
+        ("stepwell.workers.lower.after", "7h", "less than or equal to 21600"),
         ("stepwel.workers", "3", "Did you mean stepwell.workers?"),
         (TIME_ZONE_KEY, "Europe/Paris", "UTC only"),
     ],
@@ -91,6 +101,19 @@ def test_a_store_with_a_secret_is_refused_and_not_shown(monkeypatch: pytest.Monk
     assert "hush" not in str(raised.value) and "AWS_SECRET_ACCESS_KEY" in str(raised.value)
     monkeypatch.setenv("STEPWELL_STORE", "s3://bucket/a")
     assert load_settings({"stepwell.store.late": "continue"}).stepwell.store == "s3://bucket/a"
+
+
+def test_both_bounds_of_the_number_of_workers_are_set_or_none() -> None:
+    bounds = {"stepwell.workers.min": "2", "stepwell.workers.max": "8"}
+    found = load_settings(bounds).stepwell
+    assert (found.workers_min, found.workers_max, found.workers_drain, found.workers_lower_after) == (2, 8, 300, 900)
+    for wrong, says in (
+        ({"stepwell.workers.min": "2"}, "go together"),
+        ({**bounds, "stepwell.workers.min": "9"}, "less than stepwell.workers.min, which is 9"),
+    ):
+        with pytest.raises(SettingsError, match=says) as raised:
+            load_settings(wrong)
+        assert raised.value.key == "stepwell.workers.max"
 
 
 def test_an_error_says_where_the_value_came_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,18 @@ by the databases that the candidates' hosts hold (coordinator/starting/binding.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from base.term import Term
 from engine.errors import TaskLost
 from engine.resident.entry import Assignment
+from engine.resident.frames import Frame
 from engine.resident.launcher import Job, Launcher
+from engine.resident.messages import Accompany
 from engine.resident.registration import ENOUGH, Candidate, Registration
 from engine.resident.roster import POLL_SECONDS
 from engine.resident.start_faults import NoSlots
@@ -32,6 +35,15 @@ SPARES_MAX = 64
 EXTRA_SECONDS = 1.0
 """Between two additional tasks, after the first ones: as many as there are workers come as fast as they register. Spark may go on placing tasks
 where they do not help, so the later ones only wait for a host that comes back."""
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """When a start makes up for task slots that are missing. `after_s`: so many seconds after it has begun. `is_enough`: whether the run could
+    go on with the candidates and one companion of each of these, one of which may be there several times."""
+
+    after_s: float
+    is_enough: Callable[[Sequence[Candidate]], bool]
 
 
 class Recruiting:
@@ -99,11 +111,40 @@ class Recruiting:
         looks = self._assignment.setup.state_location.on_cluster or not self._jobs
         self._jobs.append(self._launcher.start(replace(self._assignment, looks=looks)))
 
-    def wait_for_candidates(self) -> None:
-        """Waits until there are as many candidates as the start needs. Raises NoSlots or TaskLost."""
-        self._register_until = self._outside.monotonic() + self._register_s
+    def wait_for_candidates(self, shrink: Shrink | None = None) -> None:
+        """Waits until there are as many candidates as the start needs. `shrink`: when companions make up for those that are missing; None if
+        they never do. Raises NoSlots or TaskLost."""
+        began = self._outside.monotonic()
+        wait_s = self._register_s if shrink is None else max(self._register_s, shrink.after_s)
+        self._register_until = began + wait_s
+        if shrink is not None:
+            self._start_companions(shrink, began)
         if not self._wait_for_count(self._tasks):
-            raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), self._register_s)
+            raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), wait_s)
+
+    def _start_companions(self, shrink: Shrink, began: float) -> None:
+        """Has candidates start the tasks that are missing, as soon as that is due and they suffice."""
+        self._wait_for_count(self._tasks, began + shrink.after_s)
+        while (missing := self._tasks - (count := len(self.candidates))) > 0:
+            hosts = self._hosts_of_companions(missing)
+            if hosts and shrink.is_enough(list(hosts.elements())):
+                for candidate, companions in hosts.items():
+                    _log.warning("a task starts companions", host=candidate.registered.host, companions=companions)
+                    candidate.connection.send(Frame(self._term, Accompany(count=companions)))
+                self._register_until = self._outside.monotonic() + self._register_s
+                return
+            if not self._wait_for_count(count + 1):
+                return
+
+    def _hosts_of_companions(self, count: int) -> Counter[Candidate]:
+        """How many companions each candidate starts: as many on each host as on any other, within one."""
+        chosen: Counter[Candidate] = Counter()
+        on_host = Counter(candidate.registered.folder_name for candidate in self.candidates)
+        for _ in range(count if self.candidates else 0):
+            candidate = min(self.candidates, key=lambda c: (on_host[c.registered.folder_name], chosen[c], c.serial))
+            chosen[candidate] += 1
+            on_host[candidate.registered.folder_name] += 1
+        return chosen
 
     def wait_for_another(self, seconds: float | None = None) -> bool:
         """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all and within

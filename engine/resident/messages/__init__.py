@@ -51,6 +51,7 @@ from engine.resident.messages.slots import (
     Weighed,
 )
 from engine.resident.messages.starting import (
+    Accompany,
     Address,
     Create,
     Created,
@@ -88,6 +89,7 @@ from engine.resident.messages.store import Restore, Restored, Store, Stored
 
 __all__ = [
     "A",
+    "Accompany",
     "Address",
     "Adopt",
     "Adopted",

@@ -26,7 +26,7 @@ class NewDatabase(NamedTuple):
 class Register(Report):
     """`address` is that of the worker's listener for its peers. `fingerprint`: see fingerprint.py. `host` is for people, and `folder` is the
     path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its disk. If the
-    folder cannot be used, `folder_fault` says why, and the others are empty."""
+    folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
 
     token: str
     host: str
@@ -37,6 +37,7 @@ class Register(Report):
     folder_name: str
     folder_fault: str | None
     free_bytes: int
+    is_companion: bool
 
 
 class Holds(Report):
@@ -52,6 +53,13 @@ class Welcome(Notice):
     worker: int
     birth: str
     database: str
+
+
+class Accompany(Notice):
+    """The candidate starts so many *companions*: processes beside its own that register as it has done, and end with it at the latest. They make
+    up for task slots that are missing (coordinator/starting/shrinking.py)."""
+
+    count: int
 
 
 class Refuse(Notice):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -105,10 +105,13 @@ class ThreadLauncher:
         return self.slots
 
     def start(self, assignment: Assignment) -> ThreadJob:
+        return self._start(assignment, is_late=len(self.jobs) < self.late)
+
+    def _start(self, assignment: Assignment, *, is_late: bool = False) -> ThreadJob:
         job = ThreadJob()
         self.jobs.append(job)
         job.thread = threading.Thread(target=self._live, args=(assignment, job), daemon=True)
-        if len(self.jobs) > self.late:
+        if not is_late:
             job.thread.start()
         return job
 
@@ -129,7 +132,14 @@ class ThreadLauncher:
         transport = self.transport()
         try:
             folder = assignment.setup.state_location.on_host(None)
-            live(assignment, transport, lambda settings: self.make_reader(), end, folder)  # type: ignore[arg-type, return-value]
+            live(
+                assignment,
+                transport,
+                make_reader=lambda settings: self.make_reader(),  # type: ignore[arg-type, return-value]
+                end_process=end,
+                folder=folder,
+                start_companion=lambda: self._start(replace(assignment, is_companion=True)),
+            )
         except Exception as error:
             job.end = repr(error)
         finally:

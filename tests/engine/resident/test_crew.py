@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
 from engine.resident import entry, mesh, pulse, strangers, worker
 from engine.resident.crew import Crew
+from engine.resident.crew.recruiting import Shrink
 from engine.resident.faults import WorkerMistake
 from engine.resident.frames import STRANGER_BYTES_MAX, Frame
 from engine.resident.messages import Address, Beat, Fenced, Hello, Holds, Register, Rows
+from engine.resident.registration import Candidate
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Accepted, Arrived, Ended, Events
@@ -406,6 +408,32 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
     assert not few.jobs
 
 
+def test_companions_make_up_for_task_slots_that_are_missing(tmp_path: Path) -> None:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=2)
+    asked: list[int] = []
+
+    def is_enough(with_companion: Sequence[Candidate]) -> bool:
+        asked.append(len(with_companion))
+        return True
+
+    with closing(crew(setup_of(tmp_path, 4), launcher)) as made:
+        made.launch()
+        made.recruiting.wait_for_candidates(Shrink(0.5, is_enough))
+        tasks = made.recruiting.candidates
+        assert asked == [2] and [task.registered.is_companion for task in tasks] == [False, False, True, True]
+    launcher.join()
+
+
+def test_no_companions_come_where_they_do_not_suffice(tmp_path: Path) -> None:
+    launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=1)
+    made = crew(setup_of(tmp_path, 3), launcher, register_s=0.5)
+    with closing(made), pytest.raises(NoSlots, match=r"2 workers have registered within 0\.7 s"):
+        made.launch()
+        made.recruiting.wait_for_candidates(Shrink(0.7, lambda candidates: False))
+    assert len(launcher.jobs) == 3
+    launcher.join()
+
+
 @pytest.mark.parametrize(("slots", "attempt", "told"), [(2, 0, 1), (3, 0, 0), (None, 0, 0), (2, 1, 0)])
 def test_workers_that_take_all_task_slots_are_told_once(
     tmp_path: Path, slots: int | None, attempt: int, told: int
@@ -454,6 +482,7 @@ def registration(token: str) -> Register:
         folder_name="f",
         folder_fault=None,
         free_bytes=1,
+        is_companion=False,
     )
 
 

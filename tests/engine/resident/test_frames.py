@@ -114,7 +114,9 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         folder_name="n",
         folder_fault=None,
         free_bytes=9,
+        is_companion=False,
     ),
+    messages.Accompany(count=2),
     messages.Holds(
         databases=(
             FoundDatabase(0, Identity("p", 0, "u"), (VERSION,), 7),

@@ -1,0 +1,65 @@
+"""A start with fewer task slots than workers: a host was lost, and no other slot is free.
+
+    the tasks that have come wait for the others          stepwell.cluster.shrink.after
+    -> they start companions in their place               engine/resident/companions.py
+    -> the run goes on, with all of its workers           those of the lost host are restored from the checkpoint store
+    -> a cold change leads to the workers that are tasks  rescale/wishes.py
+
+So the state is the same as if the tasks had come, and the change is the same as if a user had asked for it. If the run is interrupted at any
+moment, the next start does the same again.
+
+It is not done if a database could not be bound all the same, because it is on the host that is away and the store does not have it. It is not
+done for a new state either: then nothing was lost, and the number of workers or of slots is a mistake. In local mode there are always
+slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from coordinator.specification import PipelineSpec
+from coordinator.starting.binding import Bound, Offer, Rules, bind
+from engine.resident.crew import Crew
+from engine.resident.crew.recruiting import Shrink
+from engine.resident.registration import Candidate
+
+_log = structlog.get_logger("coordinator.starting.shrinking")
+
+
+def offers_of(candidates: Iterable[Candidate]) -> list[Offer]:
+    """Tasks of one host have the same name of its folder, and the same path."""
+    return [
+        Offer(task.serial, task.registered.folder_name, task.databases)
+        for task in candidates
+        if task.databases is not None
+    ]
+
+
+def shrink_of(crew: Crew, spec: PipelineSpec, rules: Rules) -> Shrink | None:
+    """When companions make up for tasks that do not come; None if they never do."""
+    if spec.shrink_after_s is None or not spec.state_location.on_cluster or rules.is_fresh:
+        return None
+
+    def is_enough(with_companion: Sequence[Candidate]) -> bool:
+        offers = offers_of(crew.recruiting.candidates)
+        first = 1 + max(offer.serial for offer in offers)
+        offers += [Offer(first + i, o.host, o.databases) for i, o in enumerate(offers_of(with_companion))]
+        return isinstance(bind(offers, rules, final=False, restores=rules.restorable is not None), Bound)
+
+    return Shrink(spec.shrink_after_s, is_enough)
+
+
+def companions_of(crew: Crew, bound: Bound) -> frozenset[int]:
+    """The numbers of the workers that are companions."""
+    companions = {task.serial for task in crew.recruiting.candidates if task.registered.is_companion}
+    found = frozenset(number for number, serial in bound.workers.items() if serial in companions)
+    if found:
+        _log.warning(
+            "there are fewer task slots than workers; the run goes on with fewer workers",
+            slots=len(bound.workers) - len(found),
+            workers=len(bound.workers),
+            what_to_do="when Spark has more slots again, `stepwell layout change --workers N` uses them",
+        )
+    return found

@@ -1,0 +1,183 @@
+"""A host is lost for good, and the others have too few task slots: the run goes on with fewer workers, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from coordinator.rescale.requests import RescaleRequest
+from engine.resident.start_faults import NoSlots
+from tests.simulator.scheduler import Process
+from tests.simulator.test_scenarios import MANY_KEYS, ROWS, STORE_WEATHER, WEATHER, Script
+from tests.simulator.weather import Weather
+
+LOST, LEFT = "host1", "host0"
+
+
+class Hosts(Script):
+    """Two hosts with two task slots each. A task comes to the one with the fewest."""
+
+    def __init__(self, weather: Weather, workers: int = 3) -> None:
+        super().__init__(replace(weather, hosts=2, slots=2, workers=workers, shrink_after_s=3.0, register_s=4.0))
+
+    def free_hosts(self) -> list[str]:
+        busy = Counter(process.host for process in self.processes if process.alive and process.owner is not None)
+        return sorted(super().free_hosts(), key=lambda host: (busy[host], host))[:1]
+
+    def lose(self) -> None:
+        """The host, its tasks and its disk; no executor comes there any more."""
+        self.lose_disk(LOST)
+        self.away.add(LOST)
+        for process in self.processes:
+            if process.alive and process.host == LOST:
+                self.kill(process, "with its host")
+
+    def workers(self) -> int:
+        """Of the layout that the log has."""
+        assert self.oracle.layout is not None
+        return len(self.oracle.layout)
+
+
+def run_for_a_while(world: Hosts) -> None:
+    world.send(ROWS + MANY_KEYS)
+    world.start(available_now=True)
+    world.run_to_the_end()
+    world.send(ROWS)
+
+
+@pytest.mark.parametrize("workers", [3, 4])
+def test_a_run_goes_on_with_as_many_workers_as_there_are_slots(workers: int) -> None:
+    world = Hosts(STORE_WEATHER, workers)
+    with world.alive():
+        run_for_a_while(world)
+        run = world.start(available_now=True)
+        world.at[run.name, "step.complete"] = world.lose
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.workers() == 2
+        assert world.story.happened["companion"] == workers - 2
+        world.send(ROWS)
+        world.start(available_now=True)
+        world.run_to_the_end()
+        assert world.story.happened["companion"] == workers - 2, "there are enough slots now"
+        world.drain()
+
+
+def test_a_host_that_comes_back_in_time_is_waited_for() -> None:
+    world = Hosts(STORE_WEATHER)
+    with world.alive():
+        run_for_a_while(world)
+        run = world.start(available_now=True)
+
+        def lose() -> None:
+            world.lose()
+            world.alarm(40, lambda: world.away.discard(LOST))
+
+        world.at[run.name, "step.complete"] = lose
+        world.run_to_the_end()
+        assert world.workers() == 3 and not world.story.happened["companion"]
+        world.drain()
+
+
+def test_a_database_that_is_nowhere_else_is_waited_for() -> None:
+    """There is no store. The run ends, and goes on with all workers when the host is back."""
+    world = Hosts(WEATHER)
+    with world.alive():
+        run_for_a_while(world)
+        run = world.start(available_now=True)
+
+        def leave() -> None:
+            world.away.add(LOST)
+            for process in world.processes:
+                if process.alive and process.host == LOST:
+                    world.kill(process, "with its executor")
+
+        world.at[run.name, "step.complete"] = leave
+        world.run_to_the_end()
+        assert isinstance(world.ended[run], NoSlots)
+        world.away.clear()
+        world.drain()
+        assert world.workers() == 3 and not world.story.happened["companion"]
+
+
+def test_a_new_state_does_not_begin_with_fewer_workers_than_were_asked_for() -> None:
+    world = Hosts(STORE_WEATHER)
+    with world.alive():
+        world.away.add(LOST)
+        world.send()
+        run = world.start(available_now=True)
+        world.run_to_the_end()
+        assert isinstance(world.ended[run], NoSlots) and not world.story.happened["companion"]
+        world.away.clear()
+        world.drain()
+
+
+@pytest.mark.parametrize(
+    ("workers", "point"),
+    [(n, point) for n in (2, 4) for point in ("layout.intended", "cut.done", "settle.completed")]
+    + [(2, "bury.renamed")],
+)
+def test_a_host_is_lost_during_a_change_of_the_layout(workers: int, point: str) -> None:
+    world = Hosts(STORE_WEATHER)
+    with world.alive():
+        run_for_a_while(world)
+        run = world.start(available_now=True)
+        request = RescaleRequest(workers, "live")
+        world.at[run.name, "step.complete"] = lambda: world.runs[run].ask_without_waiting(request)
+        world.at[run.name, point] = world.lose
+        world.run_to_the_end()
+        assert world.workers() == 2
+        world.drain()
+
+
+@pytest.mark.parametrize("whom", ["coordinator", "companion", "its task"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "restore.half",
+        "recovery.opened",
+        "layout.intended",
+        "cut.exported",
+        "cut.done",
+        "checkpoint.frozen",
+        "bury.renamed",
+    ],
+)
+def test_the_way_to_fewer_workers_is_broken_off_at_every_point(point: str, whom: str) -> None:
+    """Also a second time, by the next run or recovery."""
+    world = Hosts(STORE_WEATHER)
+    with world.alive():
+        run_for_a_while(world)
+        first = world.start(available_now=True)
+
+        def lose() -> None:
+            world.lose()
+            arm(first, again=True)
+
+        world.at[first.name, "step.complete"] = lose
+
+        def break_off(run: Process, again: bool) -> None:
+            tasks = [p for p in world.processes if p.alive and p.owner is run]
+            victims = {
+                "coordinator": [run],
+                "companion": [p for p in tasks if p.is_companion],
+                "its task": [p for p in tasks if p.companions],
+            }[whom]
+            for process in victims[:1]:
+                world.kill(process, "by the script")
+            if again:
+                arm(run, again=False)
+
+        def arm(run: Process, *, again: bool) -> None:
+            world.at[run.name, point] = lambda: break_off(run, again)
+
+        world.run_to_the_end()
+        if world.ended[first] is not None:
+            second = world.start(available_now=True)
+            arm(second, again=False)
+            world.run_to_the_end()
+        world.drain()
+        assert world.workers() == 2
+        assert world.story.happened["companion"] > 1, "nothing was broken off"
