@@ -18,7 +18,7 @@ from engine.resident.crew import Crew
 from engine.resident.messages import Copy
 
 COPY_BYTES = 32 << 20
-"""Of one order. The destination holds them in memory."""
+"""Of one order: mostly a whole portion. The destination holds them in memory."""
 
 COPIED_PORTIONS_MAX = 2
 """Of one source, that wait for their cut while it copies the next one. What comes to them meanwhile has to be moved a second time. With one, the

@@ -31,7 +31,7 @@ LIVE_SHARE = 0.12
 PORTION_BYTES_FIRST = 16 << 20
 """Of a portion before one has moved."""
 
-PORTION_BYTES_MIN, PORTION_BYTES_MAX = 8 << 20, 32 << 20
+PORTION_BYTES_MIN, PORTION_BYTES_MAX = 8 << 20, 24 << 20
 """A cut costs some ten milliseconds however little it moves, so smaller portions would make a rescale longer. Larger ones take longer to copy,
 and more would be new then; and a destination holds them in memory."""
 

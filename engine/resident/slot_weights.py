@@ -12,9 +12,9 @@ from base.slots import SLOTS, SlotSet
 from engine.run.cut import slot_bytes
 from storage.database import Database
 
-PORTION_LEAST, PORTION_MOST = 0.5, 2.0
-"""Of the bytes that a portion is to have: between these it ends where the fewest bytes have to be written again, which is mostly nothing,
-because a bucket has some ten megabytes at most. A wider choice would gain little, and make portions uneven."""
+PORTION_LEAST, PORTION_MOST = 0.5, 4.0
+"""Of the bytes that a portion is to have. Between these it ends where a bucket does, if there is such a place: the buckets of a state of 100
+million keys have some 80 MB. A wider choice would make portions uneven."""
 
 
 class SlotWeights:
@@ -40,15 +40,16 @@ class SlotWeights:
         return slots if within >= len(slots) else slots.first(max(1, within))
 
     def portion(self, slots: SlotSet, bytes_wanted: int) -> SlotSet:
-        """The first slots that have about `bytes_wanted` together, and at least one. They end where few runs have rows on both sides."""
+        """The first slots that have about `bytes_wanted` together, and at least one. They end where the fewest bytes are too few or too many, or
+        have to be written again because their bucket reaches over the end."""
         numbers = _numbers(slots)
         sums = np.cumsum(self._bytes[numbers])
         least, most = (int(np.searchsorted(sums, f * bytes_wanted, "right")) for f in (PORTION_LEAST, PORTION_MOST))
-        if most >= len(numbers):
-            return slots
         counts = np.arange(max(1, least), max(1, most) + 1)  # so many slots the portion may have
-        crossing, distance = self._crossing[numbers[counts - 1] + 1], np.abs(sums[counts - 1] - bytes_wanted)
-        return slots.first(int(counts[np.lexsort((distance, crossing))[0]]))
+        crossing = self._crossing[numbers[counts - 1] + 1] * (
+            counts < len(numbers)
+        )  # the last end has to be made in any case
+        return slots.first(int(counts[np.argmin(crossing + np.abs(sums[counts - 1] - bytes_wanted))]))
 
 
 def _numbers(slots: SlotSet) -> Int64s:

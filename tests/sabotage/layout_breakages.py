@@ -239,14 +239,14 @@ LAYOUT = (
         "portion-without-a-bound",
         "A live change copies all slots, and then cuts them together.",
         BOUNDED,
-        (Edit(WEIGHTS, "        if most >= len(numbers):\n", "        if most >= least:\n"),),
+        (Edit(WEIGHTS, "slots.first(int(counts[np.argmin(", "slots.first(int(counts[-1:][0 * np.argmin("),),
         (f"{TEST_SLOTS}::test_portions_move_one_by_one_while_the_next_one_is_copied",),
     ),
     Breakage(
         "portion-that-ends-anywhere",
         "A portion ends within a bucket, so runs of slots that stay are written again.",
         "no repeated work",
-        (Edit(WEIGHTS, "np.lexsort((distance, crossing))", "np.lexsort((crossing, distance))"),),
+        (Edit(WEIGHTS, "np.argmin(crossing + np.abs", "np.argmin(0 * crossing + np.abs"),),
         (f"{TEST_SLOTS}::test_a_portion_ends_where_a_bucket_does",),
     ),
     Breakage(
