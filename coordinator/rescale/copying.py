@@ -116,7 +116,8 @@ class Copying:
         self.take(crew)
         if self._is_under_way:
             return False
-        crew.slots.unstage()
+        if self._bytes or any(flow.is_open for flow in self._flows.values()):  # otherwise all copies have moved
+            crew.slots.unstage()
         self.reset()
         return True
 

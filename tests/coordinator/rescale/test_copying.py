@@ -121,3 +121,16 @@ def test_copies_of_no_use_are_discarded_when_no_source_copies() -> None:
     assert copying.look(sources.crew) and sources.unstaged == 1 and not copying.has_begun
     copying.begin(sources.crew, WAYS, (), 99)
     assert sources.orders.keys() == {0, 1}
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_nobody_is_asked_to_discard_copies_when_all_have_moved(has_moved: bool) -> None:
+    """The workers would have to end their step first, while the coordinator waits."""
+    sources, copying = Sources(), Copying()
+    copying.begin(sources.crew, {(0, 2): slots(10, 20)}, (), 99)
+    sources.answer(0, slots(10, 20))
+    _, (portion,) = copying.take(sources.crew)
+    if has_moved:
+        copying.moved(portion)
+    copying.end()
+    assert copying.look(sources.crew) and not copying.has_begun and sources.unstaged == (not has_moved)
