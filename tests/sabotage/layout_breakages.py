@@ -303,8 +303,8 @@ LAYOUT = (
         (
             Edit(
                 COPYING,
-                "if flow is not None and (flow.is_asked or flow.is_open):\n",
-                "if self._is_under_way or (flow is not None and (flow.is_asked or flow.is_open)):\n",
+                '        assert not self._is_over, "copies are to be discarded"\n',
+                "        if self._is_over or self._is_under_way:\n            return\n",
             ),
         ),
         (f"{TEST_COPYING}::test_sources_go_on_independently_of_each_other",),
@@ -329,6 +329,7 @@ LAYOUT = (
         SILENCE,
         (Edit("io_kafka/step_log/layout_records.py", '= {"hot": "live"}', "= {}"),),
         (f"{TEST_LOG}::test_a_hot_change_of_an_earlier_release_goes_on_as_a_live_one",),
+        tells="Input should be 'cold' or 'live'",
     ),
     Breakage(
         "pieces-of-any-cut",

@@ -59,7 +59,8 @@ def test_sources_go_on_independently_of_each_other() -> None:
     sources.answer(1, slots(30, 34))
     assert copying.take(sources.crew) == (7, [Portion(slots(30, 34), 1, 2)])
     copying.begin(sources.crew, WAYS, [Portion(slots(30, 34), 1, 2)], 99)
-    assert sources.orders[1].slots == slots(34, 40), "it copies on, while source 0 copies its first portion"
+    assert sources.orders.keys() == {0, 1}, "it copies on, while source 0 copies its first portion"
+    assert sources.orders[1].slots == slots(34, 40)
     assert copying.moved(Portion(slots(30, 34), 1, 2)) == 7
 
 
