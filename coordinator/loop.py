@@ -409,6 +409,7 @@ class Pipeline:
                 {
                     "worker": number,
                     "host": m.host,
+                    "release": m.release,
                     "pid": m.pid,
                     "folder": m.folder,
                     "free_bytes": crew.disk_use[number].free_bytes,

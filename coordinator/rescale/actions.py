@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from base.slots import SlotSet
-from io_kafka.step_log.layout_records import CutProtocol, RescaleMode, Target
+from io_kafka.step_log.layout_records import CutProtocol, HostsPart, RescaleMode, Target
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Wish:
     budget_bytes: int | None = None
     budget_ms: float | None = None
     protocol: CutProtocol = "batches"
+    hosts: HostsPart | None = None
 
 
 @dataclass(frozen=True)

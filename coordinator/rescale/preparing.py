@@ -6,18 +6,20 @@ from typing import assert_never
 
 import structlog
 
+from base.fault import Fault
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
+from coordinator.rescale.replacing import NoTaskThere
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.ways import Ways, slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew
 from engine.resident.start_faults import NoSlots
-from io_kafka.step_log.layout_records import LayoutIntent, Target
+from io_kafka.step_log.layout_records import HostsPart, LayoutIntent, Target
 
 _log = structlog.get_logger("coordinator.rescale")
 
@@ -89,7 +91,7 @@ class Preparing:
                 pass
 
     def _recruit(self, core: Core, crew: Crew, new: tuple[int, ...]) -> None:
-        match self._run.recruiting.look(crew, len(new)):
+        match self._run.recruiting.look(crew, len(new), self._hosts()):
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
@@ -99,10 +101,18 @@ class Preparing:
             case never:
                 assert_never(never)
 
+    def _hosts(self) -> HostsPart | None:
+        """Of the rescale that is wanted or under way."""
+        of = self._run.log.rescale or self._wishes.wish
+        return None if of is None else of.hosts
+
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
         registered = len(crew.recruiting.candidates)
         slots, busy = self._run.launcher.slots_now(), len(crew.members)
-        fault = NoSlots(count, registered, slots, self._run.recruiting.register_s, busy)
+        hosts, register_s = self._hosts(), self._run.recruiting.register_s
+        fault: Fault = NoSlots(count, registered, slots, register_s, busy)
+        if hosts is not None and registered:
+            fault = NoTaskThere(hosts, count, [str(task) for task in crew.recruiting.candidates], register_s)
         is_under_way = core.rescale.is_under_way
         if core.rescale.mode == "cold" and (is_under_way or self._wishes.is_asked_by_start):
             crew.recruiting.dismiss()
@@ -115,7 +125,7 @@ class Preparing:
 
     def _check_disk_space(self, core: Core, crew: Crew, wanted: Wanted) -> None:
         """Once more before the rescale begins, when it is known to which hosts the new workers come."""
-        fault = why_no_disk_space_for(wanted.wish.target, wanted.owned, crew, self._run.spec.state_location)
+        fault = why_no_disk_space_for(wanted.wish, wanted.owned, crew, self._run.spec.state_location)
         if fault is None:
             return
         if self._wishes.is_asked_by_start:

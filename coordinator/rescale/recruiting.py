@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from coordinator.rescale.hosts import fitting
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
+from engine.resident.crew.recruiting import SPARES_MAX
+from io_kafka.step_log.layout_records import HostsPart
 
 
 class Recruits(Enum):
@@ -23,20 +26,26 @@ class Recruiting:
     def __init__(self, register_s: float, board: StatusBoard, monotonic: Callable[[], float]) -> None:
         self.register_s, self._board, self._monotonic = register_s, board, monotonic
         self._until: float | None = None
+        self._started = 0
 
     def forget(self) -> None:
         """Other tasks are needed from now on, or none."""
         self._until = None
 
-    def look(self, crew: Crew, count: int) -> Recruits:
-        """Has so many tasks started, and notices when they are there. Raises TaskLost."""
+    def look(self, crew: Crew, count: int, hosts: HostsPart | None) -> Recruits:
+        """Has so many tasks started, and notices when they are there. Spark decides to which host a task comes. A task on another host than the
+        wanted ones stays there, so that the next one comes elsewhere. Raises TaskLost."""
         if self._until is None:
             self._until = self._monotonic() + self.register_s
+            self._started = count
             crew.recruiting.recruit(count)
         crew.check()
-        if len(crew.recruiting.candidates) >= count:
+        if len(fitting(crew, hosts)) >= count:
             self._until = None
             return Recruits.THERE
+        if self._started <= len(crew.recruiting.candidates) < count + SPARES_MAX:
+            self._started += 1
+            crew.recruiting.recruit_another()
         return Recruits.LATE if self._monotonic() > self._until else Recruits.WAITED_FOR
 
     def stop(self, crew: Crew, why: str) -> None:

@@ -30,6 +30,15 @@ class RescaleRequest:
 
 
 @dataclass(frozen=True)
+class ReplaceRequest:
+    """Move everything that the workers of `host` have to new workers, on host `to`, or on any other one if that is None. A host is named as in
+    Register.is_on."""
+
+    host: str
+    to: str | None = None
+
+
+@dataclass(frozen=True)
 class PauseRequest:
     """Stop the cuts of the rescale under way, or continue them. Steps go on."""
 
@@ -43,4 +52,4 @@ class TurnRequest:
     reason: Literal["reverse", "abort"]
 
 
-LayoutRequest = RescaleRequest | PauseRequest | TurnRequest
+LayoutRequest = RescaleRequest | ReplaceRequest | PauseRequest | TurnRequest

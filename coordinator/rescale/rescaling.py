@@ -128,6 +128,7 @@ class Rescaling:
             budget_bytes=wish.budget_bytes,
             budget_ms=wish.budget_ms,
             protocol=wish.protocol,
+            hosts=wish.hosts,
         )
         self._run.writer.append([intent])
         self._wishes.wish = None
@@ -138,7 +139,7 @@ class Rescaling:
         assert self._run.log.rescale is not None and self._rules is not None and crew.placement is not None
         born = dict.fromkeys(new, birth_of(self._run.log.rescale.change, crew.term))
         databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
-        crew.admit(tasks_for(new, crew), databases, NewDatabase(NO_SLOTS, core.version))
+        crew.admit(tasks_for(new, crew, self._run.log.rescale.hosts), databases, NewDatabase(NO_SLOTS, core.version))
         reached("born")
         crew.enter(new, step)
         crew.join(crew.placement.with_members([*crew.placement.workers, *new]))

@@ -11,12 +11,20 @@ from coordinator.core import Core
 from coordinator.rescale.actions import Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
-from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.replacing import replaced
+from coordinator.rescale.requests import (
+    LayoutRequest,
+    PauseRequest,
+    ReplaceRequest,
+    RescaleRefused,
+    RescaleRequest,
+    TurnRequest,
+)
 from coordinator.rescale.shared import RescaleParts
 from coordinator.starting.layouts import has_same_target, layout_of, layout_to, layout_with, target_of, workers_to_have
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, TurnReason
+from io_kafka.step_log.layout_records import HostsPart, LayoutIntent, LayoutTurn, TurnReason
 
 _log = structlog.get_logger("coordinator.rescale")
 
@@ -95,6 +103,12 @@ class Wishes:
         match request:
             case RescaleRequest():
                 self._ask_rescale(request, core, crew)
+            case ReplaceRequest(host, to):
+                self._refuse_while_under_way(core)
+                layout = layout_of(self._run.layout)
+                target = target_of(replaced(layout, host, to, crew.members, self._run.spec.state_location))
+                hosts = HostsPart(avoided=host, wanted=to)
+                self._want(Wish("live", target, self._run.layout.asked, hosts=hosts), core, crew)
             case PauseRequest(is_paused):
                 self._under_way()
                 core.rescale.tell(UnderWay.paused, is_paused)
@@ -113,11 +127,7 @@ class Wishes:
         layout = layout_of(self._run.layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
         self._refuse(request, target, core)
-        if (
-            full := why_no_disk_space_for(target_of(target), core.rescale.owned, crew, self._run.spec.state_location)
-        ) is not None:
-            raise RescaleRefused(full.message, full.what_to_do)
-        self.wish = Wish(
+        wish = Wish(
             request.mode,
             target_of(target),
             asked=self._run.layout.asked,
@@ -125,18 +135,21 @@ class Wishes:
             budget_ms=request.budget_ms,
             protocol=request.protocol,
         )
-        self.is_asked_by_start = False
-        core.rescale.tell(Idle.requested, self.wish)
+        self._want(wish, core, crew)
+
+    def _want(self, wish: Wish, core: Core, crew: Crew) -> None:
+        """Raises RescaleRefused if a disk has no room for it."""
+        full = why_no_disk_space_for(wish, core.rescale.owned, crew, self._run.spec.state_location)
+        if full is not None:
+            raise RescaleRefused(full.message, full.what_to_do)
+        self.wish, self.is_asked_by_start = wish, False
+        core.rescale.tell(Idle.requested, wish)
         self._run.view.note_request()
         self._run.board.update(layout_fault=None)
 
     def _refuse(self, request: RescaleRequest, target: Layout, core: Core) -> None:
         """Raises RescaleRefused if the rescale cannot begin now."""
-        if not core.rescale.is_idle:
-            raise RescaleRefused(
-                f"a change of the layout to {self._heading_for(core)} workers is under way; nothing was changed.",
-                "Wait until it is settled (`stepwell layout show`), or end it: `stepwell layout abort`, `stepwell layout reverse`.",
-            )
+        self._refuse_while_under_way(core)
         if has_same_target(self._run.layout, target):
             raise RescaleRefused(
                 f"the layout has {request.workers} workers already; nothing was changed.",
@@ -159,6 +172,13 @@ class Wishes:
             raise RescaleRefused(
                 f"this run has no protocol {request.protocol}; nothing was changed.",
                 "Leave the protocol out, or run the pipeline with `stepwell run`.",
+            )
+
+    def _refuse_while_under_way(self, core: Core) -> None:
+        if not core.rescale.is_idle:
+            raise RescaleRefused(
+                f"a change of the layout to {self._heading_for(core)} workers is under way; nothing was changed.",
+                "Wait until it is settled (`stepwell layout show`), or end it: `stepwell layout abort`, `stepwell layout reverse`.",
             )
 
     def _heading_for(self, core: Core) -> int:

@@ -16,7 +16,7 @@ an assignment by ranges (`shard * workers // S`) would move half of the state fr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -109,6 +109,13 @@ class Layout:
         while len(members) < workers:
             members.append(next(free))
         return self.with_members(sorted(members))
+
+    def with_replaced(self, leaving: Collection[int]) -> Layout:
+        """The next layout, in which a new member owns what each of these members has. New ones get the lowest numbers that are free."""
+        free = (number for number in range(len(self.members) + len(leaving)) if number not in self.members)
+        instead = {member: next(free) for member in sorted(leaving)}
+        members = tuple(sorted(instead.get(member, member) for member in self.members))
+        return Layout(self.number + 1, self.policy, members, tuple(instead.get(owner, owner) for owner in self.owners))
 
 
 def quota(owners: Sequence[int], members: Iterable[int]) -> tuple[int, ...]:

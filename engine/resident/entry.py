@@ -22,8 +22,8 @@ from pathlib import Path
 
 from base.term import Term
 from engine.resident.companions import Companions
-from engine.resident.fingerprint import fingerprint
-from engine.resident.frames import Frame
+from engine.resident.fingerprint import fingerprint, release
+from engine.resident.frames import WIRE_VERSION, Frame
 from engine.resident.mesh import WAIT_SECONDS
 from engine.resident.messages import Accompany, Address, Holds, Refuse, Register, Welcome
 from engine.resident.progress import Progress
@@ -53,7 +53,8 @@ class Assignment:
     """What a task needs to become a worker. Spark hands it out inside the task's closure, so the token travels on Spark's own channel.
     `silence_s`: after so long without a sign of life the coordinator counts as gone. `looks`: whether the task looks which databases its host
     has. In local mode one task is enough, because all of them see the same folder. `certificate`: the run's, if its connections are encrypted;
-    the launcher adds it. `is_companion`: whether another task has started this process (companions.py)."""
+    the launcher adds it. `is_companion`: whether another task has started this process (companions.py). `wire`: the version of the frames that
+    the coordinator reads."""
 
     setup: TaskSetup
     term: Term
@@ -63,10 +64,20 @@ class Assignment:
     looks: bool
     certificate: RunCertificate | None = None
     is_companion: bool = False
+    wire: int = WIRE_VERSION
+
+
+class OtherWireVersion(Exception):
+    """This host has a release of Stepwell whose messages the coordinator cannot read."""
 
 
 def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
-    """The body of the Spark job of a worker. It keeps its task slot until its companions have ended too."""
+    """The body of the Spark job of a worker. It keeps its task slot until its companions have ended too. Raises OtherWireVersion."""
+    if assignment.wire != WIRE_VERSION:
+        raise OtherWireVersion(
+            f"host {socket.gethostname()} has Stepwell {release()} with wire version {WIRE_VERSION}, and the service has wire version "
+            f"{assignment.wire}"
+        )
     companions = Companions(lambda: pickle.dumps(replace(assignment, is_companion=True)))
     live_here(assignment, companions.start)
     companions.wait()
@@ -165,6 +176,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
         pid=outside.pid(),
         address=transport.address,
         fingerprint=fingerprint(),
+        release=release(),
         folder=str(folder.databases) if folder is not None and name else "",
         folder_name=name,
         folder_fault=None if name else fault,

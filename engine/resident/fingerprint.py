@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from engine.resident.frames import WIRE_VERSION
 from io_kafka.formats import ENCODER_ID
@@ -18,6 +18,14 @@ OUTPUT_EDITION = 1
 
 LIBRARIES = ("duckdb", "numpy", "pyarrow", "tzdata", "xxhash")
 """The libraries whose results reach the output."""
+
+
+def release() -> str:
+    """Stepwell's, as it is installed where this process runs. "unknown" if only its code is there."""
+    try:
+        return version("stepwell")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def fingerprint() -> str:

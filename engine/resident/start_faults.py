@@ -72,6 +72,18 @@ class UnequalWorkers(Fault):
         )
 
 
+class UnequalReleases(Fault):
+    """A host has a release of Stepwell that does not speak with that of the coordinator. `what`: which one, and where."""
+
+    exit_code = ExitCode.MACHINE
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what.rstrip('. ')}: workers and the service cannot read each other's messages.",
+            "Install the service's release on that host, or hand over to a service of the new release (docs/cluster.md). Nothing is lost.",
+        )
+
+
 def _by_name(fingerprint: str) -> dict[str, object]:
     """The parts of a fingerprint (fingerprint.py). Another version of Stepwell may have one of another form."""
     try:

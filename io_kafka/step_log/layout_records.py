@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from base.options import WORKERS_MAX
 from base.slots import SLOTS, SlotSet
-from io_kafka.step_log.form import Natural, Part, RecordBase
+from io_kafka.step_log.form import Natural, Part, PartWithLater, RecordBase
 
 RescaleMode = Literal["cold", "live"]
 
@@ -139,11 +139,21 @@ class Target(Part):
         return Ownership(members=births, ranges=self.ranges).owned
 
 
-class LayoutIntent(RecordBase):
+class HostsPart(Part):
+    """To which hosts the new workers of a change may come: to any but `avoided`, or to `wanted` alone. Users name them as
+    in Register.is_on."""
+
+    avoided: str
+    wanted: str | None
+
+
+class LayoutIntent(RecordBase, PartWithLater):
     """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change;
     None means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves;
-    other than "batches" only for a live change. `mode`: one of FORMER_MODES is read as what it is now."""
+    other than "batches" only for a live change. `hosts`: None if the new workers may be anywhere. `mode`: one of FORMER_MODES is read as what it
+    is now."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"hosts"})
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural
     mode: RescaleMode
@@ -152,6 +162,7 @@ class LayoutIntent(RecordBase):
     budget_bytes: Natural | None = None
     budget_ms: float | None = None
     protocol: CutProtocol = "batches"
+    hosts: HostsPart | None = None
 
     @field_validator("mode", mode="before")
     @classmethod

@@ -171,7 +171,40 @@ def change(
             body = {"workers": workers, "mode": mode or "live", "protocol": protocol or "batches", **bounds}
             if is_fixed is not None:
                 body["policy"] = "fixed" if is_fixed else "dynamic"
-            status = _ask_rescale(project, body, wait, no_wait=no_wait, quiet=as_json)
+            client = ControlClient(project.state_folder)
+            status = _ask_rescale(client, "change", body, wait=None if no_wait else (workers, wait), quiet=as_json)
+        _show_rescale(status, as_json=as_json)
+
+
+@app.command()
+def replace(
+    host: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOST[=NEW]",
+            help="The host that is to be free, as `layout show` names it, or the folder of its databases. NEW: the one that takes its place; "
+            "without it, Spark decides.",
+        ),
+    ],
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")
+    ] = False,
+    wait: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Wait for so long at most.")] = None,
+    spec: SpecOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move everything that the workers of a host have to new workers on other hosts, while steps go on. It needs a running service on a
+    cluster."""
+    if no_wait and wait is not None:
+        raise typer.BadParameter("give --no-wait or --wait, not both")
+    former, is_named, new = host.partition("=")
+    if not former or (is_named and not new):
+        raise typer.BadParameter(f"{host}: write HOST or HOST=NEW", param_hint="HOST[=NEW]")
+    with report_faults(as_json):
+        client = ControlClient(project_of(spec).state_folder)
+        workers = len(client.status()["layout"]["members"])
+        body = {"host": former, "to": new or None}
+        status = _ask_rescale(client, "replace", body, wait=None if no_wait else (workers, wait), quiet=as_json)
         _show_rescale(status, as_json=as_json)
 
 
@@ -206,14 +239,14 @@ def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 
 def _ask_rescale(
-    project: Project, body: dict[str, Any], wait: float | None, *, no_wait: bool, quiet: bool
+    client: ControlClient, what: str, body: dict[str, Any], *, wait: tuple[int, float | None] | None, quiet: bool
 ) -> dict[str, Any]:
-    """The last status of a change that a service makes; with `no_wait`, the first one."""
+    """The last status of a change that a service makes. `wait`: for how many workers, and for how many seconds at most; None gives the first
+    status."""
     from stepwell.commands.rescale import follow
 
-    client = ControlClient(project.state_folder)
-    asked = client.ask_layout("change", body)
-    return client.status() if no_wait else follow(client, asked, body["workers"], wait, quiet=quiet)
+    asked = client.ask_layout(what, body)
+    return client.status() if wait is None else follow(client, asked, *wait, quiet=quiet)
 
 
 def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ POST /pause /resume /stop /checkpoint     a request to the loop; it returns at o
 GET  /layout                              who owns how many slots, and how far a change of that is
 POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed", "protocol": "batches",
                                           "budget_bytes": 4000000, "budget_ms": 20}; all but `workers` may be left out
+POST /layout/replace                      move everything from one host to another: {"host": "a", "to": "b"}; `to` may be left out
 POST /layout/auto                         let Stepwell choose the number of workers: {"min": 2, "max": 8}, or no more: {"off": true}
 POST /layout/pause /resume                stop and continue the change under way
 POST /layout/reverse /abort               move everything back, or nothing more
@@ -41,7 +42,14 @@ from base.options import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import Requests
-from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import (
+    LayoutRequest,
+    PauseRequest,
+    ReplaceRequest,
+    RescaleRefused,
+    RescaleRequest,
+    TurnRequest,
+)
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
@@ -83,6 +91,15 @@ class RescaleBody(BaseModel):
     def _mode_now(cls, mode: object) -> object:
         """Clients may name a mode of an earlier release."""
         return FORMER_MODES.get(mode, mode) if isinstance(mode, str) else mode
+
+
+class ReplaceBody(BaseModel):
+    """The body of POST /layout/replace. See ReplaceRequest."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    host: str = Field(min_length=1)
+    to: str | None = Field(default=None, min_length=1)
 
 
 class AutoBody(BaseModel):
@@ -134,6 +151,7 @@ class ControlServer:
             Route("/views", self._guarded(self._views)),
             Route("/layout", self._guarded(self._layout)),
             Route("/layout/change", self._guarded(self._rescale), methods=["POST"]),
+            Route("/layout/replace", self._guarded(self._replace), methods=["POST"]),
             Route("/layout/auto", self._guarded(self._automatic), methods=["POST"]),
             Route("/layout/{what}", self._guarded(self._ask_of_rescale), methods=["POST"]),
             Route("/revision", self._guarded(revision.show)),
@@ -210,6 +228,13 @@ class ControlServer:
             )
         )
 
+    async def _replace(self, request: Request) -> Response:
+        try:
+            body = ReplaceBody.model_validate_json(await request.body())
+        except ValidationError as fault:
+            return JSONResponse({"error": told(fault)}, 400)
+        return await self._ask_layout(ReplaceRequest(body.host, body.to))
+
     async def _automatic(self, request: Request) -> Response:
         try:
             body = AutoBody.model_validate_json(await request.body())
@@ -221,7 +246,7 @@ class ControlServer:
         what = request.path_params["what"]
         if what not in REQUESTS_OF_A_RESCALE:
             return JSONResponse(
-                {"error": f"layout/{what}: one of change, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404
+                {"error": f"layout/{what}: one of change, replace, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404
             )
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 

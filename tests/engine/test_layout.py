@@ -146,3 +146,13 @@ def test_a_placement_without_an_owner_for_a_slot_is_refused() -> None:
         Placement(0, {0: SlotSet.of([(0, 3), (4, SLOTS)])}, {}).check()
     with pytest.raises(AssertionError, match="two workers, one of them worker 4, own slots 4"):
         Placement(0, {0: ALL_SLOTS, 4: SlotSet.of([(4, 5)])}, {}).check()
+
+
+@pytest.mark.parametrize("policy", [Fixed(), Dynamic()])
+def test_new_members_take_the_place_of_others(policy: Policy) -> None:
+    before = Layout.initial(policy, 5).with_members([0, 1, 3, 4])
+    after = before.with_replaced([4, 1])
+    after.check()
+    assert (after.members, after.number, after.policy) == ((0, 2, 3, 5), before.number + 1, policy)
+    assert after.owned == {0: before.owned[0], 2: before.owned[1], 3: before.owned[3], 5: before.owned[4]}
+    assert set(moves(before, after)) == {(1, 2), (4, 5)}

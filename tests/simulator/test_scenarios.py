@@ -111,8 +111,8 @@ class Script(World):
 class SpreadScript(Script):
     """Two hosts. A task comes to the one with the fewest."""
 
-    def __init__(self) -> None:
-        super().__init__(replace(WEATHER, hosts=2))
+    def __init__(self, weather: Weather | None = None) -> None:
+        super().__init__(weather or replace(WEATHER, hosts=2))
 
     def free_hosts(self) -> list[str]:
         busy = Counter(process.host for process in self.processes if process.alive and process.owner is not None)

@@ -18,7 +18,7 @@ from base.slots import SlotSet
 from base.term import Term
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
-from coordinator.rescale.requests import LayoutRequest, PauseRequest, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import LayoutRequest, PauseRequest, ReplaceRequest, RescaleRequest, TurnRequest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
 from coordinator.specification import InputTopic, OutputTopic, Pace, PipelineSpec, StoreSettings
@@ -93,6 +93,9 @@ BUDGETS = (None, 1, 12, 18)
 UNDISTURBED_CHANCE = 0.7
 """That nobody asks for anything else while a change is under way, where somebody could. Otherwise nearly every change would be turned."""
 
+REPLACED_CHANCE = 0.2
+"""That a user of a cluster asks for the replacement of a host, in place of another number of workers."""
+
 POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
 """Those that a change asks for. Most change nothing of it."""
 """To how many workers a layout may be changed."""
@@ -159,6 +162,7 @@ class World:
         self.processes: list[Process] = []
         self.runs: dict[Process, Requests] = {}
         self.ended: dict[Process, BaseException | None] = {}
+        self.boards: dict[Process, StatusBoard] = {}
         self.faults = True
         self.is_draining = False
         self.is_renamed = False
@@ -405,9 +409,8 @@ class World:
 
         try:
             cluster = Cluster(SimLauncher(self), self.network.transport)
-            pipeline = Pipeline(
-                self._spec(project, workers_now), cluster, requests, StatusBoard(process.name), planners=PLANNERS
-            )
+            self.boards[process] = board = StatusBoard(process.name)
+            pipeline = Pipeline(self._spec(project, workers_now), cluster, requests, board, planners=PLANNERS)
             pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
             self.ended[process] = None
             self.tell("ended")
@@ -566,6 +569,8 @@ class World:
             request: LayoutRequest = RescaleRequest(
                 self.rng.choice(SIZES), mode, policy, budget_bytes=budget_bytes, protocol=protocol
             )
+            if len(self.hosts) > 1 and self.rng.random() < REPLACED_CHANCE:
+                request = ReplaceRequest(self.rng.choice(self.hosts))
             if self.oracle.changing:
                 if self.rng.random() < UNDISTURBED_CHANCE:
                     return

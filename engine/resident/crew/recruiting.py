@@ -6,6 +6,7 @@ by the databases that the candidates' hosts hold (coordinator/starting/binding.p
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,13 @@ import structlog
 
 from base.term import Term
 from engine.errors import TaskLost
-from engine.resident.entry import Assignment
+from engine.resident.entry import Assignment, OtherWireVersion
 from engine.resident.frames import Frame
 from engine.resident.launcher import Job, Launcher
 from engine.resident.messages import Accompany
 from engine.resident.registration import ENOUGH, Candidate, Registration
 from engine.resident.roster import POLL_SECONDS
-from engine.resident.start_faults import NoSlots
+from engine.resident.start_faults import NoSlots, UnequalReleases
 from engine.resident.transport import Connection, Event
 from io_kafka.outside import Outside
 
@@ -28,6 +29,9 @@ _log = structlog.get_logger("engine.resident.crew")
 
 FAILURE_CHARACTERS_MAX = 2000
 """Of the text about a failed job. Spark's has the stack traces of the JVM."""
+
+_OTHER_WIRE = re.compile(rf"{OtherWireVersion.__name__}: (?P<what>.*)")
+"""In the text of a failed job: Spark gives the exception of a task as text."""
 
 SPARES_MAX = 64
 """Candidates beyond the number of workers. Each occupies a task slot and some 60 MB until the numbers are given."""
@@ -171,6 +175,8 @@ class Recruiting:
     def _check_jobs(self) -> None:
         for job in self._jobs:
             if job.failure is not None:
+                if (other := _OTHER_WIRE.search(str(job.failure))) is not None:
+                    raise UnequalReleases(other["what"]) from job.failure
                 text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
                 raise TaskLost(
                     f"the Spark job of a worker ended before all workers had registered: {text}"
@@ -183,6 +189,10 @@ class Recruiting:
         self._registration = self._new_registration()
         for _ in range(count):
             self._start_task()
+
+    def recruit_another(self) -> None:
+        """Starts one more such task."""
+        self._start_task()
 
     def dismiss(self) -> None:
         """Sends the recruits away: no worker is needed."""

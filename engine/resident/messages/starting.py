@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from base.slots import SlotSet
@@ -24,20 +25,28 @@ class NewDatabase(NamedTuple):
 
 
 class Register(Report):
-    """`address` is that of the worker's listener for its peers. `fingerprint`: see fingerprint.py. `host` is for people, and `folder` is the
-    path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its disk. If the
-    folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
+    """`address` is that of the worker's listener for its peers. `fingerprint`, `release`: see fingerprint.py. `host` is for people, and
+    `folder` is the path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its
+    disk. If the folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
 
     token: str
     host: str
     pid: int
     address: Address
     fingerprint: str
+    release: str
     folder: str
     folder_name: str
     folder_fault: str | None
     free_bytes: int
     is_companion: bool
+
+    def is_on(self, host: str) -> bool:
+        """Whether somebody may mean the sender's host by this: its name, its address, or the path of a folder that holds its databases."""
+        named = PurePosixPath(host)
+        if named.is_absolute():
+            return PurePosixPath(self.folder).is_relative_to(named)
+        return host in (self.host, self.address.host)
 
 
 class Holds(Report):

@@ -478,6 +478,7 @@ def registration(token: str) -> Register:
         pid=1,
         address=Address("h", 1),
         fingerprint=entry.fingerprint(),
+        release="1",
         folder="/f",
         folder_name="f",
         folder_fault=None,

@@ -110,6 +110,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         pid=1,
         address=Address("h", 2),
         fingerprint="{}",
+        release="1",
         folder="/f",
         folder_name="n",
         folder_fault=None,
