@@ -58,6 +58,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "checkpoints": {"starting", "stepping", "transition"},
         "rescale": {"starting"},
         "storing": {"starting"},
+        "copying": {"revisions", "starting", "storing"},
     },
     "stepwell": {
         "spark": set(),

@@ -34,6 +34,8 @@ them. So a log that was read to its end without an error is one that correct run
                     ^ before division(0) or at any time           ^ checkpoints before it have the owners of that moment
                     layout(n+1) may also go back to the owners of the stored version, which ends a change that is under way
 
+    copied: right after the claims of a new log. Steps begin at that of the version, which is stored
+
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: revision, layout, division(0), ...
 
 Between refresh and reset only taken_back and a claim can follow, because the next run finishes a refresh that was begun.
@@ -64,6 +66,7 @@ from io_kafka.step_log.records import (
     CheckpointIntent,
     CheckpointStored,
     Claim,
+    Copied,
     DivisionRecord,
     Record,
     Refresh,
@@ -214,6 +217,8 @@ class StepLogState(LogValue):
             case Snapshot():
                 adopted = self._adopted(record) if self.claim is None else self._with_firsts_of(record)
                 return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
+            case Copied():
+                return self._adopted(record.state)
             case _:
                 assert_never(record)
 

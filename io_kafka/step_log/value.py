@@ -20,6 +20,7 @@ from io_kafka.step_log.records import (
     Claim,
     DivisionRecord,
     NodeErrors,
+    Origin,
     OutputPart,
     Refresh,
     StepRecord,
@@ -78,6 +79,8 @@ class LogValue:
     """No step below it can be replayed, because the topics of batch tables that such steps read may be deleted."""
     stored: CheckpointStored | None = None
     """The version that the checkpoint store has."""
+    origin: Origin | None = None
+    """From where the state was copied; None if it was computed from the beginning. A full refresh forgets it."""
 
     @property
     def first(self) -> int:

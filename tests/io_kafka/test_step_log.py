@@ -21,6 +21,7 @@ from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
     Claim,
+    Copied,
     DivisionRecord,
     InputRange,
     NodeErrors,
@@ -41,7 +42,7 @@ from io_kafka.step_log.revision_state import RevisionState
 from io_kafka.step_log.rules import why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
-from tests.io_kafka.layouts import change, layout, placed, restored, stored, turn
+from tests.io_kafka.layouts import change, copied, layout, origin, placed, restored, stored, turn
 from tests.io_kafka.transitions import begins, revision, switches, turns
 
 
@@ -114,6 +115,15 @@ DONE: tuple[Record, ...] = (
     CheckpointComplete(epoch=0, version=VersionId(0, 1, "c")),
 )
 """A checkpoint."""
+
+COPIED: tuple[Record, ...] = (claim(0), copied(claim(0), version(3, 7)))
+
+
+def copied_with(**changes: object) -> Copied:
+    """A copy that differs in these fields of its state."""
+    made = copied(claim(0), version(3, 7))
+    return made.model_copy(update={"state": made.state.model_copy(update=changes)})
+
 
 NUMBERED: tuple[Record, ...] = (
     *GROUNDED,
@@ -301,6 +311,19 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*GROUNDED, *DONE), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(2), "number 2 does not follow layout 0"),
+        ((claim(0), layout()), copied(claim(0), version(3, 7)), "it has a state"),
+        (
+            (claim(0), Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())),
+            copied(claim(0), version(3, 7)),
+            "it has a state",
+        ),
+        (COPIED, copied(claim(0), version(3, 7)), "it has a state, which was copied from o at step 7"),
+        ((claim(0), claim(1)), copied(claim(0), version(3, 7)), "its writer was fenced"),
+        ((claim(0),), copied_with(claim=claim(1)), "it is of another run"),
+        ((claim(0),), copied_with(origin=None), "does not say from where"),
+        ((claim(0),), copied_with(origin=origin(version(2, 7))), "does not begin at the version"),
+        ((claim(0),), copied_with(steps=8), "does not begin at the version"),
+        ((claim(0),), copied_with(ends=(PartitionOffset(topic="out", partition=0, offset=1),)), "it has output"),
         ((), layout(), "never claimed"),
         ((claim(0),), layout(1), "the first record of a layout must be layout 0"),
         ((claim(0),), change(), "the first record of a layout must be layout 0"),
@@ -371,6 +394,26 @@ def test_after_a_restore_only_the_restored_version_counts() -> None:
     assert (state.checkpoints, state.intent, state.placed.keys()) == ((version(0, 1),), None, {version(0, 1)})
     again: list[Record] = [intent(version(1, 1, "again")), complete(version(1, 1, "again"))]
     assert folded(*records, back, *again).checkpoints == (version(0, 1), version(1, 1, "again"))
+
+
+def test_a_copy_begins_at_the_step_of_its_version() -> None:
+    """Claims of commands that were broken off may precede it. It goes on as any state, and says where it is from until a full refresh."""
+    whole = folded(claim(0), claim(1), copied(claim(1), version(3, 7)))
+    assert (whole.steps, whole.first, whole.checkpoints, whole.epoch) == (7, 7, (version(3, 7),), 1)
+    whole.check()
+    on = folded_on(whole, claim(2), division(7, 3, 5, epoch=2), step(7, 6, 2))
+    on.check()
+    cut = StepLogState("log", offset_next=90).apply(on.snapshot(), 90)
+    assert cut.origin == on.origin == origin(version(3, 7))
+    begun = refresh().model_copy(update={"epoch": 2})
+    fresh = folded_on(on, begun, reset().model_copy(update={"epoch": 2}))
+    assert fresh.origin is None
+
+
+def folded_on(state: StepLogState, *records: Record) -> StepLogState:
+    for record in records:
+        state = state.apply(record, state.offset_next)
+    return state
 
 
 def test_a_state_is_a_value() -> None:
@@ -779,6 +822,7 @@ def full_state() -> StepLogState:
         again=again,
         replayed_from=2,
         stored=stored(version(1, 1)),
+        origin=origin(version(1, 1)),
     )
 
 
