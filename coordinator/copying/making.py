@@ -39,15 +39,16 @@ class Target:
     replication: int
 
 
-def make_copy(source: Source, target: Target, claim: Callable[[], PipelineWriter], known: Known) -> None:
-    """`claim`: claims the pipeline of the copy. `known`: what was copied before. Raises CopyRefused if that pipeline was started meanwhile,
-    ObjectMissing if the version was replaced meanwhile, what `claim` raises, and faults of Kafka and of the store."""
+def make_copy(source: Source, target: Target, claim: Callable[[int], PipelineWriter], known: Known) -> None:
+    """`claim`: claims the pipeline of the copy with an epoch above the given one. `known`: what was copied before. Raises CopyRefused if that
+    pipeline was started meanwhile, ObjectMissing if the version was replaced meanwhile, what `claim` raises, and faults of Kafka and of the
+    store."""
     log_topic, plan_topic = log_topic_of(target.pipeline), plan_topic_of(target.pipeline)
     place = Place(target.pipeline, ensure_step_log(target.topics, log_topic).topic_id)
     check_plan_topic(target.topics.ensure(plan_topic, 1, PLAN_TOPIC_CONFIG, replication=target.replication))
     reached("twin.topics")
     manifest = copy_objects(source, place, target.store, known)
-    writer = claim()
+    writer = claim(source.epoch)
     try:
         reached("twin.claimed")
         if (reason := why_not_new(writer.state)) is not None:

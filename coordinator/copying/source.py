@@ -48,34 +48,36 @@ class Stored:
         """By worker."""
         return {worker: Chain.of_json(text) for worker, text in sorted(self.manifest.chains.items())}
 
-    @property
-    def origin(self) -> Origin:
-        """As the step log of a copy names it."""
-        of = self.manifest
-        return Origin(
-            pipeline=of.pipeline,
-            log_id=of.log_id,
-            generation=of.generation,
-            version=of.version,
-            manifest=self.name,
-            digest=self.digest,
-        )
-
 
 @dataclass(frozen=True)
 class Source:
     """`at`, `document`: see Moment. `positions`: where the step of the version was to read, of the inputs of the project. `written`: all topics
-    that the pipeline has written."""
+    that the pipeline has written. `epoch`: the highest one that it has claimed."""
 
     stored: Stored
     at: StepLogState
     document: PlanDocument
     positions: Mapping[TopicPartition, int]
     written: frozenset[str]
+    epoch: int
 
     @property
     def pipeline(self) -> str:
         return self.stored.manifest.pipeline
+
+    @property
+    def origin(self) -> Origin:
+        """As the step log of a copy names it."""
+        of = self.stored.manifest
+        return Origin(
+            pipeline=of.pipeline,
+            log_id=of.log_id,
+            generation=of.generation,
+            epoch=self.epoch,
+            version=of.version,
+            manifest=self.stored.name,
+            digest=self.stored.digest,
+        )
 
     @property
     def step(self) -> int:
@@ -124,7 +126,7 @@ def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
         raise _refused(stored.manifest, [reason], ANOTHER)
     positions = _positions(moment.at, topics_of_project(moment.document, topics.names()))
     written = _written(moment)
-    source = Source(stored, moment.at, moment.document, positions, written)
+    source = Source(stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch)
     if lost := list(_lost_inputs(source, topics))[:REASONS_MAX]:
         raise _refused(stored.manifest, lost, "A copy goes on reading from there. " + ANOTHER)
     return source

@@ -6,12 +6,16 @@
     positions of inputs, and where they began       the same: the same topics are read
     project in force, with its number               without its outputs, and without topics for malformed messages
     owners of slots                                 the same, as the first workers of a new pipeline: layout 0, births 0, generation 0
+    epochs                                          higher ones
     topics and ends of outputs, former revisions    left out
     batch tables                                    the same rows in topics of the copy (tables.py)
 
 The numbers of steps stay, because each database says which step is its next one, and so does each object in the checkpoint store. The outputs
 are left out, because nothing of them was written to topics of the copy: a transition to the project of the files finds them new, and fills them
 whole, as it fills any new output. So no way leads from the copy to a topic of the source.
+
+The epochs of the copy begin behind those of the source, because a database has the number of its last cut, which has an epoch and only grows: a
+worker takes a lower number for a cut that it has made already.
 
 The numbers of outputs become free with that. Their tables are empty, because no version is copied in which outputs withhold rows (source.py).
 """
@@ -142,7 +146,7 @@ def copied_state(
         tables={load.topic.topic: load for load in loads.values()},
         grown=at.grown & topics.keys(),
         stored=CheckpointStored(epoch=epoch, version=version, placed=placed, manifest=name, digest=digest),
-        origin=source.stored.origin,
+        origin=source.origin,
     )
 
 

@@ -326,12 +326,13 @@ class VersionOwnership(Part):
 
 
 class Origin(Part):
-    """From where the state of a pipeline was copied: `pipeline`, the topic id of its step log, its generation, and the version. `manifest`: the
-    object of the checkpoint store that named its state, and `digest` the xxh3_128 of its content in hexadecimal digits."""
+    """From where the state of a pipeline was copied: `pipeline`, the topic id of its step log, its generation, its last epoch, and the version.
+    `manifest`: the object of the checkpoint store that named its state, and `digest` the xxh3_128 of its content in hexadecimal digits."""
 
     pipeline: str
     log_id: str
     generation: Natural
+    epoch: Natural
     version: VersionId
     manifest: str
     digest: str

@@ -101,6 +101,8 @@ def _why_not_copied(log: LogValue, state: Snapshot) -> str | None:
         return "it is of another run"
     if state.origin is None or state.stored is None or state.revisions.root is None or state.layout is None:
         return "it does not say from where, of which project or with which owners it is"
+    if state.epoch <= state.origin.epoch:
+        return f"epoch {state.epoch} is not above epoch {state.origin.epoch} of the pipeline that was copied"
     version = state.stored.version
     versions = {state.origin.version, *(each.version for each in state.checkpoints)}
     if versions != {version} or version.step != state.steps or not state.checkpoints:

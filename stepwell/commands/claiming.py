@@ -14,13 +14,15 @@ from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 
 
-def claimed(project: Project) -> PipelineWriter:
-    """The writer of a new epoch, which the caller closes. Raises HeldByAnother, and faults of Kafka."""
+def claimed(project: Project, above: int = -1) -> PipelineWriter:
+    """The writer of a new epoch, which the caller closes. `above`: the epoch is higher than this one. Raises HeldByAnother, and faults of
+    Kafka."""
     kafka, silence_s = KafkaSettings.parse(project.settings.kafka), project.settings.stepwell.takeover_silence
     turn = wait_for_turn(project.name, lambda: read_log(project), silence_s, take_over=False, say=note)
     writer = PipelineWriter(FencedLog(kafka, transactional_id_of(project.name), log_topic_of(project.name)))
     try:
-        writer.start(pipeline=project.name, host=socket.gethostname(), pid=os.getpid(), expect_epoch=turn)
+        host, pid = socket.gethostname(), os.getpid()
+        writer.start(pipeline=project.name, host=host, pid=pid, expect_epoch=turn, above=above)
     except BaseException:
         writer.close()
         raise

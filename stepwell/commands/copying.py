@@ -195,7 +195,7 @@ def _try_copy(copy: _Copy) -> Copied:
     _refuse_shared_topics(project, copy.now, source)
     found = _judged(copy, source)
     if not order.is_dry:
-        make_copy(source, copy.target, lambda: claimed(project), copy.known)
+        make_copy(source, copy.target, lambda above: claimed(project, above), copy.known)
     return Copied(project.name, source, found, order.chosen, order.is_dry)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
+from base.fault import ExitCode
+from faults.points import TWIN, Crash, Order, Point, arm
 from io_kafka.step_log.records import StepRecord, decode
 from stepwell.cli import app
 from stepwell.commands import copying
@@ -145,3 +147,42 @@ def test_a_copy_begins_with_the_stored_version_and_fills_its_own_topics(pair: Pa
         play.run(pair.original)
         pair.twin.run(pair.copy)
         pair.check()
+
+
+def test_a_copy_of_a_backup_while_the_original_goes_on(pair: Pair) -> None:
+    """Under a layout whose owners have changed, with more workers than the original has now, and with a member that has left."""
+    play = pair.play
+    grown = replace(pair.original, spec=replace(pair.original.spec, workers_now=3))
+    play.send("orders", orders(200, 40))
+    play.run(grown)
+    command(pair.original.project.project, "backup", "create", "grown")
+    play.run(replace(grown, spec=replace(grown.spec, workers_now=1)))
+    play.send("plain", plain(50, 20), 1)
+    with play.running(pair.original) as run:
+        run.wait_until(lambda shown: shown["phase"] == "run" and shown["lag"] and not any(shown["lag"].values()))
+        told = pair.restore("--backup", "grown")
+        assert told["workers"] == 3 and told["step"] < play.log(pair.original).steps
+        with pair.twin.running(pair.copy, on_change="apply") as other:
+            other.wait_until(lambda shown: shown["transition_last"] is not None and shown["transition"] is None)
+            play.send("orders", orders(100, 30), 0)
+            for each in (run, other):
+                each.wait_until(lambda shown: shown["rows"] >= 30 and not any(shown["lag"].values()))
+    pair.check()
+    pair.twin.run(replace(pair.copy, spec=replace(pair.copy.spec, workers_now=1)))
+    pair.check()
+
+
+@pytest.mark.parametrize("point", TWIN)
+def test_a_copy_that_is_broken_off_is_made_again(pair: Pair, point: Point) -> None:
+    """Between any two of its parts. Only after the last one it is there, and the command says so."""
+    before = pair.untouched()
+    with arm(Order(point, "raise")), pytest.raises(Crash):
+        pair.restore()
+    if point == "twin.recorded":
+        code, said = pair.refused("--from", pair.original.spec.name)
+        assert code == ExitCode.STATE and f"copied from {pair.original.spec.name} at step" in said, said
+    else:
+        pair.restore()
+    pair.fill()
+    assert pair.untouched() == before
+    pair.check()

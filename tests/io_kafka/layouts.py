@@ -66,7 +66,7 @@ def restored(number: int, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> 
 
 
 def origin(version: VersionId) -> Origin:
-    return Origin(pipeline="o", log_id="l", generation=2, version=version, manifest="o.json", digest="f0" * 16)
+    return Origin(pipeline="o", log_id="l", generation=2, epoch=1, version=version, manifest="o.json", digest="f0" * 16)
 
 
 def copied(claim: Claim, version: VersionId) -> Copied:

@@ -116,12 +116,12 @@ DONE: tuple[Record, ...] = (
 )
 """A checkpoint."""
 
-COPIED: tuple[Record, ...] = (claim(0), copied(claim(0), version(3, 7)))
+COPIED: tuple[Record, ...] = (claim(2), copied(claim(2), version(3, 7)))
 
 
 def copied_with(**changes: object) -> Copied:
     """A copy that differs in these fields of its state."""
-    made = copied(claim(0), version(3, 7))
+    made = copied(claim(2), version(3, 7))
     return made.model_copy(update={"state": made.state.model_copy(update=changes)})
 
 
@@ -311,19 +311,20 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*GROUNDED, *DONE), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(2), "number 2 does not follow layout 0"),
-        ((claim(0), layout()), copied(claim(0), version(3, 7)), "it has a state"),
+        ((claim(2), layout(epoch=2)), copied(claim(2), version(3, 7)), "it has a state"),
         (
-            (claim(0), Refresh(epoch=0, generation=1, topics=(), tombstones=(), ends=())),
-            copied(claim(0), version(3, 7)),
+            (claim(2), Refresh(epoch=2, generation=1, topics=(), tombstones=(), ends=())),
+            copied(claim(2), version(3, 7)),
             "it has a state",
         ),
-        (COPIED, copied(claim(0), version(3, 7)), "it has a state, which was copied from o at step 7"),
-        ((claim(0), claim(1)), copied(claim(0), version(3, 7)), "its writer was fenced"),
-        ((claim(0),), copied_with(claim=claim(1)), "it is of another run"),
-        ((claim(0),), copied_with(origin=None), "does not say from where"),
-        ((claim(0),), copied_with(origin=origin(version(2, 7))), "does not begin at the version"),
-        ((claim(0),), copied_with(steps=8), "does not begin at the version"),
-        ((claim(0),), copied_with(ends=(PartitionOffset(topic="out", partition=0, offset=1),)), "it has output"),
+        (COPIED, copied(claim(2), version(3, 7)), "it has a state, which was copied from o at step 7"),
+        ((claim(2), claim(3)), copied(claim(2), version(3, 7)), "its writer was fenced"),
+        ((claim(2),), copied_with(claim=claim(1)), "it is of another run"),
+        ((claim(1),), copied(claim(1), version(3, 7)), "epoch 1 is not above epoch 1 of the pipeline that was copied"),
+        ((claim(2),), copied_with(origin=None), "does not say from where"),
+        ((claim(2),), copied_with(origin=origin(version(2, 7))), "does not begin at the version"),
+        ((claim(2),), copied_with(steps=8), "does not begin at the version"),
+        ((claim(2),), copied_with(ends=(PartitionOffset(topic="out", partition=0, offset=1),)), "it has output"),
         ((), layout(), "never claimed"),
         ((claim(0),), layout(1), "the first record of a layout must be layout 0"),
         ((claim(0),), change(), "the first record of a layout must be layout 0"),
@@ -398,15 +399,15 @@ def test_after_a_restore_only_the_restored_version_counts() -> None:
 
 def test_a_copy_begins_at_the_step_of_its_version() -> None:
     """Claims of commands that were broken off may precede it. It goes on as any state, and says where it is from until a full refresh."""
-    whole = folded(claim(0), claim(1), copied(claim(1), version(3, 7)))
-    assert (whole.steps, whole.first, whole.checkpoints, whole.epoch) == (7, 7, (version(3, 7),), 1)
+    whole = folded(claim(0), claim(2), copied(claim(2), version(3, 7)))
+    assert (whole.steps, whole.first, whole.checkpoints, whole.epoch) == (7, 7, (version(3, 7),), 2)
     whole.check()
-    on = folded_on(whole, claim(2), division(7, 3, 5, epoch=2), step(7, 6, 2))
+    on = folded_on(whole, claim(4), division(7, 3, 5, epoch=4), step(7, 6, 4))
     on.check()
     cut = StepLogState("log", offset_next=90).apply(on.snapshot(), 90)
     assert cut.origin == on.origin == origin(version(3, 7))
-    begun = refresh().model_copy(update={"epoch": 2})
-    fresh = folded_on(on, begun, reset().model_copy(update={"epoch": 2}))
+    begun = refresh().model_copy(update={"epoch": 4})
+    fresh = folded_on(on, begun, reset().model_copy(update={"epoch": 4}))
     assert fresh.origin is None
 
 
