@@ -124,7 +124,7 @@ def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
     moment = read_moment(kafka, topics, stored)
     if (reason := _why_not_begun(moment.at)) is not None:
         raise _refused(stored.manifest, [reason], ANOTHER)
-    positions = _positions(moment.at, topics_of_project(moment.document, topics.names()))
+    positions = positions_before(moment.at, topics_of_project(moment.document, topics.names()))
     written = _written(moment)
     source = Source(stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch)
     if lost := list(_lost_inputs(source, topics))[:REASONS_MAX]:
@@ -183,7 +183,7 @@ def _counted(at: StepLogState) -> tuple[int, ...]:
     return (*(at.counted if last is None else last.counted), *sorted(at.nodes_in_error))
 
 
-def _positions(at: StepLogState, read: Collection[str]) -> dict[TopicPartition, int]:
+def positions_before(at: StepLogState, read: Collection[str]) -> dict[TopicPartition, int]:
     """Where the step after the last one was to begin, of the topics that are `read`."""
     positions = dict(at.positions)
     for division in reversed(at.pending):

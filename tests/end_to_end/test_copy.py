@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +15,26 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from base.fault import ExitCode
+from coordinator.copying import tables
+from coordinator.copying.source import Source
+from coordinator.revisions.choices import Chosen
+from coordinator.revisions.requests import TransitionRefused
+from coordinator.starting.circuit_file import read_owner
+from coordinator.stepping.views_in_error import ViewsInError
 from faults.points import TWIN, Crash, Order, Point, arm
+from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import StepRecord, decode
 from stepwell.cli import app
 from stepwell.commands import copying
 from stepwell.planning.kept_definitions import KeptDefinitions
+from stepwell.project.loading import Project
+from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.test_loading_tables import COUNTRIES, NUMBERS, clicks, loads, topics_of_tables, write_people
+from tests.end_to_end.test_loading_tables import project as with_tables
 from tests.end_to_end.test_store import command, orders, project, resolve, store_of
-from tests.end_to_end.test_transitions import NEW_VIEW
+from tests.end_to_end.test_transitions import NEW_VIEW, apply
 
-OUTPUTS = ("totals", "large", "best", "flow")
 FLOW = """
 CREATE STREAMING TABLE flow TBLPROPERTIES ('topic' = '@flow', 'mode' = 'append') AS
   SELECT id, amount FROM STREAM plain WHERE amount > 5;
@@ -53,11 +65,7 @@ class Pair:
         return command(self.copy.project.project, "restore", "--from", self.original.spec.name, *arguments)
 
     def refused(self, *arguments: str) -> tuple[int, str]:
-        spec = str(self.copy.project.project.spec_file)
-        with capture_logs():
-            ended = CliRunner().invoke(app, ["restore", *arguments, "--spec", spec, "--json"], catch_exceptions=False)
-        assert ended.exit_code, ended.output
-        return ended.exit_code, json.loads(ended.stdout)["error"]
+        return refused_in(self.copy.project.project, *arguments)
 
     def untouched(self) -> dict[str, Any]:
         """All that the original has: its topics, its objects, its folder."""
@@ -126,6 +134,7 @@ def resolve_copy(play: Playground, twin: Playground, files: dict[str, str], **co
         "stepwell.takeover.silence": "1s",
         **{"stepwell." + name.replace("_", "."): each for name, each in conf.items()},
     }
+    settings = {name: each for name, each in settings.items() if each is not None}
     written = twin.write(files, settings)
     text = written.read_text()
     written.write_text(text.replace(f"name: {play.prefix}pipeline", f"name: {play.prefix}copy"))
@@ -186,3 +195,228 @@ def test_a_copy_that_is_broken_off_is_made_again(pair: Pair, point: Point) -> No
     pair.fill()
     assert pair.untouched() == before
     pair.check()
+
+
+def test_batch_tables_are_copied_into_topics_of_the_copy(
+    pair: Pair, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The original loads the table again meanwhile, and deletes the topic that the copy was made of. The copy is as it was, until it does the
+    same."""
+    monkeypatch.setattr(tables, "MESSAGES_AT_ONCE", 2)
+    play, twin, data = pair.play, pair.twin, tmp_path_factory.mktemp("data")
+    play.topic("clicks", 2)
+    write_people(data, "A", "B", "C")
+    play.spark.range(5000).selectExpr("id", "id * 3 AS value").repartition(2).write.parquet(str(data / "numbers"))
+    play.send("clicks", clicks(0, 200))
+    definitions = with_tables(data, COUNTRIES, NUMBERS)
+    original = play.resolve(
+        {"project.sql": "", **definitions},
+        {"stepwell.store": f"file://{store_of(play)}", "stepwell.workers": 2, "stepwell.step.rows.max": 1024},
+    )
+    play_of_tables = replace(pair, original=original, copy=resolve_copy(play, twin, of_copy(definitions)))
+    play.run(original, full_refresh=True)
+    before = play_of_tables.untouched()
+    with arm(Order("twin.loaded", "raise")), pytest.raises(Crash):
+        play_of_tables.restore()
+    play_of_tables.restore()
+    assert play_of_tables.untouched() == before
+    copied = loads(play, play_of_tables.copy)
+    assert sorted(load.rows for load in copied.values()) == [13, 5000]
+    assert copied.keys() == topics_of_tables(play, play_of_tables.copy)
+    assert copied.keys().isdisjoint(loads(play, original))
+
+    write_people(data, "A", "C", "D")
+    play.run(original, on_change="apply", chosen=Chosen(reload=("people.csv",)))
+    play.check(original)
+    write_people(data, "A", "B", "C")
+    play_of_tables.fill()
+    play.send("clicks", clicks(200, 50), 1)
+    twin.run(play_of_tables.copy)
+    twin.check(play_of_tables.copy)
+    play_of_tables.each_row_once()
+    write_people(data, "A", "C", "D")
+    twin.run(play_of_tables.copy, on_change="apply", chosen=Chosen(reload=("people.csv",)))
+    twin.check(play_of_tables.copy)
+    assert loads(play, play_of_tables.copy).keys() == topics_of_tables(play, play_of_tables.copy)
+
+
+# What is refused
+
+
+def test_what_a_copy_may_not_be_is_refused_by_name(pair: Pair, tmp_path: Path) -> None:
+    play, name, before = pair.play, pair.original.spec.name, pair.untouched()
+    original, own = pair.original.project.project, pair.copy.project.project
+
+    def refused(words: str, *arguments: str, code: ExitCode = ExitCode.STATE) -> None:
+        found, said = pair.refused("--from", name, *arguments)
+        assert found == code and words in said, said
+
+    found, said = refused_in(original, "--from", name)
+    assert found == ExitCode.STATE and f"the project is that of {name} itself" in said, said
+    found, said = pair.refused("--from", "nobody")
+    assert found == ExitCode.PROJECT and "pipeline nobody has never run on this broker" in said, said
+    refused("There is no backup none.", "--backup", "none")
+    refused("the store has no version 77 of", "--version", "77", code=ExitCode.PROJECT)
+    elsewhere = f"file://{tmp_path}/elsewhere"
+    refused("has no object", "--from-store", elsewhere)
+
+    resolve_copy(play, pair.twin, {"project.sql": of_copy(files())["project.sql"].replace("@copy-large", "@large")})
+    refused(f"output large would go to topic {play.prefix}large")
+    resolve_copy(play, pair.twin, of_copy(files()), store=None)
+    refused(f"pipeline {own.name} has no checkpoint store", code=ExitCode.PROJECT)
+    resolve_copy(play, pair.twin, of_copy(files()))
+    play.topic("copy-totals")
+    play.send("copy-totals", [{"someone": "else"}])
+    refused(f"topic {play.prefix}copy-totals has messages already")
+    play.delete_topic("copy-totals")
+    shutil.copytree(play.folder / "state", pair.twin.folder / "state")
+    refused("there are databases in")
+    shutil.rmtree(pair.twin.folder / "state")
+    assert own.name not in {each.parts[-1] for each in store_of(play).iterdir()}
+    assert pair.copy.spec.log_topic not in play.topics.names(), "something was made, and refused then"
+    assert pair.untouched() == before
+
+    twin_log = replace(pair.copy, spec=replace(pair.copy.spec, store=None))
+    pair.twin.run(twin_log)
+    refused(f"pipeline {own.name} is not new: it has a state")
+
+
+def refused_in(project: Project, *arguments: str) -> tuple[int, str]:
+    with capture_logs():
+        ended = CliRunner().invoke(
+            app, ["restore", *arguments, "--spec", str(project.spec_file), "--json"], catch_exceptions=False
+        )
+    assert ended.exit_code, ended.output
+    return ended.exit_code, json.loads(ended.stdout)["error"]
+
+
+def test_a_version_whose_input_or_log_is_gone_is_refused(pair: Pair) -> None:
+    play, name = pair.play, pair.original.spec.name
+    command(pair.original.project.project, "backup", "create", "old")
+    short = replace(pair.original, spec=replace(pair.original.spec, steps_kept=1)).at_pace(
+        snapshot_steps_min=1, truncate_steps_min=1
+    )
+    for number in range(4):
+        play.send("orders", orders(200 + 10 * number, 10))
+        play.run(short)
+    found, said = pair.refused("--from", name, "--backup", "old")
+    assert (
+        found == ExitCode.STATE and "the step log has no record of that moment any more: it begins at step" in said
+    ), said
+    command(pair.original.project.project, "backup", "create", "expired")
+    play.send("orders", orders(240, 10))
+    play.topics.delete_below({TopicPartition(play.prefix + "orders", 0): 245})
+    found, said = pair.refused("--from", name)
+    assert found == ExitCode.STATE and "and the topic begins with offset" in said, said
+
+
+def test_a_filling_that_input_does_not_allow_is_refused_until_it_is_chosen(pair: Pair) -> None:
+    """The append output needs all messages again, of which some have expired."""
+    play, name = pair.play, pair.original.spec.name
+    play.topics.delete_below({TopicPartition(play.prefix + "plain", 0): 10})
+    found, said = pair.refused("--from", name)
+    assert found == ExitCode.STATE and "output flow" in said and "10 " in said, said
+    pair.restore("--append", "flow=from-now")
+    with pytest.raises(TransitionRefused):
+        pair.fill()
+    pair.fill(chosen=Chosen(append_from_now=("flow",)))
+    play.send("plain", plain(50, 30), 1)
+    pair.twin.run(pair.copy)
+    pair.twin.check(pair.copy, ["totals", "large", "best"])
+    ids = {json.loads(message.value or b"")["id"] for message in play.read("copy-flow")}
+    assert ids and min(ids) >= 50
+
+
+def test_a_state_within_a_transition_is_refused(pair: Pair) -> None:
+    play, name = pair.play, pair.original.spec.name
+    changed = resolve(play, files(where="WHERE amount > 10"))
+    with play.running(pair.original) as run:
+        apply(run, changed, hold=True)
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
+        run.requests.ask("checkpoint")
+        run.wait_until(lambda shown: shown["store"]["step"] == shown["step"] + 1 == shown["checkpoint_step"])
+        command(changed.project.project, "backup", "create", "held")
+    found, said = pair.refused("--from", name, "--backup", "held")
+    assert found == ExitCode.STATE and "the transition to revision 2 was under way" in said, said
+
+
+def test_a_state_with_rows_in_error_is_refused_until_they_are_corrected(pair: Pair) -> None:
+    """Outputs withhold rows in it, which the copy would have to know of."""
+    play, name = pair.play, pair.original.spec.name
+    failing = resolve(play, files(where="WHERE 100 / (amount - 777) < 1000"))
+    play.run(failing, on_change="apply")
+    twin = resolve_copy(play, pair.twin, of_copy(files(where="WHERE 100 / (amount - 777) < 1000")))
+    play.send("orders", [('{"id": 900}', '{"id": 900, "customer": "c1", "amount": 777}')])
+    with pytest.raises(ViewsInError, match="totals"):
+        play.run(failing)
+    found, said = pair.refused("--from", name)
+    assert found == ExitCode.STATE and "views were in error, and outputs were withheld" in said, said
+    play.send("orders", [('{"id": 900}', '{"id": 900, "customer": "c1", "amount": 4}')])
+    play.run(failing)
+    pair.restore()
+    again = replace(pair, original=failing, copy=twin)
+    again.fill()
+    again.check()
+
+
+# Another folder, another version
+
+
+def test_databases_of_a_version_in_another_folder(pair: Pair, tmp_path: Path) -> None:
+    """They are whole, and a project whose storage they are in goes on with them. A service may run meanwhile."""
+    play, project = pair.play, pair.original.project.project
+    first = command(project, "backup", "create", "first")
+    play.send("orders", orders(200, 40))
+    play.run(pair.original)
+    before, folder = pair.untouched(), tmp_path / "other"
+    told = command(project, "restore", "--version", str(first["version"]), "--to", str(folder))
+    assert told["step"] == first["step"] and len(told["databases"]) == 2
+    assert command(project, "restore", "--backup", "first", "--to", str(folder)) == told, "nothing is made twice"
+    found, said = refused_in(project, "--to", str(folder))
+    assert found == ExitCode.STATE and "there is another database in" in said, said
+    found, said = refused_in(project, "--to", str(play.folder / "state"))
+    assert found == ExitCode.STATE and "is the storage folder of the project itself" in said, said
+    assert pair.untouched() == before
+    owner = read_owner(folder / "stepwell")
+    assert owner is not None and owner.fingerprint == pair.original.spec.circuit.fingerprint
+    steps = {Database.look(Path(path))[1] for path in told["databases"]}
+    assert {version.step for (version,) in steps} == {first["step"]}
+
+    last = tmp_path / "last"
+    command(project, "restore", "--to", str(last))
+    moved = replace(pair.original, spec=replace(pair.original.spec, storage=last / "stepwell", store=None))
+    shown = play.run(moved)
+    assert shown["steps_replayed"] == 0
+    play.check(moved)
+
+
+def test_a_version_is_chosen_by_its_number(pair: Pair) -> None:
+    play, project = pair.play, pair.original.project.project
+    first = command(project, "backup", "create", "first")
+    play.send("orders", orders(200, 40))
+    play.run(pair.original)
+    last = play.log(pair.original).stored
+    assert last is not None and last.version.version > first["version"]
+    for number, step in ((first["version"], first["step"]), (last.version.version, last.version.step)):
+        assert command(project, "restore", "--version", str(number), "--dry-run")["step"] == step
+    found, said = refused_in(project, "--version", "999")
+    assert found == ExitCode.PROJECT
+    assert f"It has: {first['version']} (backup first), {last.version.version} (stored last)." in said, said
+
+
+def test_a_version_that_is_replaced_while_it_is_copied(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its newer one is copied then. A backup that is deleted meanwhile is missed by name."""
+    play, make = pair.play, copying.make_copy
+    replaced: list[int] = []
+
+    def make_after_another(source: Source, *others: Any) -> None:
+        if not replaced:
+            replaced.append(source.step)
+            play.send("orders", orders(200, 200))
+            play.run(replace(pair.original, spec=replace(pair.original.spec, workers_now=1)))
+            for each in store_of(play).rglob("packs/0001-*/*"):
+                each.unlink(missing_ok=True)  # what the last run deletes, now or a moment later
+        make(source, *others)
+
+    monkeypatch.setattr(copying, "make_copy", make_after_another)
+    assert pair.restore()["step"] > replaced[0]

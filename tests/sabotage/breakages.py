@@ -7,6 +7,7 @@ from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.choice_breakages import CHOICES
 from tests.sabotage.coordinator_breakages import COORDINATOR
+from tests.sabotage.copying_breakages import COPIES
 from tests.sabotage.debezium_breakages import DEBEZIUM
 from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.draining_breakages import DRAINED
@@ -65,6 +66,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *STORAGE,
     *CHECKPOINT_STORE,
     *STORING_OF_RUNS,
+    *COPIES,
     *TOP_K_BREAKAGES,
     *FUNCTIONS,
     *TYPES,
