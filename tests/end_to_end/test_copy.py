@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -21,7 +25,7 @@ from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused
 from coordinator.starting.circuit_file import read_owner
 from coordinator.stepping.views_in_error import ViewsInError
-from faults.points import TWIN, Crash, Order, Point, arm
+from faults.points import TWIN, VARIABLE, Crash, Order, Point, arm
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import StepRecord, decode
 from stepwell.cli import app
@@ -29,7 +33,7 @@ from stepwell.commands import copying
 from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.project.loading import Project
 from storage.database import Database
-from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.harness import ROOT, Playground, Resolved
 from tests.end_to_end.test_loading_tables import COUNTRIES, NUMBERS, clicks, loads, topics_of_tables, write_people
 from tests.end_to_end.test_loading_tables import project as with_tables
 from tests.end_to_end.test_store import command, orders, project, resolve, store_of
@@ -108,18 +112,25 @@ class Pair:
 
 
 @pytest.fixture
-def pair(play: Playground, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Pair:
+def pair(
+    play: Playground,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Pair:
+    """Of two workers each, or as many as the test says."""
+    workers = getattr(request, "param", 2)
     play.topic("orders", 2)
     play.topic("plain", 2)
     play.send("orders", orders(0, 200))
     play.send("plain", plain(0, 50))
-    original = resolve(play, files())
+    original = resolve(play, files(), workers=workers)
     play.run(original)
     twin = Playground(play.spark, play.servers, tmp_path_factory.mktemp("copy"), play.prefix)
     monkeypatch.setattr(
         copying, "planning_session", lambda project: nullcontext((play.spark, KeptDefinitions.nothing()))
     )
-    return Pair(play, original, twin, resolve_copy(play, twin, of_copy(files())))
+    return Pair(play, original, twin, resolve_copy(play, twin, of_copy(files()), workers=workers))
 
 
 def plain(first: int, count: int) -> list[dict[str, int]]:
@@ -141,15 +152,22 @@ def resolve_copy(play: Playground, twin: Playground, files: dict[str, str], **co
     return twin.resolve_written(written)
 
 
+@pytest.mark.parametrize("pair", [pytest.param(1, marks=pytest.mark.soak), 2], indirect=True)
 def test_a_copy_begins_with_the_stored_version_and_fills_its_own_topics(pair: Pair) -> None:
+    """And uploads what has changed alone: what was copied is the base of its own versions."""
     play = pair.play
     before = pair.untouched()
     told = pair.restore("--dry-run")
-    assert told["step"] == play.log(pair.original).steps and told["objects"] == 2
+    assert told["step"] == play.log(pair.original).steps and told["objects"] == told["workers"]
     assert pair.restore() == told
     pair.fill()
     assert pair.untouched() == before
     pair.check()
+    packs = [each.name for each in (store_of(play) / pair.copy.spec.name).rglob("packs/*/*")]
+    assert (
+        len([name for name in packs if "base" in name]) == len([name for name in packs if "-0.0-u0-base" in name]) > 0
+    )
+    assert any("delta" in name for name in packs)
     for number in range(2):
         play.send("orders", orders(150 + 50 * number, 100))
         play.send("plain", plain(50 + 10 * number, 10), number)
@@ -420,3 +438,24 @@ def test_a_version_that_is_replaced_while_it_is_copied(pair: Pair, monkeypatch: 
 
     monkeypatch.setattr(copying, "make_copy", make_after_another)
     assert pair.restore()["step"] > replaced[0]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("point", TWIN)
+def test_a_command_that_is_killed_is_repeated(pair: Pair, point: Point) -> None:
+    """In a process of its own, with Spark."""
+    before, project = pair.untouched(), pair.copy.project.project
+    command = [sys.executable, "-m", "stepwell.cli", "restore", "--from", pair.original.spec.name, "--json"]
+    for crash, codes in (({VARIABLE: f"{point}=kill"}, {-signal.SIGKILL}), ({}, {0, int(ExitCode.STATE)})):
+        ended = subprocess.run(
+            [*command, "--spec", str(project.spec_file)],
+            cwd=ROOT,
+            env={**os.environ, **crash},
+            capture_output=True,
+            check=False,
+        )
+        assert ended.returncode in codes, ended
+    assert (ended.returncode == 0) == (point != "twin.recorded"), ended
+    pair.fill()
+    assert pair.untouched() == before
+    pair.check()
