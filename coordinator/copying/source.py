@@ -6,10 +6,11 @@ which project the state belongs to. So the log must still have the records of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from coordinator.copying.errors import CopyRefused
+from coordinator.copying.moment import MomentOf, positions_before, withholds_before
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.topic_facts import topics_of_project
 from coordinator.specification import log_topic_of, plan_topic_of
@@ -87,8 +88,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Moment:
-    """What the step log of the pipeline said when the next step was that of the version (`at`), and says now (`log`). `document`: of the project
-    that was in force then."""
+    """What the step log of the pipeline said at the version (`at`, see moment.py), and says now (`log`). `document`: of the project that was in
+    force then."""
 
     log: StepLogState
     at: StepLogState
@@ -122,9 +123,10 @@ def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
 def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
     """Raises CopyRefused, PlanMissing, ObjectMissing, and other faults of Kafka and of the store."""
     moment = read_moment(kafka, topics, stored)
-    if (reason := _why_not_begun(moment.at)) is not None:
+    step = stored.manifest.version.step
+    if (reason := _why_not_begun(step, moment.at)) is not None:
         raise _refused(stored.manifest, [reason], ANOTHER)
-    positions = positions_before(moment.at, topics_of_project(moment.document, topics.names()))
+    positions = positions_before(step, moment.at, topics_of_project(moment.document, topics.names()))
     written = _written(moment)
     source = Source(stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch)
     if lost := list(_lost_inputs(source, topics))[:REASONS_MAX]:
@@ -142,12 +144,11 @@ def _refused(manifest: Manifest, reasons: list[str], what_to_do: str) -> CopyRef
 
 
 def _read_log(kafka: KafkaSettings, topics: Topics, manifest: Manifest) -> tuple[StepLogState, StepLogState]:
-    """(the whole log, the log before the version's step)."""
+    """(the whole log, the log at the version, or, if a transition was under way all the time, at the first moment before its step)."""
+    moment = MomentOf(manifest.generation, manifest.version)
     topic, step = log_topic_of(manifest.pipeline), manifest.version.step
     try:
-        whole, at = StepLogReader(kafka, topic).read_with(
-            lambda state: state.generation == manifest.generation and state.steps == step
-        )
+        whole, at = StepLogReader(kafka, topic).read_with(moment.is_reached)
         log_id = topics.describe([topic])[topic].topic_id
     except StepLogGone:
         raise _refused(
@@ -159,6 +160,7 @@ def _read_log(kafka: KafkaSettings, topics: Topics, manifest: Manifest) -> tuple
         raise _refused(manifest, ["it was made under another step log, which was deleted since"], ANOTHER)
     if step == 0:
         raise _refused(manifest, ["it holds no step"], "Start the new pipeline with `stepwell run`: nothing is lost.")
+    at = at or moment.first
     if at is None:
         reason = (
             f"the step log has no record of that moment any more: it begins at step {whole.first} (stepwell.steps.kept)"
@@ -167,28 +169,14 @@ def _read_log(kafka: KafkaSettings, topics: Topics, manifest: Manifest) -> tuple
     return whole, at
 
 
-def _why_not_begun(at: StepLogState) -> str | None:
-    """Why no log can begin with this state."""
+def _why_not_begun(step: int, at: StepLogState) -> str | None:
+    """Why no log can begin with the state before this step."""
     phase = at.revisions.phase
     if phase is not None:
         return f"the transition to revision {phase.intent.number} was under way, whose state cannot be told from that of the revision in force"
-    if _counted(at):
+    if withholds_before(step, at):
         return "views were in error, and outputs were withheld: the state has what they were to get. Correct the rows in error first"
     return None
-
-
-def _counted(at: StepLogState) -> tuple[int, ...]:
-    """The nodes whose error rows the last step has counted. What outputs have withheld is released in the step after the errors."""
-    last = at.divisions.get(at.steps - 1)
-    return (*(at.counted if last is None else last.counted), *sorted(at.nodes_in_error))
-
-
-def positions_before(at: StepLogState, read: Collection[str]) -> dict[TopicPartition, int]:
-    """Where the step after the last one was to begin, of the topics that are `read`."""
-    positions = dict(at.positions)
-    for division in reversed(at.pending):
-        positions.update({r.where: r.start for r in division.ranges})
-    return {where: position for where, position in sorted(positions.items()) if where.topic in read}
 
 
 def _written(moment: Moment) -> frozenset[str]:

@@ -66,7 +66,7 @@ class TableCopies:
 def why_not_loaded(source: Source) -> Iterator[str]:
     """Each batch table that the version does not have whole, or whose rows are gone."""
     for load in loads_of(source).values():
-        read = all(source.at.positions.get(r.where, r.end) == r.end for r in load.ranges)
+        read = all(source.positions.get(r.where, r.end) == r.end for r in load.ranges)
         if not load.is_whole or not read:
             yield f"the batch table {load.handle} was not read to its end"
 

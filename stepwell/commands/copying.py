@@ -51,6 +51,10 @@ TRIES_MAX = 5
 changed."""
 
 
+READS_SHOWN = 8
+"""Partitions with their offsets. Of hundreds, nobody reads them."""
+
+
 @dataclass(frozen=True)
 class Order:
     """`origin`: the pipeline that is copied. `store`: the URI of its checkpoint store; None if it is the project's. `chosen`: for the change
@@ -108,7 +112,9 @@ class Copied:
         if self.is_dry:
             topics = ", ".join((log_topic_of(self.pipeline), plan_topic_of(self.pipeline)))
             lines.append(f"topics {topics} would be made, and nothing of {self.source.pipeline} would change")
-        lines += [f"reads {where} from offset {at:,}" for where, at in self.source.positions.items()]
+        reads = [f"reads {where} from offset {at:,}" for where, at in self.source.positions.items()]
+        lines += reads[:READS_SHOWN]
+        lines += [f"and {len(reads) - READS_SHOWN} other partitions, see --json"] if reads[READS_SHOWN:] else []
         names = [f"--from-now {name}" for name in self.chosen.from_now]
         names += [f"--append {name}=from-now" for name in self.chosen.append_from_now]
         command = " ".join(["stepwell run --apply", *names])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 
 from base.slots import NO_SLOTS
 from base.version import VersionId
-from coordinator.copying.source import Source, Stored, positions_before
+from coordinator.copying.moment import MomentOf, positions_before, withholds_before
+from coordinator.copying.source import Source, Stored
 from coordinator.copying.state import Place, copied_document, copied_state, loads_of, record_of_copy
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.specification import InputTopic, OutputTopic
@@ -22,7 +24,10 @@ from io_kafka.formats import TableFormat
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import Ownership
+from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.records import (
+    CheckpointComplete,
+    CheckpointIntent,
     Claim,
     DivisionRecord,
     InputRange,
@@ -35,7 +40,8 @@ from io_kafka.step_log.records import (
 )
 from io_kafka.step_log.state import StepLogState
 from tests.engine.every_kind import every_kind
-from tests.io_kafka.layouts import layout, owned_by
+from tests.io_kafka.layouts import layout, owned_by, placed
+from tests.io_kafka.transitions import begins, fills, revision, settles, switches
 from tests.memory_store import MemoryStore
 
 COLUMNS = pa.schema({"n": pa.int64()})
@@ -104,14 +110,14 @@ def log() -> StepLogState:
 def source() -> Source:
     """Worker 1 is a member without slots, and worker 2 was made by a rescale."""
     owned = {0: owned_by(0, 2)[0], 1: NO_SLOTS, 2: owned_by(0, 2)[2]}
-    placed = Ownership.of({0: "0", 1: "0", 2: "1.3.0"}, owned)
+    owners = Ownership.of({0: "0", 1: "0", 2: "1.3.0"}, owned)
     manifest = Manifest(
-        format=1, pipeline="o", log_id="l", generation=0, version=VERSION, placed=placed,
+        format=1, pipeline="o", log_id="l", generation=0, version=VERSION, placed=owners,
         databases={0: "l/0/0/0", 2: "l/0/2/1.3.0"}, chains={},
     )  # fmt: skip
     stored = Stored(MemoryStore(), "o/backups/b.json", "0f" * 16, manifest)
     at = log()
-    positions = positions_before(at, {"m", TABLE})
+    positions = positions_before(2, at, {"m", TABLE})
     return Source(stored, at, DOCUMENT, positions=positions, written=frozenset({"o.v", "o.w", "o.dead"}), epoch=9)
 
 
@@ -126,7 +132,71 @@ def test_a_copy_reads_from_where_its_version_ends() -> None:
     state = copy()
     assert state.positions[TopicPartition("m", 0)] == 15 and state.firsts[TopicPartition("m", 0)] == 10
     assert state.steps == state.division_next == state.first == 2 and not state.pending
-    assert TopicPartition("x", 0) not in positions_before(log(), {"m"})
+    assert TopicPartition("x", 0) not in positions_before(2, log(), {"m"})
+
+
+EARLY, LATE = VersionId(0, 2, "early"), VersionId(1, 2, "late")
+
+
+def checkpoint(version: VersionId) -> tuple[Record, ...]:
+    return (
+        CheckpointIntent(epoch=0, version=version, placed=placed(0, 1)),
+        CheckpointComplete(epoch=0, version=version),
+    )
+
+
+def wrote(number: int) -> Record:
+    return step(number).model_copy(update={"epoch": 0})
+
+
+SWITCHED: tuple[Record, ...] = (
+    Claim(epoch=0, pipeline="o", run_id="r", host="h", pid=1), revision(), layout(), begins(),
+    fills(0, 10, end=4), wrote(0), switches(), fills(1, None, start=4, end=6), wrote(1), *checkpoint(EARLY),
+)  # fmt: skip
+"""The version `EARLY` has tables that the transition has still to remove."""
+GOES_ON: tuple[Record, ...] = (fills(2, None, start=6, end=9), wrote(2), fills(3, None, start=9, end=12))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        (*checkpoint(LATE), settles(step=2), *GOES_ON),
+        (*GOES_ON, *checkpoint(LATE), settles(step=2)),
+        (CheckpointIntent(epoch=0, version=LATE, placed=placed(0, 1)), *GOES_ON, checkpoint(LATE)[1], settles(step=2)),
+    ],
+    ids=["before further steps", "after them", "folded beside them"],
+)
+def test_the_moment_of_a_version_is_one_without_a_transition(after: tuple[Record, ...]) -> None:
+    found: dict[VersionId, StepLogState] = {}
+    looked = {version: MomentOf(0, version) for version in (EARLY, LATE, VersionId(0, 1, "other"))}
+    other = {version: MomentOf(1, version) for version in (EARLY, LATE)}
+    state = StepLogState("log")
+    for offset, record in enumerate((*SWITCHED, *after)):
+        state = state.apply(record, offset)
+        for version, moment in looked.items():
+            if moment.is_reached(state):
+                found.setdefault(version, state)
+        assert not any(moment.is_reached(state) for moment in other.values()), "it is of another generation"
+    assert found.keys() == {LATE}
+    assert found[LATE].revisions.phase is None and found[LATE].checkpoints[-1] == LATE
+    assert positions_before(2, found[LATE], {"in"}) == {TopicPartition("in", 0): 6}
+    early = looked[EARLY].first
+    assert early is not None and early.revisions.phase is not None
+
+
+@pytest.mark.parametrize(
+    ("counted", "released", "withholds"), [((3,), (), True), ((), ("v",), True), ((), (), False)], ids=str
+)
+def test_outputs_withhold_rows_until_the_step_that_releases_them(
+    counted: tuple[int, ...], released: tuple[str, ...], withholds: bool
+) -> None:
+    """In a log that has the step before it, and in one that begins with a snapshot."""
+    last = division(1, ("m", 12, 15)).model_copy(update={"counted": counted})
+    next_one = division(2, ("m", 15, 21)).model_copy(update={"counted": counted, "released": released})
+    whole = replace(log(), divisions=Numbered(1, (last, next_one)), counted=counted)
+    assert withholds_before(2, whole) == bool(counted)
+    assert withholds_before(2, replace(whole, divisions=Numbered(2, (next_one,)))) == withholds
+    assert withholds_before(2, replace(whole, divisions=Numbered(2))) == bool(counted)
 
 
 def test_the_rows_of_tables_are_those_of_the_copy() -> None:
@@ -154,9 +224,9 @@ def test_the_project_of_a_copy_has_no_outputs_and_keeps_its_numbers() -> None:
 
 def test_the_owners_are_the_first_workers_of_a_new_pipeline() -> None:
     state = copy()
-    placed = state.current_layout.placed
-    assert placed.births == {0: "0", 2: "0"} and placed.ranges == ((0, 0), (32768, 2))
-    assert (state.current_layout.number, state.generation, state.placed) == (0, 0, {VERSION: placed})
+    owners = state.current_layout.placed
+    assert owners.births == {0: "0", 2: "0"} and owners.ranges == ((0, 0), (32768, 2))
+    assert (state.current_layout.number, state.generation, state.placed) == (0, 0, {VERSION: owners})
     name = DatabaseName.of(Place("c", "k").identity(2).database)
     assert name == DatabaseName("k", 0, 2, "0")
 

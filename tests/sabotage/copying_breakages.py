@@ -61,15 +61,28 @@ COPIES = (
         "pending-divisions-counted-as-read",
         "A copy leaves out the input of steps that were divided and that its version does not have.",
         SILENCE,
-        (Edit(f"{COPYING}/source.py", "for division in reversed(at.pending):", "for division in ():"),),
+        (Edit(f"{COPYING}/moment.py", "range(log.division_next - 1, step - 1, -1)", "range(0)"),),
         (f"{TEST_SOURCE}::test_a_copy_reads_from_where_its_version_ends",),
     ),
     Breakage(
         "withheld-rows-lost",
         "A version is copied in which outputs withhold rows, which no output of the copy gets.",
         SILENCE,
-        (Edit(f"{COPYING}/source.py", "    if _counted(at):\n", "    if _counted(at) and at.steps < 0:\n"),),
+        (Edit(f"{COPYING}/moment.py", "return bool(before.counted)", "return False"),),
         (f"{TEST_COPY}::test_a_state_with_rows_in_error_is_refused_until_they_are_corrected",),
+    ),
+    Breakage(
+        "version-from-before-the-settlement",
+        "A version that has tables of a transition is copied with the log's state after that.",
+        VERSIONS,
+        (
+            Edit(
+                f"{COPYING}/moment.py",
+                "return is_first or state.checkpoints[-1:] == (self.version,)",
+                "return is_first or state.steps >= step",
+            ),
+        ),
+        (f"{TEST_SOURCE}::test_the_moment_of_a_version_is_one_without_a_transition",),
     ),
     Breakage(
         "copy-of-a-damaged-pack",
