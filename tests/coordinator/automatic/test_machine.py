@@ -90,6 +90,13 @@ def world_sample(*, rows: int, busy_s: float, lag: int, workers: int, steps: int
     )
 
 
+def test_a_load_that_the_most_workers_do_not_manage_is_told() -> None:
+    world = World(steady(120_000), limits=Limits(1, 2))
+    world.run(HOUR)
+    last = world.history[-1][3]
+    assert world.workers == 2 and last.kind == "limit" and "allow no more than 2 workers" in last.reason
+
+
 # Fewer workers
 
 
