@@ -214,7 +214,7 @@ class Knowledge:
     @property
     def is_saturated(self) -> bool:
         """Whether the workers had a backlog in all of the last samples, and no time left. Then what they managed is what they can."""
-        return self.has_backlog and self.busy_share >= SATURATED_SHARE
+        return self.has_backlog and self.busy_share >= SATURATED_SHARE and any(sample.rows for sample in self._last)
 
     @property
     def busy_share(self) -> float:

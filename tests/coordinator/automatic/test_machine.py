@@ -81,6 +81,14 @@ def test_a_lag_that_grows_while_the_workers_have_time_is_not_theirs() -> None:
     assert world.workers == 1
 
 
+def test_steps_without_rows_say_nothing_of_what_the_workers_manage() -> None:
+    """Such as those that only fill what is new."""
+    machine = AutoMachine(1000, Limits(1, 4))
+    for _ in range(20):
+        choice = machine.take(world_sample(rows=0, busy_s=9.9, lag=10**6, workers=2), Ground())
+        assert choice.workers is None, choice
+
+
 def world_sample(*, rows: int, busy_s: float, lag: int, workers: int, steps: int = 1) -> LoadSample:
     from coordinator.automatic.load import StepClass
 
