@@ -49,7 +49,9 @@ WINDOWS_PER_MOVE = 4
 COVERED_PART = 0.9
 """Of a window that has to have samples which tell of the load: a run that recovers again and again is no reason for fewer workers."""
 
-Stays = Literal["off", "blocked", "cooling", "watching", "fits", "waiting", "elsewhere", "cost", "no gain", "refused"]
+Stays = Literal[
+    "off", "blocked", "cooling", "watching", "fits", "waiting", "elsewhere", "cost", "no gain", "limit", "refused"
+]
 Changes = Literal["bounds", "backlog", "load", "idle", "barren"]
 Kind = Stays | Changes
 """Why nothing changes, or why something does."""
@@ -199,7 +201,7 @@ def _more(matter: Matter, kind: Kind, why: str, drain_s: float | None) -> Choice
     can = known.rows_per_s
     assert can is not None
     if present == limits.most:
-        return _stay("fits", f"{why} There are no more workers than {present} to be had.")
+        return _stay("limit", f"{why} The bounds, or the task slots, allow no more than {workers(present)}.")
     most = min(limits.most, max(GROWTH_MAX * present, known.capacities.tried_max))
     if known.barren is not None and most > known.barren.origin:
         most = known.barren.origin

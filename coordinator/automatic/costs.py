@@ -14,8 +14,8 @@ from statistics import median
 
 from coordinator.automatic.load import LoadSample
 
-STEPS_MIN = 3
-"""Of a size of steps that counts, if some size has as many: fewer have no median that is worth the name."""
+STEPS_MIN = 10
+"""Of a size of steps that counts, if some size has as many: the largest steps are rare and decide most, so a few slow ones must not."""
 
 SPREAD_MIN = 1.5
 """Between the sizes of two steps that together say what a row costs. Of closer ones the noise of their times says more."""
@@ -60,6 +60,11 @@ class StepCosts:
         most, ms = self.points[-1]
         per_row = self.ms_per_row
         return ms * rows / most if per_row is None else max(ms + per_row * (rows - most), per_row * rows, 1e-6)
+
+    def reaches(self, step_rows_max: int) -> bool:
+        """Whether steps of the largest size are no more than EXTRAPOLATION_MAX as large as those that were seen. Otherwise the workers have
+        room, however busy they are: near the end of it steps grow."""
+        return EXTRAPOLATION_MAX * self.rows_max >= step_rows_max
 
     def rows_per_s(self, step_rows_max: int) -> float:
         """What the workers manage with the largest steps, of which a step may have so many rows."""

@@ -40,6 +40,9 @@ JUDGED_PART = 0.5
 """A change is judged by steps of at least this part of the rows of the largest steps before it, and if at least this part of their cost is
 that of their rows, or if there was a backlog before and after. Small steps become slower with more workers, and say nothing of a backlog."""
 
+SURE_SAMPLES = 30
+"""After so many samples since a change, what is measured counts alone. Before, it counts in proportion beside what was known or expected."""
+
 BARREN_PART = 0.1
 """Of linear growth: more workers that brought less than this have brought nothing. A verdict that noise has made costs one change back."""
 
@@ -169,9 +172,10 @@ class Knowledge:
         if self.costs is None:
             return
         self._judge(self.costs)
-        self.capacities = self.capacities.with_measured(
-            self.workers, self.costs.rows_per_s(self.step_rows_max), self.now
-        )
+        measured, before = self.costs.rows_per_s(self.step_rows_max), self.capacities.expected(self.workers)
+        part = 1.0 if before is None else min(1.0, len(self.since) / SURE_SAMPLES)
+        mean = measured if before is None else before ** (1 - part) * measured**part
+        self.capacities = self.capacities.with_measured(self.workers, mean, self.now)
 
     def _judge(self, costs: StepCosts) -> None:
         """Compares the costs of steps before and after a change, at the largest size that both had."""
@@ -214,7 +218,7 @@ class Knowledge:
     @property
     def is_saturated(self) -> bool:
         """Whether the workers had a backlog in all of the last samples, and no time left. Then what they managed is what they can."""
-        return self.has_backlog and self.busy_share >= SATURATED_SHARE
+        return self.has_backlog and self.busy_share >= SATURATED_SHARE and any(sample.rows for sample in self._last)
 
     @property
     def busy_share(self) -> float:
@@ -239,8 +243,11 @@ class Knowledge:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether steps of several sizes, or a backlog, say what the workers manage. Without that it is only known what they did."""
-        return self.is_saturated or (self.costs is not None and self.costs.ms_per_row is not None)
+        """Whether a backlog, or large steps and others, say what the workers manage. Without that it is only known what they did."""
+        costs = self.costs
+        return self.is_saturated or (
+            costs is not None and costs.ms_per_row is not None and costs.reaches(self.step_rows_max)
+        )
 
     def expected(self, workers: int) -> float | None:
         """What so many workers would manage, in rows per second: in the relation that was learnt to what the present ones do."""

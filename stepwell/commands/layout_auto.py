@@ -151,7 +151,7 @@ def _replay_text(found: dict[str, Any]) -> RenderableType:
         f"Largest lag: {lags['then']:,} rows instead of {lags['recorded']:,}."
     )
     if any(each["is_computed"] for each in found["decisions"]):
-        parts.append("From the second change on, the load is computed from what the workers were expected to manage.")
+        parts.append("After the first change, the load is computed from what the workers were expected to manage.")
     if found["damaged_lines"]:
         parts.append(f"{found['damaged_lines']} damaged lines of the record were left out.")
     return Group(*parts)

@@ -95,8 +95,12 @@ def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_whe
         run.requests.ask_layout(RescaleRequest(2, "live"), WAIT_SECONDS_MAX)  # within the bounds, so it stays
         run.wait_until(lambda status: status["automatic"]["decision"] == "waiting")
         assert len(run.board.show()["layout"]["members"]) == 2
+        play.send("in", [sums.row("b", 1)])
+        run.wait_until(lambda status: status["rows"] == 2 and bool(status["automatic"]["expected"]))
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["automatic"] is not None and status["automatic"]["max"] == 2)
+        run.wait_until(lambda status: bool(status["automatic"]["expected"]))  # it has read nothing, and remembers
+        assert run.board.show()["rows"] == 0
         run.requests.ask_automatic(AutoRequest(None), WAIT_SECONDS_MAX)
         assert run.board.show()["automatic"] is None
     play.run(resolved, threads())
