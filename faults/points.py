@@ -156,6 +156,8 @@ REVISION: tuple[Point, ...] = get_args(RevisionPoint)
 TWIN: tuple[Point, ...] = get_args(TwinPoint)
 TRANSITION: tuple[Point, ...] = get_args(TransitionPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
+RUN_POINTS: tuple[Point, ...] = tuple(point for point in POINTS if point not in TWIN)
+"""Those that runs reach. The others are of commands."""
 
 
 Action = Literal["kill", "stop", "raise"]

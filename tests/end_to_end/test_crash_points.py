@@ -24,9 +24,9 @@ from faults.points import (
     COPYING,
     LAYOUT,
     ONCE_VARIABLE,
-    POINTS,
     RECOVERY,
     REVISION,
+    RUN_POINTS,
     START,
     STEP,
     STORE,
@@ -50,7 +50,7 @@ LEAVES_A_STEP: tuple[Point, ...] = ("output.committed",)
 OF_A_WORKER = ("create", "source", "region", "freeze", "fold", "compact", "open")
 TRUNCATED: Point = "checkpoint.truncated"
 SEQUENCE: tuple[Point, ...] = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
-IN_WORKERS: tuple[Point, ...] = tuple(p for p in POINTS if p.startswith(OF_A_WORKER) and p not in LAYOUT)
+IN_WORKERS: tuple[Point, ...] = tuple(p for p in RUN_POINTS if p.startswith(OF_A_WORKER) and p not in LAYOUT)
 IN_MOVING_WORKERS: tuple[Point, ...] = tuple(p for p in LAYOUT if p.startswith(("cut.exported", "absorb", "release")))
 BURIED: Point = "bury.renamed"
 """In the worker that leaves, after its last slots have gone."""
@@ -66,13 +66,13 @@ OF_KAFKA_AND_LMDB: tuple[Point, ...] = (
 )  # fmt: skip
 
 ONE_AND_THREE: list[Any] = [
-    pytest.param(1, POINTS, marks=pytest.mark.soak),
-    pytest.param(3, POINTS, marks=pytest.mark.soak),
+    pytest.param(1, RUN_POINTS, marks=pytest.mark.soak),
+    pytest.param(3, RUN_POINTS, marks=pytest.mark.soak),
     (3, OF_KAFKA_AND_LMDB),
 ]
 MODES_AND_POINTS: list[Any] = [
     ("live", OF_KAFKA_AND_LMDB),
-    *(pytest.param(mode, POINTS, marks=pytest.mark.soak) for mode in ("cold", "live")),
+    *(pytest.param(mode, RUN_POINTS, marks=pytest.mark.soak) for mode in ("cold", "live")),
 ]
 """A live change comes to every point. The simulator breaks off the others too."""
 
@@ -103,7 +103,7 @@ def test_a_run_broken_off_at_every_point(play: Playground, workers: int, points:
         *TRANSITION,
         *STORE,
     }  # test_revisions.py, test_transitions.py and tests/storage/remote try them
-    assert {*SEQUENCE, TRUNCATED, *LAYOUT, *elsewhere} == set(POINTS)
+    assert {*SEQUENCE, TRUNCATED, *LAYOUT, *elsewhere} == set(RUN_POINTS)
     sequence = [point for point in SEQUENCE if point in points]
     resolved = project(play, workers, **{"stepwell.steps.kept": 1}).at_pace(snapshot_steps_min=1)
     with play.oracle(resolved) as oracle:
@@ -174,7 +174,7 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Resc
     with play.oracle(resolved) as oracle:
         send(play, 0)
         play.run(resolved, threads())
-        for number, (workers, point) in enumerate(changes(mode, POINTS), start=1):
+        for number, (workers, point) in enumerate(changes(mode, RUN_POINTS), start=1):
             send(play, number)
             crash(play, changing(resolved, workers, mode), Order(point, "raise"))
             second = IN_A_RECOVERY[number % len(IN_A_RECOVERY)]
@@ -236,7 +236,7 @@ def members(play: Playground, resolved: Resolved) -> int:
 
 
 _UNPROVOKED: tuple[Point, ...] = (TRUNCATED, *COPYING, *REVISION, *TRANSITION, *STORE)
-PROVOKED = [point for point in POINTS if point not in _UNPROVOKED and not point.startswith("compact")]
+PROVOKED = [point for point in RUN_POINTS if point not in _UNPROVOKED and not point.startswith("compact")]
 """To the first one a service comes after 10,000 steps, to the second ones in a live change alone, to those of revisions and transitions with
 another project (test_revisions.py, test_reading_again.py), to those of the checkpoint store with one, and to the others with a large state."""
 

@@ -16,7 +16,7 @@ from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.starting.errors import DatabaseMissing
 from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
-from faults.points import COPYING, LAYOUT, POINTS, RECOVERY, REVISION, STORE, TRANSITION, Point
+from faults.points import COPYING, LAYOUT, RECOVERY, REVISION, RUN_POINTS, STORE, TRANSITION, Point
 from io_kafka.clients.transactions import Fenced
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
@@ -186,7 +186,7 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
     assert world.oracle.revisions.in_force == circuit.FROM_STATE
     assert world.oracle.written > len(ROWS) + len(MANY_KEYS)
     assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
-    assert set(POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
+    assert set(RUN_POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
 
 
 def of_databases(world: Script) -> dict[str, int]:
@@ -207,7 +207,7 @@ ASLEEP_IN_SUITE = {
     "point",
     [
         point if point in ASLEEP_IN_SUITE else pytest.param(point, marks=pytest.mark.soak)
-        for point in POINTS
+        for point in RUN_POINTS
         if point != "backup.named"  # it belongs to a command
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.points import POINTS
+from faults.points import RUN_POINTS
 from tests.simulator import oracle, sabotage, world
 from tests.simulator.sabotage import MUTATIONS, Mutation, first_seed
 from tests.simulator.seeds import Findings, run, run_side_by_side
@@ -162,7 +162,7 @@ def judge(findings: Findings, seeds: int) -> None:
 
 def unharmed(findings: Findings, least: int) -> list[str]:
     """The crash points at which fewer than `least` coordinators and workers were killed. A backup is made by a command."""
-    points = [point for point in POINTS if point != "backup.named"]
+    points = [point for point in RUN_POINTS if point != "backup.named"]
     return [point for point in points if findings.happened[f"crash at {point}"] < least]
 
 

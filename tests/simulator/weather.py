@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from faults.points import CHECKPOINT, LAYOUT, POINTS, Point
+from faults.points import CHECKPOINT, LAYOUT, RUN_POINTS, Point
 
 BENIGN = {"marker": 6.0, "arrive": 2.0, "resume": 2.0}
 ACTIVE = {"input": 4.0, "request": 0.5, "grow": 0.1, "layout": 1.0, "revision": 1.0}
@@ -178,7 +178,7 @@ class Weather:
             task=0.0 if calm else rng.choice((0, 0.02, 0.1)),
             crash_point=0.0 if calm else rng.choice((0, 0.003, 0.01)),
             sleep=rng.choice((0, 0.3, 0.6)),
-            crash_targets=() if calm else (*rng.sample(POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
+            crash_targets=() if calm else (*rng.sample(RUN_POINTS, rng.choice((0, 2, 5))), *rng.choice(RARE)),
             crash_places=() if calm else tuple(rng.sample(PLACES, rng.choice((0, 1)))),
             weights={
                 **BENIGN,
