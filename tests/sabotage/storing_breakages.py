@@ -9,6 +9,7 @@ TEST_COLLECTING, TEST_MACHINE = f"{TESTS}/test_collecting.py", f"{TESTS}/test_ma
 TEST_BINDING, TEST_LOG = "tests/coordinator/test_binding.py", "tests/io_kafka/test_step_log.py"
 TEST_STORE = "tests/end_to_end/test_store.py"
 TEST_SHRINKING = "tests/simulator/test_shrinking.py"
+TEST_REPLACING = "tests/simulator/test_replacing.py"
 VERSIONS, SILENCE = "6 two versions", "no silence"
 
 STORING_OF_RUNS = (
@@ -242,5 +243,45 @@ STORING_OF_RUNS = (
         SILENCE,
         (Edit("engine/resident/companions.py", "            process.wait()", "            process.poll()"),),
         ("tests/engine/resident/test_companions.py::test_a_task_ends_after_its_companions",),
+    ),
+    Breakage(
+        "new-workers-on-the-former-host",
+        "A replacement takes the first tasks that come, also on the host that is to be free.",
+        SILENCE,
+        (
+            Edit(
+                "coordinator/rescale/hosts.py",
+                "return is_wanted and not task.registered.is_on(hosts.avoided)",
+                "return True",
+            ),
+        ),
+        (f"{TEST_REPLACING}::test_everything_of_a_host_moves_although_tasks_come_to_it_first",),
+    ),
+    Breakage(
+        "the-log-forgets-the-host",
+        "A run that goes on with a replacement does not know which host is to be free.",
+        SILENCE,
+        (Edit("coordinator/rescale/rescaling.py", "hosts=wish.hosts,", "hosts=None,"),),
+        (f"{TEST_REPLACING}::test_a_replacement_is_broken_off_at_every_point",),
+    ),
+    Breakage(
+        "no-task-for-those-that-came-wrong",
+        "A replacement waits for tasks that Spark has started on the former host.",
+        SILENCE,
+        (Edit("coordinator/rescale/recruiting.py", "            crew.recruiting.recruit_another()\n", ""),),
+        (f"{TEST_REPLACING}::test_everything_of_a_host_moves_although_tasks_come_to_it_first",),
+    ),
+    Breakage(
+        "slots-shared-out-in-a-replacement",
+        "A replacement moves more than what its host has.",
+        SILENCE,
+        (
+            Edit(
+                "engine/model/layout.py",
+                "tuple(instead.get(owner, owner) for owner in self.owners)",
+                "quota(self.owners, members)",
+            ),
+        ),
+        ("tests/engine/test_layout.py::test_new_members_take_the_place_of_others",),
     ),
 )
