@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import chdir
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ class CommandLine:
             "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": servers,
             "XDG_CACHE_HOME": str(cache),
         }
+
+    def with_path(self, path: Path) -> CommandLine:
+        """The same in the same folder, by the release of Stepwell that is there."""
+        other = copy(self)
+        other.environment = {**self.environment, "PYTHONPATH": str(path)}
+        return other
 
     def __call__(self, *arguments: str, **environment: str) -> Ended:
         ran = subprocess.run(
