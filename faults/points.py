@@ -123,8 +123,25 @@ LayoutPoint = Literal[
     "settle.completed",
     "bury.renamed",  # the folder of a database that nobody needs any more
 ]
+TwinPoint = Literal[
+    "twin.topics",  # a new pipeline has its step log, and nothing of the one that is copied
+    "twin.loaded",  # the rows of batch tables are copied
+    "twin.pack",  # an object of the state is copied
+    "twin.copied",  # all of them
+    "twin.described",  # the manifest is written, and the log has no record of that
+    "twin.claimed",
+    "twin.recorded",
+]
 Point = Literal[
-    StartPoint, RevisionPoint, TransitionPoint, RecoveryPoint, StepPoint, CheckpointPoint, StorePoint, LayoutPoint
+    StartPoint,
+    RevisionPoint,
+    TransitionPoint,
+    RecoveryPoint,
+    StepPoint,
+    CheckpointPoint,
+    StorePoint,
+    LayoutPoint,
+    TwinPoint,
 ]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
@@ -136,6 +153,7 @@ STORE: tuple[Point, ...] = get_args(StorePoint)
 COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 REVISION: tuple[Point, ...] = get_args(RevisionPoint)
+TWIN: tuple[Point, ...] = get_args(TwinPoint)
 TRANSITION: tuple[Point, ...] = get_args(TransitionPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
 

@@ -59,6 +59,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "rescale": {"starting"},
         "automatic": {"rescale"},
         "storing": {"starting"},
+        "copying": {"revisions", "starting", "storing"},
     },
     "stepwell": {
         "spark": set(),

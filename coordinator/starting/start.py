@@ -38,6 +38,7 @@ from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
 from coordinator.starting.in_force import first_revision
 from coordinator.starting.layouts import completion_records
+from coordinator.starting.reach import why_not_replayed
 from coordinator.starting.same_topics import refuse_lost_log, settled_topics
 from coordinator.starting.schemas import register_schemas
 from coordinator.starting.shrinking import companions_of, offers_of, shrink_of
@@ -256,27 +257,13 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
                 f"the database of worker {changed[0]} has changed since its host reported it: {fault}"
             ) from fault
         raise
-    if version.step > state.steps:
+    reason = why_not_replayed(version.step, state)
+    if reason is not None:
         raise StateLost(
-            f"the databases are at step {version.step}, the step log ends before step {state.steps}.",
-            "The step log lost records, or belongs to another pipeline: restore it, or run with --full-refresh.",
-        )
-    if version.step < state.first:
-        raise StateLost(
-            f"the databases are at step {version.step}, and the step log begins at step {state.first}.",
-            "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
-        )
-    root = state.revisions.root
-    if root is not None and version.step < root.step:
-        raise StateLost(
-            f"the databases are at step {version.step}, and revision {root.number} of the project began with step "
-            f"{root.step}.",
-            "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
-        )
-    if version.step < state.replayed_from:
-        raise StateLost(
-            f"the databases are at step {version.step}, and steps before step {state.replayed_from} read batch tables whose rows are deleted.",
-            "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
+            f"the databases are at step {version.step}, and {reason}.",
+            "The step log lost records, or belongs to another pipeline: restore it, or run with --full-refresh."
+            if version.step > state.steps
+            else "An old copy of the storage folder was put back: restore a later one, or run with --full-refresh.",
         )
     reached("recovery.chosen")
     owned = crew.open(version, fenced)

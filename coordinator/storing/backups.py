@@ -11,10 +11,11 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from coordinator.starting.reach import why_not_replayed
 from coordinator.storing.collecting import packs_of
 from coordinator.storing.manifest import Manifest, backups_of, read_manifest, read_with_digest, root_of, write_manifest
 from faults.points import reached
@@ -120,9 +121,14 @@ def _backup(name: str, manifest: Manifest) -> Backup:
 
 def missing_objects(store: ObjectStore, manifest: Manifest) -> list[str]:
     """The objects that the manifest names and that are not there. Raises StoreFault."""
-    root = root_of(manifest.pipeline, manifest.log_id, manifest.generation)
-    there = {found.name for found in store.list(root)}
-    return sorted(set(packs_of(manifest)) - there)
+    return missing_of_each(store, [manifest])[0]
+
+
+def missing_of_each(store: ObjectStore, manifests: Sequence[Manifest]) -> list[list[str]]:
+    """The same for several, of which most are of one generation: each generation is listed once. Raises StoreFault."""
+    roots = {root_of(each.pipeline, each.log_id, each.generation) for each in manifests}
+    there = {found.name for root in sorted(roots) for found in store.list(root)}
+    return [sorted(set(packs_of(each)) - there) for each in manifests]
 
 
 def why_not_reached(
@@ -135,17 +141,9 @@ def why_not_reached(
         return ["it was made under another step log, which was deleted since"]
     if manifest.generation != log.generation:
         return [f"it is of generation {manifest.generation}, and a full refresh has begun generation {log.generation}"]
-    if version.step < log.first:
-        return [f"its next step is {version.step}, and the step log begins with step {log.first}"]
-    if version.step > log.steps:
-        return [f"its next step is {version.step}, and the step log ends before step {log.steps}"]
-    root = log.revisions.root
-    if root is not None and version.step < root.step:
-        return [
-            f"its next step is {version.step}, and revision {root.number} of the project began with step {root.step}"
-        ]
-    if version.step < log.replayed_from:
-        return [f"steps before step {log.replayed_from} read batch tables whose rows are deleted"]
+    reason = why_not_replayed(version.step, log)
+    if reason is not None:
+        return [f"its next step is {version.step}, and {reason}"]
     return list(_lost_input(version.step, log, begins))[:REASONS_MAX]
 
 

@@ -109,6 +109,12 @@ class StepLogReader:
 
     def read(self, *, is_known: bool = False) -> StepLogState:
         """The state of the whole log. `is_known`: some broker has the topic, so one that does not know it will soon learn of it."""
+        return self.read_with(lambda state: False, is_known=is_known)[0]
+
+    def read_with(
+        self, is_wanted: Callable[[StepLogState], bool], *, is_known: bool = False
+    ) -> tuple[StepLogState, StepLogState | None]:
+        """The state of the whole log, and the first one on the way to it that is wanted, if there is one."""
         state: StepLogState | None = None
 
         def begin(low: int, end: int) -> int:
@@ -120,9 +126,12 @@ class StepLogReader:
 
         records = self._records(begin, NEW_TOPIC_SECONDS_MAX if is_known else 0.0)
         assert state is not None
+        wanted: StepLogState | None = None
         for offset, record in records:
             state = state.apply(record, offset)
-        return state
+            if wanted is None and is_wanted(state):
+                wanted = state
+        return state, wanted
 
     def read_tail(self, state: StepLogState, *, in_doubt: bool = False) -> tuple[StepLogState, list[Record]]:
         """The state with the records that were committed since, and these records in order.

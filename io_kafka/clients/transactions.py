@@ -180,15 +180,24 @@ class FencedLog:
         return self._claim.epoch
 
     def start(
-        self, *, pipeline: str, host: str, pid: int, endpoint: str | None = None, expect_epoch: int | None = None
+        self,
+        *,
+        pipeline: str,
+        host: str,
+        pid: int,
+        endpoint: str | None = None,
+        expect_epoch: int | None = None,
+        above: int = -1,
     ) -> int:
         """Fences every older writer, reads the log, commits the claim of the next epoch and returns it.
 
-        `expect_epoch`: the epoch whose holder did not answer. Raises Fenced if another run has claimed the pipeline since."""
+        `expect_epoch`: the epoch whose holder did not answer. `above`: the epoch is higher than this one too. Raises Fenced if another run has
+        claimed the pipeline since."""
         assert self._claim is None, "started already"
         self._state = self._reader.read(is_known=True)  # the caller has made sure that the topic exists
         reached("start.log_read")
         before = self._state.epoch if expect_epoch is None else expect_epoch
+        epoch = max(before, above) + 1
 
         def claim() -> int:
             self._renew()
@@ -198,13 +207,13 @@ class FencedLog:
                 if self._state.epoch != before:
                     raise Fenced(self._id, before, holder)
                 holder = Claim(
-                    epoch=before + 1, pipeline=pipeline, run_id=self.run_id, host=host, pid=pid, endpoint=endpoint
+                    epoch=epoch, pipeline=pipeline, run_id=self.run_id, host=host, pid=pid, endpoint=endpoint
                 )
                 self._commit_claim(holder)
             self._claim = holder
             return holder.epoch
 
-        with self._bounded(f"the claim of epoch {before + 1}"):
+        with self._bounded(f"the claim of epoch {epoch}"):
             return int(self._retry_while_away(claim))
 
     def confirm(self) -> None:

@@ -106,10 +106,19 @@ class PipelineWriter:
         return self._log.epoch
 
     def start(
-        self, *, pipeline: str, host: str, pid: int, endpoint: str | None = None, expect_epoch: int | None = None
+        self,
+        *,
+        pipeline: str,
+        host: str,
+        pid: int,
+        endpoint: str | None = None,
+        expect_epoch: int | None = None,
+        above: int = -1,
     ) -> int:
         """See FencedLog.start."""
-        return self._log.start(pipeline=pipeline, host=host, pid=pid, endpoint=endpoint, expect_epoch=expect_epoch)
+        return self._log.start(
+            pipeline=pipeline, host=host, pid=pid, endpoint=endpoint, expect_epoch=expect_epoch, above=above
+        )
 
     def forget(self, step: int) -> None:
         """See FencedLog.forget."""

@@ -21,6 +21,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     taken_back           tombstones were written to upsert topics, up to these ends
     reset                all outputs are empty: steps begin again at 0, with databases of this generation
     snapshot             the whole state of the log, so that all records before it may be deleted
+    copied               the state of this new log is that of another pipeline at a version of the checkpoint store
 """
 
 from __future__ import annotations
@@ -324,12 +325,25 @@ class VersionOwnership(Part):
     placed: Ownership
 
 
+class Origin(Part):
+    """From where the state of a pipeline was copied: `pipeline`, the topic id of its step log, its generation, its last epoch, and the version.
+    `manifest`: the object of the checkpoint store that named its state, and `digest` the xxh3_128 of its content in hexadecimal digits."""
+
+    pipeline: str
+    log_id: str
+    generation: Natural
+    epoch: Natural
+    version: VersionId
+    manifest: str
+    digest: str
+
+
 class Snapshot(RecordBase, PartWithLater):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`, `auto`: see
+    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`, `auto`, `origin`: see
     LogValue."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto", "origin"})
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
     steps: Natural
@@ -357,6 +371,15 @@ class Snapshot(RecordBase, PartWithLater):
     replayed_from: Natural = 0
     stored: CheckpointStored | None = None
     auto: LayoutAuto | None = None
+    origin: Origin | None = None
+
+
+class Copied(RecordBase):
+    """The log begins with the state of another pipeline, `state.origin`, at one of its stored versions. Before it there are claims alone. The
+    plan document of `state` is written in the same transaction. Its outputs are none: the pipeline's own topics are filled by a transition."""
+
+    kind: Literal["copied"] = "copied"
+    state: Snapshot
 
 
 Record = (
@@ -383,6 +406,7 @@ Record = (
     | TakenBack
     | Reset
     | Snapshot
+    | Copied
 )
 
 _FORM: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])

@@ -15,6 +15,7 @@ from io_kafka.step_log.records import (
     CheckpointIntent,
     CheckpointStored,
     Claim,
+    Copied,
     DivisionRecord,
     Record,
     Refresh,
@@ -48,6 +49,8 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return None if record.epoch > log.epoch else f"epoch {log.epoch} was claimed before"
     if isinstance(record, Snapshot):
         return _why_not_snapshot(log, record)
+    if isinstance(record, Copied) and record.epoch == log.epoch:
+        return why_not_new(log) or _why_not_copied(log, record.state)
     if record.epoch < log.epoch:
         return f"epoch {log.epoch} has been claimed since: its writer was fenced"
     if record.epoch > log.epoch:
@@ -78,9 +81,37 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return why_not_layout(record, log.ground, _why_not_first(log, record.kind))
     if isinstance(record, LayoutAuto):
         return "no layout is recorded" if log.layout is None else None
-    if isinstance(record, Former):
+    if isinstance(record, Former | Copied):
         return None
     assert_never(record)
+
+
+def why_not_new(log: LogValue) -> str | None:
+    """Why no state can be copied into this log; None if it has nothing but claims."""
+    new = type(log)(log.topic, log.offset_next, log.claim)
+    if log == new and log.steps == 0:
+        return None
+    if log.origin is not None:
+        return f"it has a state, which was copied from {log.origin.pipeline} at step {log.origin.version.step}"
+    return "it has a state"
+
+
+def _why_not_copied(log: LogValue, state: Snapshot) -> str | None:
+    """The state begins at its stored version, of which this pipeline's own place in the checkpoint store has a copy, and nothing of it was
+    written to topics of this pipeline."""
+    if state.claim != log.claim or state.epoch != log.epoch:
+        return "it is of another run"
+    if state.origin is None or state.stored is None or state.revisions.root is None or state.layout is None:
+        return "it does not say from where, of which project or with which owners it is"
+    if state.epoch <= state.origin.epoch:
+        return f"epoch {state.epoch} is not above epoch {state.origin.epoch} of the pipeline that was copied"
+    version = state.stored.version
+    versions = {state.origin.version, *(each.version for each in state.checkpoints)}
+    if versions != {version} or version.step != state.steps or not state.checkpoints:
+        return "it does not begin at the version that was copied"
+    if state.pending or state.ends or state.intent is not None or state.revisions.phase is not None:
+        return "steps are under way in it, or it has output"
+    return None
 
 
 def _why_not_former_project(log: LogValue, record: CircuitRecord | LeavesRecord) -> str | None:

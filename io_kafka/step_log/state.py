@@ -35,6 +35,7 @@ them. So a log that was read to its end without an error is one that correct run
                     layout(n+1) may also go back to the owners of the stored version, which ends a change that is under way
 
     layout_auto: at any time after layout(0); the last one counts, also after a refresh
+    copied: right after the claims of a new log. Steps begin at that of the version, which is stored
 
     refresh(g) ----> taken_back(g), any number ----> reset(g) ----> as in a new log: revision, layout, division(0), ...
 
@@ -66,6 +67,7 @@ from io_kafka.step_log.records import (
     CheckpointIntent,
     CheckpointStored,
     Claim,
+    Copied,
     DivisionRecord,
     Record,
     Refresh,
@@ -218,6 +220,8 @@ class StepLogState(LogValue):
             case Snapshot():
                 adopted = self._adopted(record) if self.claim is None else self._with_firsts_of(record)
                 return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
+            case Copied():
+                return self._adopted(record.state)
             case _:
                 assert_never(record)
 

@@ -20,6 +20,7 @@ from io_kafka.step_log.records import (
     Claim,
     DivisionRecord,
     NodeErrors,
+    Origin,
     OutputPart,
     Refresh,
     StepRecord,
@@ -80,6 +81,8 @@ class LogValue:
     """The version that the checkpoint store has."""
     auto: LayoutAuto | None = None
     """Between which numbers of workers Stepwell may choose; None as long as nobody has said it. A full refresh keeps it."""
+    origin: Origin | None = None
+    """From where the state was copied; None if it was computed from the beginning. A full refresh forgets it."""
 
     @property
     def first(self) -> int:

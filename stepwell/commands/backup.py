@@ -53,7 +53,7 @@ def create(
         _have_stored(project)
         for left in range(TRIES_MAX - 1, -1, -1):
             try:
-                found = kept.create(store, project.name, chosen, stored_of(project, read_log(project)))
+                found = kept.create(store, project.name, chosen, stored_of(project.name, read_log(project)))
                 break
             except ObjectMissing:
                 if not left:
@@ -116,12 +116,15 @@ def list_backups(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 def _judged(project: Project) -> list[Backup]:
     store, log = store_of(project), read_log(project)
     log_id, begins = log_id_of(project), begins_of(project, log)
+    found = kept.backups(store, project.name)
+    readable = [manifest for _, manifest in found if manifest is not None]
+    missing = dict(zip(map(id, readable), kept.missing_of_each(store, readable), strict=True))
     judged: list[Backup] = []
-    for backup, manifest in kept.backups(store, project.name):
+    for backup, manifest in found:
         if manifest is not None:
             reasons = why_not_reached(manifest, log, log_id, begins)
-            missing = kept.missing_objects(store, manifest)
-            problem = reasons[0] if reasons else f"{len(missing)} of its objects are missing" if missing else ""
+            gone = missing[id(manifest)]
+            problem = reasons[0] if reasons else f"{len(gone)} of its objects are missing" if gone else ""
             backup = replace(backup, problem=problem)
         judged.append(backup)
     return judged

@@ -1,53 +1,105 @@
-"""`stepwell restore`: goes back to a version of the checkpoint store. The next run replays the steps since, and compares their output."""
+"""`stepwell restore`: goes back to a version of the checkpoint store. The next run replays the steps since, and compares their output.
+
+With --from the project gets a copy of another pipeline's state (copying.py), and with --to databases are made in another folder (restore_to.py).
+"""
 
 from __future__ import annotations
 
-import os
-import socket
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from coordinator.specification import log_topic_of, transactional_id_of
+from coordinator.copying.source import Stored
 from coordinator.storing.backups import missing_objects, why_not_reached
-from coordinator.storing.manifest import Manifest
-from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.writer import FencedLog, PipelineWriter
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
-from stepwell.commands.common import JsonOption, SpecOption, note, project_of, report_faults, show
+from stepwell.commands.choices import AppendOption, FromNowOption, chosen_of
+from stepwell.commands.claiming import claimed
+from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import begins_of, log_id_of, manifest_to_restore, store_of
+from stepwell.commands.store_access import Wanted, begins_of, log_id_of, store_of, version_to_restore
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.service.holder import wait_for_turn
-from storage.remote.objects_protocol import ObjectStore
 
 
 def restore(
+    *,
     backup: Annotated[
         str | None, typer.Option("--backup", metavar="NAME", help="Default: the checkpoint that was stored last.")
     ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=0, help="The same, by the number of the version.")
+    ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="PIPELINE", help="Begin with the state of this pipeline. The project's own must be new."
+        ),
+    ] = None,
+    origin_store: Annotated[
+        str | None,
+        typer.Option(
+            "--from-store", metavar="URI", help="The checkpoint store of that pipeline, if it is not the project's."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", metavar="FOLDER", help="Make the databases below this storage folder, and change nothing else."
+        ),
+    ] = None,
+    from_now: FromNowOption = None,
+    append: AppendOption = None,
     is_dry: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
     spec: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go back to a stored checkpoint. No service may run. Nothing is taken back: the next run computes the steps since again, and compares
-    them."""
+    """Go back to a stored checkpoint, or begin with that of another pipeline. No service may run. Nothing is taken back: the next run computes
+    the steps since again, and compares them."""
+    wanted = _wanted(backup, version)
+    chosen = chosen_of(from_now, append, None, None, gradual=False)
+    for given, needed in ((origin_store, "--from-store"), (from_now, "--from-now"), (append, "--append")):
+        if given and origin is None:
+            raise typer.BadParameter("it belongs to --from PIPELINE", param_hint=needed)
+    if folder is not None and origin is not None:
+        raise typer.BadParameter(
+            "a copy of another pipeline is made in the checkpoint store, and restored by its first run: leave it out",
+            param_hint="--to",
+        )
     with report_faults(as_json):
         project = project_of(spec)
+        if origin is not None:
+            from stepwell.commands.copying import Order, copy  # it plans the files
+
+            copied = copy(project, Order(origin, origin_store, wanted, chosen, is_dry))
+            show(copied.to_json(), as_json=as_json, text=copied.text)
+            return
         store, log = store_of(project), read_log(project)
-        name, digest, manifest = manifest_to_restore(store, project, log, backup)
-        found = _judged(project, store, log, manifest)
+        stored = version_to_restore(store, project.name, log, wanted)
+        if folder is not None:
+            from stepwell.commands.restore_to import restore_to
+
+            made = restore_to(project, stored, folder, is_dry=is_dry)
+            show(made.to_json(), as_json=as_json, text=made.text)
+            return
+        found = _judged(project, log, stored)
         if not is_dry:
-            _record(project, name, digest, manifest)
+            _record(project, stored)
         show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
 
 
-def _judged(project: Project, store: ObjectStore, log: StepLogState, manifest: Manifest) -> dict[str, Any]:
+def _wanted(backup: str | None, version: int | None) -> Wanted:
+    if backup is not None and version is not None:
+        raise typer.BadParameter("give the name of a backup or a version, not both", param_hint="--version")
+    return Wanted(backup, version)
+
+
+def _judged(project: Project, log: StepLogState, stored: Stored) -> dict[str, Any]:
     """What a restore would do. Raises StepwellError if it cannot be done."""
+    manifest = stored.manifest
     reasons = why_not_reached(manifest, log, log_id_of(project), begins_of(project, log))
-    missing = missing_objects(store, manifest)
+    missing = missing_objects(stored.store, manifest)
     if missing:
         reasons.append(
             f"the store has no object {missing[0]}" + (f" and {len(missing) - 1} others" if missing[1:] else "")
@@ -66,15 +118,18 @@ def _judged(project: Project, store: ObjectStore, log: StepLogState, manifest: M
     }
 
 
-def _record(project: Project, name: str, digest: str, manifest: Manifest) -> None:
+def _record(project: Project, stored: Stored) -> None:
     """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. Raises HeldByAnother and faults of Kafka."""
-    kafka, settings = KafkaSettings.parse(project.settings.kafka), project.settings.stepwell
-    turn = wait_for_turn(project.name, lambda: read_log(project), settings.takeover_silence, take_over=False, say=note)
-    writer = PipelineWriter(FencedLog(kafka, transactional_id_of(project.name), log_topic_of(project.name)))
+    manifest = stored.manifest
+    writer = claimed(project)
     try:
-        epoch = writer.start(pipeline=project.name, host=socket.gethostname(), pid=os.getpid(), expect_epoch=turn)
         record = CheckpointStored(
-            epoch=epoch, version=manifest.version, placed=manifest.placed, manifest=name, digest=digest, restores=True
+            epoch=writer.epoch,
+            version=manifest.version,
+            placed=manifest.placed,
+            manifest=stored.name,
+            digest=stored.digest,
+            restores=True,
         )
         writer.append([record])
     finally:

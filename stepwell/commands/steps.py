@@ -63,13 +63,15 @@ def _parsed(text: str) -> tuple[str, int, int]:
     return match[1], int(match[2]), int(match[3])
 
 
-def read_log(project: Project) -> StepLogState:
-    topic = log_topic_of(project.name)
+def read_log(project: Project, pipeline: str | None = None) -> StepLogState:
+    """Of the project's pipeline, or of another one on the same broker. Raises StepwellError if it has none."""
+    name = pipeline or project.name
+    topic = log_topic_of(name)
     try:
         return StepLogReader(KafkaSettings.parse(project.settings.kafka), topic).read()
     except UnknownTopic:
         raise StepwellError(
-            f"pipeline {project.name} has never run on this broker: there is no topic {topic}",
+            f"pipeline {name} has never run on this broker: there is no topic {topic}",
             "Start it with `stepwell run`.",
         ) from None
 

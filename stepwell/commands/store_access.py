@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from coordinator.copying.source import Stored
 from coordinator.specification import log_topic_of
-from coordinator.storing.backups import read_backup
-from coordinator.storing.manifest import Manifest, read_manifest
+from coordinator.storing.backups import backups, read_backup
+from coordinator.storing.manifest import read_manifest
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
@@ -27,25 +30,50 @@ def store_of(project: Project) -> ObjectStore:
     return open_store(uri)
 
 
-def stored_of(project: Project, log: StepLogState) -> CheckpointStored:
+def stored_of(pipeline: str, log: StepLogState) -> CheckpointStored:
     """The version that was stored last. Raises StepwellError if none was."""
     if log.stored is None:
         raise StepwellError(
-            f"no checkpoint of {project.name} is in the store.",
+            f"no checkpoint of {pipeline} is in the store.",
             "`stepwell run` stores each checkpoint as soon as stepwell.store is set.",
         )
     return log.stored
 
 
-def manifest_to_restore(
-    store: ObjectStore, project: Project, log: StepLogState, backup: str | None
-) -> tuple[str, str, Manifest]:
-    """(its object, the digest of that, the manifest) of a backup, or of the version that was stored last. Raises StepwellError and
-    StoreFault."""
-    if backup is not None:
-        return read_backup(store, project.name, backup)
-    stored = stored_of(project, log)
-    return stored.manifest, stored.digest, read_manifest(store, stored.manifest, stored.digest)
+@dataclass(frozen=True)
+class Wanted:
+    """Which version is to be restored: that of a backup, or the one with this number. Neither: the one that was stored last."""
+
+    backup: str | None = None
+    version: int | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.backup is None and self.version is None
+
+
+def version_to_restore(store: ObjectStore, pipeline: str, log: StepLogState, wanted: Wanted) -> Stored:
+    """The version that is wanted, of those that the store has: the one that was stored last, and those that backups keep. Raises StepwellError
+    and StoreFault."""
+    if wanted.backup is not None:
+        name, digest, manifest = read_backup(store, pipeline, wanted.backup)
+        return Stored(store, name, digest, manifest)
+    if wanted.version is None or (log.stored is not None and log.stored.version.version == wanted.version):
+        stored = stored_of(pipeline, log)
+        return Stored(store, stored.manifest, stored.digest, read_manifest(store, stored.manifest, stored.digest))
+    found = backups(store, pipeline)
+    for backup, _ in found:
+        if backup.version == wanted.version:
+            name, digest, manifest = read_backup(store, pipeline, backup.name)
+            return Stored(store, name, digest, manifest)
+    last = [] if log.stored is None else [f"{log.stored.version.version} (stored last)"]
+    there = ", ".join(
+        [*(f"{backup.version} (backup {backup.name})" for backup, _ in found if not backup.problem), *last]
+    )
+    raise StepwellError(
+        f"the store has no version {wanted.version} of {pipeline}. It has: {there or 'none'}.",
+        "A store keeps the version that was stored last, and those for which `stepwell backup create` has made a backup.",
+    )
 
 
 def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:

@@ -7,12 +7,14 @@ A chain is plain data, which whoever keeps the list of checkpoints stores beside
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from base.version import VersionId
-from storage.remote.pack import Kind
+from storage.identity import Identity
+from storage.remote.pack import Kind, PackHeader
 
 
 class Pack(BaseModel):
@@ -88,3 +90,13 @@ class Chain(BaseModel):
     def of_json(cls, text: str | bytes) -> Chain:
         """The reverse of `to_json`. Raises pydantic.ValidationError."""
         return cls.model_validate_json(text)
+
+
+def headers_of(chain: Chain, identity: Identity) -> Iterator[tuple[Pack, PackHeader]]:
+    """Each pack of the chain of this database, in order, with the header that it has."""
+    for part, packed in enumerate(chain.bases):
+        yield packed, PackHeader(identity, "base", packed.to, part=part)
+    at = chain.base_version
+    for packed in chain.deltas:
+        yield packed, PackHeader(identity, "delta", packed.to, since=at)
+        at = packed.to

@@ -22,7 +22,7 @@ from storage.description import Description
 from storage.drafts import new_database
 from storage.environments import DATA_FILE, Environment
 from storage.identity import Identity
-from storage.remote.chain import Chain, Pack
+from storage.remote.chain import Chain, Pack, headers_of
 from storage.remote.errors import DamagedPack, DamagedStore, OtherPackFormat
 from storage.remote.objects_protocol import ObjectStore, Written
 from storage.remote.pack import PackHeader
@@ -106,18 +106,15 @@ Stream = Iterator[tuple[bytes, memoryview]]
 def _passes(store: ObjectStore, chain: Chain, identity: Identity) -> Iterator[list[Stream]]:
     """The streams of each pass, from the one that counts most to the one that counts least. The parts of the base are one stream, because their
     keys ascend."""
-    base = chained.from_iterable(
-        _stream(store, packed, PackHeader(identity, "base", packed.to, part=part))
-        for part, packed in enumerate(chain.bases)
-    )
-    streams: list[Stream] = [base]
-    at = chain.base_version
-    for packed in chain.deltas:
+    streams_of = [(packed.kind, _stream(store, packed, header)) for packed, header in headers_of(chain, identity)]
+    streams: list[Stream] = [chained.from_iterable(stream for kind, stream in streams_of if kind == "base")]
+    for kind, stream in streams_of:
+        if kind == "base":
+            continue
         if len(streams) == MERGED_MAX:
             yield streams[::-1]
             streams = []
-        streams.append(_stream(store, packed, PackHeader(identity, "delta", packed.to, since=at)))
-        at = packed.to
+        streams.append(stream)
     yield streams[::-1]
 
 

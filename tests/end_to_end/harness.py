@@ -173,7 +173,11 @@ class Playground:
         return spec
 
     def resolve(self, files: Mapping[str, str], conf: Mapping[str, Any] | None = None) -> Resolved:
-        project = resolve(load_project(self.write(files, conf)), self.spark)
+        return self.resolve_written(self.write(files, conf))
+
+    def resolve_written(self, spec_file: Path) -> Resolved:
+        """The project of a file that `write` has written."""
+        project = resolve(load_project(spec_file), self.spark)
         self.tables.update(project.tables)
         spec = pipeline_spec(project.project, plan_project(project, lower(project)))
         outside = replace(spec.kafka.outside, freeze_memory=_leave_memory)

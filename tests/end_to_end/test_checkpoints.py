@@ -42,7 +42,7 @@ def test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened(
         with pytest.raises(BrokenStepLog, match="holds step 0, whose output is not committed"):
             play.run(resolved)
     assert play.log(resolved).checkpoints == ()
-    with pytest.raises(StateLost, match="databases are at step 1, the step log ends before step 0"):
+    with pytest.raises(StateLost, match="databases are at step 1, and the step log ends before step 0"):
         play.run(resolved)
     assert play.read("out") == []
 

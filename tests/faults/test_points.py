@@ -25,6 +25,7 @@ from faults.points import (
     STEP,
     STORE,
     TRANSITION,
+    TWIN,
     VARIABLE,
     Crash,
     Order,
@@ -128,5 +129,5 @@ def test_an_unknown_point_is_a_type_error() -> None:
     assert get_type_hints(Order)["point"] == Point
     assert (
         len(set(POINTS)) == len(POINTS)
-        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT == POINTS
+        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT + TWIN == POINTS
     )

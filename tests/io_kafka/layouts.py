@@ -15,7 +15,10 @@ from io_kafka.step_log.layout_records import (
     Target,
     ranges_of,
 )
-from io_kafka.step_log.records import CheckpointStored
+from io_kafka.step_log.numbered import Numbered
+from io_kafka.step_log.records import CheckpointStored, Claim, Copied, Origin, RevisionRecord
+from io_kafka.step_log.revision_state import RevisionState
+from io_kafka.step_log.state import StepLogState
 
 SHARDS = 8
 
@@ -67,3 +70,25 @@ def restored(number: int, epoch: int = 0, workers: tuple[int, ...] = (0, 1)) -> 
 def auto(least: int = 1, most: int = 4, epoch: int = 0) -> LayoutAuto:
     """From here on Stepwell chooses the number of workers, as the command has asked."""
     return LayoutAuto(epoch=epoch, bounds=AutoBounds(min=least, max=most), asked=None)
+
+
+def origin(version: VersionId) -> Origin:
+    return Origin(pipeline="o", log_id="l", generation=2, epoch=1, version=version, manifest="o.json", digest="f0" * 16)
+
+
+def copied(claim: Claim, version: VersionId) -> Copied:
+    """What a copy's log begins with, after its claim."""
+    revision = RevisionRecord(epoch=claim.epoch, number=4, plan="0f" * 32, step=version.step)
+    state = StepLogState(
+        "log",
+        claim=claim,
+        divisions=Numbered(version.step),
+        step_records=Numbered(version.step),
+        checkpoints=(version,),
+        placed={version: placed(0, 1)},
+        layout=layout(epoch=claim.epoch),
+        revisions=RevisionState(root=revision, in_force=revision),
+        stored=stored(version, epoch=claim.epoch),
+        origin=origin(version),
+    )
+    return Copied(epoch=claim.epoch, state=state.snapshot())

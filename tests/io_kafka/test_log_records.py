@@ -36,7 +36,7 @@ from io_kafka.step_log.records import (
     decode,
     encode,
 )
-from tests.io_kafka.layouts import auto, change, layout, placed, stored, turn
+from tests.io_kafka.layouts import auto, change, copied, layout, placed, stored, turn
 from tests.io_kafka.transitions import begins, settles, switches, turns
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
@@ -58,6 +58,7 @@ RECORDS: list[Record] = [
     CheckpointIntent(epoch=3, version=VERSION, placed=placed(0, 1)),
     CheckpointComplete(epoch=3, version=VERSION),
     stored(VERSION, epoch=3),
+    copied(CLAIM, VERSION),
     layout(epoch=3),
     change(),
     turn(),

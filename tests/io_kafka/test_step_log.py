@@ -22,6 +22,7 @@ from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
     Claim,
+    Copied,
     DivisionRecord,
     InputRange,
     NodeErrors,
@@ -42,7 +43,7 @@ from io_kafka.step_log.revision_state import RevisionState
 from io_kafka.step_log.rules import why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, IN_SNAPSHOTS, NOT_IN_SNAPSHOTS
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
-from tests.io_kafka.layouts import auto, change, layout, placed, restored, stored, turn
+from tests.io_kafka.layouts import auto, change, copied, layout, origin, placed, restored, stored, turn
 from tests.io_kafka.transitions import begins, revision, switches, turns
 
 
@@ -115,6 +116,15 @@ DONE: tuple[Record, ...] = (
     CheckpointComplete(epoch=0, version=VersionId(0, 1, "c")),
 )
 """A checkpoint."""
+
+COPIED: tuple[Record, ...] = (claim(2), copied(claim(2), version(3, 7)))
+
+
+def copied_with(**changes: object) -> Copied:
+    """A copy that differs in these fields of its state."""
+    made = copied(claim(2), version(3, 7))
+    return made.model_copy(update={"state": made.state.model_copy(update=changes)})
+
 
 NUMBERED: tuple[Record, ...] = (
     *GROUNDED,
@@ -302,6 +312,20 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((*GROUNDED, *DONE), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(1, workers=(0,)), "the stored version has other owners"),
         ((*GROUNDED, *DONE, stored(version(0, 1))), restored(2), "number 2 does not follow layout 0"),
+        ((claim(2), layout(epoch=2)), copied(claim(2), version(3, 7)), "it has a state"),
+        (
+            (claim(2), Refresh(epoch=2, generation=1, topics=(), tombstones=(), ends=())),
+            copied(claim(2), version(3, 7)),
+            "it has a state",
+        ),
+        (COPIED, copied(claim(2), version(3, 7)), "it has a state, which was copied from o at step 7"),
+        ((claim(2), claim(3)), copied(claim(2), version(3, 7)), "its writer was fenced"),
+        ((claim(2),), copied_with(claim=claim(1)), "it is of another run"),
+        ((claim(1),), copied(claim(1), version(3, 7)), "epoch 1 is not above epoch 1 of the pipeline that was copied"),
+        ((claim(2),), copied_with(origin=None), "does not say from where"),
+        ((claim(2),), copied_with(origin=origin(version(2, 7))), "does not begin at the version"),
+        ((claim(2),), copied_with(steps=8), "does not begin at the version"),
+        ((claim(2),), copied_with(ends=(PartitionOffset(topic="out", partition=0, offset=1),)), "it has output"),
         ((), layout(), "never claimed"),
         ((claim(0),), layout(1), "the first record of a layout must be layout 0"),
         ((claim(0),), change(), "the first record of a layout must be layout 0"),
@@ -390,6 +414,26 @@ def test_bounds_that_no_number_fits_are_no_record() -> None:
     for wrong in (text.replace('"min":2', '"min":4'), text.replace('"min":2', '"min":0')):
         with pytest.raises(BadLogRecord):
             decode(wrong.encode(), "log", 0)
+
+
+def test_a_copy_begins_at_the_step_of_its_version() -> None:
+    """Claims of commands that were broken off may precede it. It goes on as any state, and says where it is from until a full refresh."""
+    whole = folded(claim(0), claim(2), copied(claim(2), version(3, 7)))
+    assert (whole.steps, whole.first, whole.checkpoints, whole.epoch) == (7, 7, (version(3, 7),), 2)
+    whole.check()
+    on = folded_on(whole, claim(4), division(7, 3, 5, epoch=4), step(7, 6, 4))
+    on.check()
+    cut = StepLogState("log", offset_next=90).apply(on.snapshot(), 90)
+    assert cut.origin == on.origin == origin(version(3, 7))
+    begun = refresh().model_copy(update={"epoch": 4})
+    fresh = folded_on(on, begun, reset().model_copy(update={"epoch": 4}))
+    assert fresh.origin is None
+
+
+def folded_on(state: StepLogState, *records: Record) -> StepLogState:
+    for record in records:
+        state = state.apply(record, state.offset_next)
+    return state
 
 
 def test_a_state_is_a_value() -> None:
@@ -802,6 +846,7 @@ def full_state() -> StepLogState:
         replayed_from=2,
         stored=stored(version(1, 1)),
         auto=auto(2, 3),
+        origin=origin(version(1, 1)),
     )
 
 

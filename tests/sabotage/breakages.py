@@ -8,6 +8,7 @@ from tests.sabotage.automatic_breakages import AUTOMATIC_LAYOUTS
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.choice_breakages import CHOICES
 from tests.sabotage.coordinator_breakages import COORDINATOR
+from tests.sabotage.copying_breakages import COPIES
 from tests.sabotage.debezium_breakages import DEBEZIUM
 from tests.sabotage.definition_breakages import DEFINED
 from tests.sabotage.draining_breakages import DRAINED
@@ -67,6 +68,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *CHECKPOINT_STORE,
     *STORING_OF_RUNS,
     *AUTOMATIC_LAYOUTS,
+    *COPIES,
     *TOP_K_BREAKAGES,
     *FUNCTIONS,
     *TYPES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/starting/start.py"
+REACH = "coordinator/starting/reach.py"
 BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
     "coordinator/stepping/inputs.py",
@@ -86,7 +87,7 @@ COORDINATOR = (
         "state-ahead-of-the-log",
         "Databases are opened at a step whose output the log does not have.",
         "6 two versions",
-        (Edit(START, "    if version.step > state.steps:\n", "    if False:\n"),),
+        (Edit(REACH, "    if step > log.steps:\n", "    if False:\n"),),
         (
             f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened",
         ),
@@ -505,7 +506,7 @@ COORDINATOR = (
         "old-storage-accepted",
         "An old copy of the storage folder is opened although the steps since were truncated from the log.",
         "no silence",
-        (Edit(START, "    if version.step < state.first:\n", "    if False:\n"),),
+        (Edit(REACH, "    if step < log.first:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_lost_state.py::test_a_copy_older_than_the_step_log_stops_the_run",),
     ),
     Breakage(

@@ -243,7 +243,7 @@ EVOLUTION = (
         "a-copy-from-before-the-revision",
         "A database from before the revision in force is opened, and its steps are replayed with another circuit.",
         "3 the recorded steps",
-        (Edit("coordinator/starting/start.py", "version.step < root.step:", "version.step < 0:"),),
+        (Edit("coordinator/starting/reach.py", "step < root.step:", "step < 0:"),),
         (f"{REVISIONS}::test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused",),
     ),
     Breakage(

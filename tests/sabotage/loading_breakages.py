@@ -114,7 +114,7 @@ LOADED = (
         "an-old-copy-without-its-load",
         "An old copy of the state is opened although the steps after it read a load that is deleted.",
         "no silence: what cannot be replayed is named",
-        (Edit("coordinator/starting/start.py", "if version.step < state.replayed_from:", "if version.step < 0:"),),
+        (Edit("coordinator/starting/reach.py", "if step < log.replayed_from:", "if step < 0:"),),
         ("tests/coordinator/test_start.py::test_a_version_whose_steps_would_read_deleted_loads_is_not_opened",),
     ),
     Breakage(

@@ -79,6 +79,7 @@ def test_a_life(shop: CommandLine) -> None:
     _goes_back_and_forward(shop)
     _recovers_from_the_kill(shop)
     _has_its_layout_changed_without_a_service(shop)
+    _is_copied(shop)
     with running(shop, "--workers", "2") as service:
         service.wait_until(lambda status: bool(status["rows"] == 70))
         assert [member["slots"] for member in shop.asked("layout", "show")["members"]] == [HALF, HALF]
@@ -231,6 +232,29 @@ def _has_its_layout_changed_without_a_service(shop: CommandLine) -> None:
     assert shop.asked("layout", "show")["members"] == shrunk["members"]
     first = f"{shop.folder.name}.orders/0:520"
     assert shop.asked("steps", "--offset", first)["state"] == "not yet", "the change has read new input"
+
+
+def _is_copied(shop: CommandLine) -> None:
+    """The same definitions under another name, with which its topics begin."""
+    folder, name = shop.folder.with_name("staging"), shop.folder.name
+    folder.mkdir()
+    for part in ("transformations", "spark-pipeline.yml"):
+        (shutil.copytree if part == "transformations" else shutil.copy)(shop.folder / part, folder / part)
+    files = [folder / "spark-pipeline.yml", *(folder / "transformations").glob("*.sql")]
+    for file in files:
+        text = file.read_text().replace(f"name: {name}", f"name: {name}-staging")
+        file.write_text(re.sub(rf"('topic' = '){name}\.", rf"\1{name}-staging.", text))
+    line = CommandLine(folder, shop.environment["STEPWELL_KAFKA_BOOTSTRAP_SERVERS"], folder / "cache")
+    line.environment["STEPWELL_STORE"] = shop.environment["STEPWELL_STORE"]
+    told = line("restore", "--from", name, "--dry-run")
+    assert told.code == 0 and f"{name}-staging would begin with version" in told.out, told
+    assert "new topic: all rows, after the switch" in told.out, told
+    assert line.done("restore", "--from", name)["step"] > 0
+    ended = line("run", "--apply", "--available-now")
+    assert ended.code == 0, ended
+    assert line.done("query", SEEN)["rows"] == [{"orders": 570}]
+    again = line.here("restore", "--from", name)
+    assert again.code == ExitCode.STATE and f"which was copied from {name} at step" in again.err, again
 
 
 def _stops_with_its_cause(shop: CommandLine, service: Service) -> None:

@@ -1,0 +1,29 @@
+"""How a command that writes the step log claims the pipeline, as a run does."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from coordinator.specification import log_topic_of, transactional_id_of
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.writer import FencedLog, PipelineWriter
+from stepwell.commands.common import note
+from stepwell.commands.steps import read_log
+from stepwell.project.loading import Project
+from stepwell.service.holder import wait_for_turn
+
+
+def claimed(project: Project, above: int = -1) -> PipelineWriter:
+    """The writer of a new epoch, which the caller closes. `above`: the epoch is higher than this one. Raises HeldByAnother, and faults of
+    Kafka."""
+    kafka, silence_s = KafkaSettings.parse(project.settings.kafka), project.settings.stepwell.takeover_silence
+    turn = wait_for_turn(project.name, lambda: read_log(project), silence_s, take_over=False, say=note)
+    writer = PipelineWriter(FencedLog(kafka, transactional_id_of(project.name), log_topic_of(project.name)))
+    try:
+        host, pid = socket.gethostname(), os.getpid()
+        writer.start(pipeline=project.name, host=host, pid=pid, expect_epoch=turn, above=above)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
