@@ -150,7 +150,10 @@ def test_a_placement_without_an_owner_for_a_slot_is_refused() -> None:
 
 @pytest.mark.parametrize("policy", [Fixed(), Dynamic()])
 def test_new_members_take_the_place_of_others(policy: Policy) -> None:
-    before = Layout.initial(policy, 5).with_members([0, 1, 3, 4])
+    """Also in a layout that is uneven, as an abort may leave it."""
+    even = Layout.initial(policy, 5).with_members([0, 1, 3, 4])
+    owners = (even.owners[0], even.owners[0], *(3 for _ in even.owners[2:6]), *even.owners[6:])
+    before = Layout(even.number, policy, even.members, owners)
     after = before.with_replaced([4, 1])
     after.check()
     assert (after.members, after.number, after.policy) == ((0, 2, 3, 5), before.number + 1, policy)
