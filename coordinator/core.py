@@ -264,11 +264,11 @@ class Core:
         if self.ran is None:
             assert self.running is not None
             return Collect(self.running)
-        if self.running is None and not self._boundary_due(log):
+        ahead = self.ran + 1
+        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):
             if (cut := self._cut_between_steps(log)) is not None:
                 return cut
-            if self.ran + 1 < self._given_below(log):
-                return self._give(self.ran + 1, log)
+            return self._give(ahead, log)
         return Settle(self.ran, self.ran < log.steps)
 
     def _cut_between_steps(self, log: StepLogState) -> Cut | None:

@@ -409,6 +409,7 @@ class Pipeline:
                 {
                     "worker": number,
                     "host": m.host,
+                    "address": m.address.host,
                     "release": m.release,
                     "pid": m.pid,
                     "folder": m.folder,

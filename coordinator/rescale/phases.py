@@ -20,6 +20,7 @@
     Staffing   staffed     Weighing; without slots to move Moved
     Weighing   weighed     Moving
     Moving     copied      Moving
+    Moving     paused      Moving, without what was copied
     Moving     paced       Moving
     Moving     cut         Moving; after the last one Moved
     Moved      completed   Burying; if nobody leaves Idle
@@ -269,6 +270,10 @@ class Moving(UnderWay):
     def paced(self, *, is_crowded: bool, slots_per_round: int) -> Moving:
         """The shell has looked at what was moved since the last version, and at what one round may move."""
         return replace(self, is_crowded=is_crowded, slots_per_round=slots_per_round)
+
+    def paused(self, is_paused: bool) -> Moving:
+        """What was copied gets old in a pause, and a cut of it would be large. So it is copied again."""
+        return replace(super().paused(is_paused), copied_portions=() if is_paused else self.copied_portions)
 
     def copied(self, portion: Portion) -> Moving:
         """The destination has copies of all that the slots of the portion had when their copy began."""

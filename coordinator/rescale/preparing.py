@@ -18,7 +18,7 @@ from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.ways import Ways, slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew
-from engine.resident.start_faults import NoSlots
+from engine.resident.start_faults import NoSlots, RecruitsFailed
 from io_kafka.step_log.layout_records import HostsPart, LayoutIntent, Target
 
 _log = structlog.get_logger("coordinator.rescale")
@@ -103,8 +103,9 @@ class Preparing:
 
     def _hosts(self) -> HostsPart | None:
         """Of the rescale that is wanted or under way."""
-        of = self._run.log.rescale or self._wishes.wish
-        return None if of is None else of.hosts
+        if self._run.log.rescale is not None:
+            return self._run.log.rescale_hosts
+        return None if self._wishes.wish is None else self._wishes.wish.hosts
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
         registered = len(crew.recruiting.candidates)
@@ -113,8 +114,13 @@ class Preparing:
         fault: Fault = NoSlots(count, registered, slots, register_s, busy)
         if hosts is not None and registered:
             fault = NoTaskThere(hosts, count, [str(task) for task in crew.recruiting.candidates], register_s)
+        if failed := crew.recruiting.failed_recruits:
+            fault = RecruitsFailed(count, failed)
         is_under_way = core.rescale.is_under_way
-        if core.rescale.mode == "cold" and (is_under_way or self._wishes.is_asked_by_start):
+        # A start that wants more workers than there are task slots goes on with those that it has, as after the loss of a host.
+        goes_on = self._run.spec.shrink_after_s is not None and self._run.spec.state_location.on_cluster
+        is_needed = self._wishes.is_asked_by_start and (core.only_layout or not goes_on)
+        if core.rescale.mode == "cold" and (is_under_way or is_needed):
             crew.recruiting.dismiss()
             raise fault  # nothing goes on without them
         _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)

@@ -43,7 +43,8 @@ class Recruiting:
         if len(fitting(crew, hosts)) >= count:
             self._until = None
             return Recruits.THERE
-        if self._started <= len(crew.recruiting.candidates) < count + SPARES_MAX:
+        ended = len(crew.recruiting.candidates) + len(crew.recruiting.failed_recruits)
+        if self._started <= ended < count + SPARES_MAX:
             self._started += 1
             crew.recruiting.recruit_another()
         return Recruits.LATE if self._monotonic() > self._until else Recruits.WAITED_FOR

@@ -43,10 +43,10 @@ def replaced(
         )
     leaving = [number for number, registered in members.items() if registered.is_on(host)]
     if not leaving:
-        known = ", ".join(sorted({f"{registered.host} ({registered.folder})" for registered in members.values()}))
+        known = ", ".join(sorted({f"{each.host} ({each.address.host}, {each.folder})" for each in members.values()}))
         raise RescaleRefused(
             f"no worker is on host {host}; nothing was changed. The workers are on {known}.",
-            "Name a host as `stepwell layout show` does, or the folder of its databases.",
+            "Name a host as `stepwell layout show` does, by its address, or by the folder of its databases if no other host has the same.",
         )
     staying = [number for number in leaving if to is not None and members[number].is_on(to)]
     if staying:

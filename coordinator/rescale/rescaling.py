@@ -53,7 +53,8 @@ class Rescaling:
         self._rules: Rules | None = None
         self._has_started = False
         self._batch = 0
-        self._cuts, self._cuts_ms = 0, 0.0  # since the last step, and what they have taken
+        self._cuts, self._cuts_ms = 0, 0.0  # since the last step or rest, and what they have taken
+        self._steps_due = 0  # before the next cut, as the last one has left it; 0 after a step
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
         self._run = RescaleParts(
             spec=spec,
@@ -80,6 +81,8 @@ class Rescaling:
             self._wishes.start(core)
         if found.companions:
             self._wishes.shrink(core, found.companions)
+        else:
+            self._wishes.shrink_no_more()
         self._wishes.go_on(core)
         self._run.view.reset(core)
         self._run.view.show(core)
@@ -97,7 +100,7 @@ class Rescaling:
     def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
         self._run.budget.note_step(took_ms, write_ms)
-        self._cuts, self._cuts_ms = 0, 0.0
+        self._cuts, self._cuts_ms, self._steps_due = 0, 0.0, 0
         if self._run.log.rescale is not None:
             self._run.view.progress.note_step(took_ms)
 
@@ -139,7 +142,7 @@ class Rescaling:
         assert self._run.log.rescale is not None and self._rules is not None and crew.placement is not None
         born = dict.fromkeys(new, birth_of(self._run.log.rescale.change, crew.term))
         databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
-        crew.admit(tasks_for(new, crew, self._run.log.rescale.hosts), databases, NewDatabase(NO_SLOTS, core.version))
+        crew.admit(tasks_for(new, crew, self._run.log.rescale_hosts), databases, NewDatabase(NO_SLOTS, core.version))
         reached("born")
         crew.enter(new, step)
         crew.join(crew.placement.with_members([*crew.placement.workers, *new]))
@@ -160,8 +163,11 @@ class Rescaling:
         portion = Portion(cut.slots, cut.source, cut.destination)
         if isinstance(core.rescale.phase, Moving) and portion in core.rescale.phase.copied_portions:
             self._run.budget.note_portion(self._run.copying.moved(portion), moved)
+        if self._steps_due:  # no step has come, so there was nothing to read: cuts delay nobody then
+            self._cuts, self._cuts_ms = 0, 0.0
         self._cuts, self._cuts_ms = self._cuts + 1, self._cuts_ms + took_ms
-        core.cut(crew.placement.owned, self._run.budget.steps_between(self._cuts_ms, self._cuts))
+        self._steps_due = self._run.budget.steps_between(self._cuts_ms, self._cuts)
+        core.cut(crew.placement.owned, self._steps_due)
         self._run.budget.note_cut(moved, took_ms)
         self._preparing.note_cut(core.version.version, moved)
         self._run.view.progress.note_cut(len(slots), moved, took_ms, self._run.monotonic())

@@ -40,6 +40,7 @@ class Wishes:
         self._run = run
         self.wish: Wish | None = None
         self.is_asked_by_start = False
+        self._shrinking: Wish | None = None  # the one that `shrink` has made
 
     def start(self, core: Core) -> None:
         """At the start of the run, the number of workers is made what the command or the settings say."""
@@ -86,12 +87,17 @@ class Wishes:
             now = layout_with(drop_empty(core.rescale.owned), self._run.layout.number, policy)
             self._turn(core, now.with_members(staying), "replan", self._run.log.rescale.asked)
         elif target is None and (self.wish is None or not set(self.wish.target.members) <= set(staying)):
-            self.wish = Wish(
-                "cold", target_of(layout_of(self._run.layout).with_members(staying)), self._run.layout.asked
-            )
+            target_now = target_of(layout_of(self._run.layout).with_members(staying))
+            self.wish = self._shrinking = Wish("cold", target_now, self._run.layout.asked)
+            self.is_asked_by_start = False
         self._run.board.update(
             layout_fault=f"Spark had fewer task slots than workers, so the run goes on with {len(staying)} workers."
         )
+
+    def shrink_no_more(self) -> None:
+        """There are enough task slots again, and the log does not have the rescale to fewer workers."""
+        if self.wish is not None and self.wish is self._shrinking:
+            self.wish = None
 
     def go_on(self, core: Core) -> None:
         """After each recovery: the wish is told to the new core."""
@@ -112,6 +118,8 @@ class Wishes:
             case PauseRequest(is_paused):
                 self._under_way()
                 core.rescale.tell(UnderWay.paused, is_paused)
+                if is_paused:
+                    self._run.copying.end()
                 self._run.view.progress.note_pause(is_paused, self._run.monotonic())
             case TurnRequest() if isinstance(core.rescale.phase, Wanted):
                 self._take_back(core, crew)

@@ -88,7 +88,8 @@ class Rules:
     opened; that of EMPTY is there while no checkpoint is complete. `is_fresh`: it has not even the intent of a checkpoint, so no database holds
     a step durably, and missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log
     has only the intent. `accepts_older`: see STALE. `restorable`: the version that the checkpoint store has, if a run can go on from it.
-    `distrusted`: the numbers whose databases are damaged, and are to be restored whatever hosts have."""
+    `distrusted`: the numbers whose databases are damaged, and are to be restored whatever hosts have. `avoided`: the host that is being
+    replaced, in a user's words (Register.is_on); None if none is."""
 
     pipeline: str
     log_id: str
@@ -100,6 +101,7 @@ class Rules:
     accepts_older: bool
     restorable: VersionId | None = None
     distrusted: frozenset[int] = frozenset()
+    avoided: str | None = None
 
     @property
     def is_after_reset(self) -> bool:
@@ -131,11 +133,13 @@ class Rules:
 
 @dataclass(frozen=True)
 class Offer:
-    """A task that can become a worker. `serial` names it. `host` names the folder of its host, and is equal for tasks that share it."""
+    """A task that can become a worker. `serial` names it. `host` names the folder of its host, and is equal for tasks that share it.
+    `is_avoided`: whether the host is to have no worker that can be elsewhere."""
 
     serial: int
     host: str
     databases: tuple[FoundDatabase, ...]
+    is_avoided: bool = False
 
 
 class Standing(Enum):
@@ -215,8 +219,7 @@ class Missing:
 
 def bind(offers: Sequence[Offer], rules: Rules, *, final: bool, restores: bool = False) -> Bound | Missing:
     """`final`: no more tasks will come, so a last resort is better than nothing. `restores`: what no host has may be taken from the checkpoint
-    store. There are at least as many offers as workers."""
-    assert len(offers) >= rules.tasks, f"{len(offers)} tasks for {rules.tasks} workers"
+    store."""
     held = copies_of(offers, rules)
     if restores and rules.restorable is not None and _latest_held(held, rules) is None:
         return _bind_restored(offers, held, rules, rules.restorable)
@@ -290,7 +293,7 @@ def _has(copy: Copy, birth: str, version: VersionId) -> bool:
 
 def _bind_restored(
     offers: Sequence[Offer], held: Mapping[int, tuple[Copy, ...]], rules: Rules, version: VersionId
-) -> Bound:
+) -> Bound | Missing:
     """The workers of the stored version. A database that can open it is used where it is."""
     births, tasks = rules.owners[version], _Tasks(offers)
     having = {
@@ -298,9 +301,9 @@ def _bind_restored(
         for number, birth in births.items()
     }
     kept = {number for number in births if tasks.give(number, [copy.host for copy in having[number]])}
-    for number in sorted(births.keys() - kept):
-        given = tasks.give(number, tasks.emptiest(without=set()))
-        assert given, f"no task for worker {number}"
+    left = sorted(births.keys() - kept)
+    if missing := [number for number in left if not tasks.give(number, tasks.emptiest(without=set()))]:
+        return Missing(dict.fromkeys(missing, ()))
     versions = {number: frozenset({version}) for number in births}
     versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in kept})
     return Bound(tasks.given, births, frozenset(), {}, versions, restored=frozenset(births.keys() - kept))
@@ -439,6 +442,6 @@ class _Tasks:
         return False
 
     def emptiest(self, *, without: set[str]) -> list[str]:
-        """The hosts in the order of how few workers they have."""
-        workers = Counter(self.host_of.values())
-        return sorted(self._free.keys() - without, key=lambda host: (workers[host], host))
+        """The hosts in the order of how few workers they have. Those that are to have none come last."""
+        workers, avoided = Counter(self.host_of.values()), {offer.host for offer in self.offers if offer.is_avoided}
+        return sorted(self._free.keys() - without, key=lambda host: (host in avoided, workers[host], host))

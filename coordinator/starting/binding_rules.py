@@ -18,6 +18,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: f
     owners = owners_by_version(state)
     if restorable is not None:
         owners.setdefault(restorable.version, restorable.placed.owners)
+    hosts = state.rescale_hosts
     return Rules(
         pipeline=spec.name,
         log_id=log_id,
@@ -29,6 +30,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: f
         accepts_older=not spec.state_location.on_cluster,
         restorable=None if restorable is None else restorable.version,
         distrusted=distrusted,
+        avoided=None if hosts is None else hosts.avoided,
     )
 
 

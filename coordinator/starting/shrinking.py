@@ -5,8 +5,8 @@
     -> the run goes on, with all of its workers           those of the lost host are restored from the checkpoint store
     -> a cold change leads to the workers that are tasks  rescale/wishes.py
 
-So the state is the same as if the tasks had come, and the change is the same as if a user had asked for it. If the run is interrupted at any
-moment, the next start does the same again.
+Companions come to the hosts that have the databases. So the state is the same as if the tasks had come, and the change is the same as if a user
+had asked for it. If the run is interrupted at any moment, the next start does the same again.
 
 It is not done if a database could not be bound all the same, because it is on the host that is away and the store does not have it. It is not
 done for a new state either: then nothing was lost, and the number of workers or of slots is a mistake. In local mode there are always
@@ -15,7 +15,9 @@ slots.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -28,10 +30,15 @@ from engine.resident.registration import Candidate
 _log = structlog.get_logger("coordinator.starting.shrinking")
 
 
-def offers_of(candidates: Iterable[Candidate]) -> list[Offer]:
-    """Tasks of one host have the same name of its folder, and the same path."""
+def offers_of(candidates: Iterable[Candidate], avoided: str | None = None) -> list[Offer]:
+    """Tasks of one host have the same name of its folder, and the same path. `avoided`: a host that is being replaced."""
     return [
-        Offer(task.serial, task.registered.folder_name, task.databases)
+        Offer(
+            task.serial,
+            task.registered.folder_name,
+            task.databases,
+            is_avoided=avoided is not None and task.registered.is_on(avoided),
+        )
         for task in candidates
         if task.databases is not None
     ]
@@ -41,14 +48,23 @@ def shrink_of(crew: Crew, spec: PipelineSpec, rules: Rules) -> Shrink | None:
     """When companions make up for tasks that do not come; None if they never do."""
     if spec.shrink_after_s is None or not spec.state_location.on_cluster or rules.is_fresh:
         return None
+    return Shrink(spec.shrink_after_s, lambda: _companions(crew.recruiting.candidates, rules))
 
-    def is_enough(with_companion: Sequence[Candidate]) -> bool:
-        offers = offers_of(crew.recruiting.candidates)
-        first = 1 + max(offer.serial for offer in offers)
-        offers += [Offer(first + i, o.host, o.databases) for i, o in enumerate(offers_of(with_companion))]
-        return isinstance(bind(offers, rules, final=False, restores=rules.restorable is not None), Bound)
 
-    return Shrink(spec.shrink_after_s, is_enough)
+def _companions(candidates: Sequence[Candidate], rules: Rules) -> Counter[Candidate] | None:
+    """How many companions each candidate needs so that all workers can be bound; None if they cannot. A database lies on one host, and so does
+    the task for it: so the binding is asked with as many tasks on each host as there are workers, and what it uses is needed."""
+    offers = offers_of(candidates, rules.avoided)
+    first = 1 + max((offer.serial for offer in offers), default=0)
+    of_clone = dict(enumerate((task for task in candidates for _ in range(rules.tasks)), start=first))
+    own = {offer.serial: offer for offer in offers}
+    clones = [replace(own[task.serial], serial=serial) for serial, task in of_clone.items()]
+    if not clones:
+        return None
+    bound = bind([*offers, *clones], rules, final=False, restores=rules.restorable is not None)
+    if not isinstance(bound, Bound):
+        return None
+    return Counter(of_clone[serial] for serial in bound.workers.values() if serial in of_clone)
 
 
 def companions_of(crew: Crew, bound: Bound) -> frozenset[int]:

@@ -162,19 +162,24 @@ def bind_workers(
     checkpoint store the database is restored if none does soon. Raises StateLost if none does before the deadline of registration, and at once
     in local mode, where all tasks see the same folder. `restore`: restores the databases that are named."""
     rules = rules_of(spec, state, log_id, distrusted)
-    crew.recruiting.wait_for_candidates(shrink_of(crew, spec, rules))
+    shrink = shrink_of(crew, spec, rules)
+    crew.recruiting.wait_for_candidates(shrink)
     final = restores = not spec.state_location.on_cluster
     while True:
-        offers = offers_of(crew.recruiting.candidates)
+        offers = offers_of(crew.recruiting.candidates, rules.avoided)
         for task in crew.recruiting.candidates:
             registered = task.registered
             refuse_other_log(spec, rules, registered.host, registered.folder, task.databases or ())
         outcome = bind(offers, rules, final=final, restores=restores)
         if isinstance(outcome, Bound):
             break
+        if final and shrink is not None and crew.recruiting.accompany(shrink.companions()):
+            crew.recruiting.wait_for_companions()
+            shrink = None  # once is enough, or never
+            continue  # there are tasks enough, and too few on the hosts that have the databases
         if final:
             raise _lost(outcome, crew, spec, why_not_restorable(state))
-        if rules.restorable is not None:
+        if rules.restorable is not None and not restores:
             restores = not crew.recruiting.wait_for_another(RESTORE_AFTER_SECONDS)
         else:
             final = not crew.recruiting.wait_for_another()

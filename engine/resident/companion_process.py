@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import threading
@@ -17,6 +18,8 @@ def main() -> None:
     assignment = pickle.loads(source.read(length))  # from the process that has started this one, and from nobody else
     threading.Thread(target=_end_with_task, args=(source,), daemon=True).start()
     live_here(assignment, _has_none)
+    sys.stderr.flush()
+    os._exit(0)  # the other thread holds the standard input, which an ordinary end would wait for
 
 
 def _end_with_task(source: BinaryIO) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from base.fault import ExitCode, Fault
 
@@ -27,6 +28,18 @@ class NoSlots(Fault):
         super().__init__(
             f"{needed} workers need {needed} task slots at once, and {registered} workers have registered{when}; {has}.",
             f"{what}. Nothing is lost.",
+        )
+
+
+class RecruitsFailed(Fault):
+    """Tasks that were to become workers have ended before they registered. `failures`: what each says."""
+
+    exit_code = ExitCode.MACHINE
+
+    def __init__(self, needed: int, failures: Sequence[str]) -> None:
+        super().__init__(
+            f"{needed} more workers were needed, and {len(failures)} tasks ended before they registered: {failures[0]}",
+            "See in Spark's log and in those of its executors why. Nothing was changed.",
         )
 
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord
-from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership, Target
+from io_kafka.step_log.layout_records import (
+    HostsPart,
+    LayoutAuto,
+    LayoutIntent,
+    LayoutRecord,
+    LayoutTurn,
+    Ownership,
+    Target,
+)
 from io_kafka.step_log.layout_rules import LayoutGround
 from io_kafka.step_log.numbered import Numbered
 from io_kafka.step_log.programs import Program, ProgramKey, key_of
@@ -83,6 +91,11 @@ class LogValue:
     """Between which numbers of workers Stepwell may choose; None as long as nobody has said it. A full refresh keeps it."""
     origin: Origin | None = None
     """From where the state was copied; None if it was computed from the beginning. A full refresh forgets it."""
+
+    @property
+    def rescale_hosts(self) -> HostsPart | None:
+        """Where the new workers of the rescale under way may be; None if anywhere. A turn leads somewhere else, so nothing is said of it."""
+        return None if self.rescale is None or self.turns else self.rescale.hosts
 
     @property
     def first(self) -> int:

@@ -133,6 +133,11 @@ def rescale_offline(project: Project, workers: int, policy: Policy | None) -> di
     if not layout:
         raise typer.Exit(int(ExitCode.INTERRUPTED))
     is_policy = policy is None or layout["policy"] == part_of(policy).kind
+    if "change" not in layout and status["layout_fault"] is not None:
+        raise NotAsAsked(
+            f"the layout has {len(layout['members'])} workers: {status['layout_fault']}",
+            "`stepwell layout show` shows them.",
+        )
     if "change" in layout or len(layout["members"]) != workers or not is_policy:
         raise NotAsAsked("the run was stopped before the change was settled.", "The next run goes on with it.")
     return status

@@ -63,6 +63,13 @@ class Restored:
 def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) -> Restored:
     """Makes the databases of a version below the storage folder `folder`, and the file that says what they belong to. Raises NotRestored,
     CopyRefused, StorageFull, and faults of Kafka and of the store."""
+    if project.settings.stepwell.local_dir is not None or project.on_cluster:
+        raise NotRestored(
+            "the databases of this project are not in its storage folder but in `stepwell.local.dir` of its hosts, so --to would make some that "
+            "no command finds.",
+            "Leave out --to: a start on a host without databases makes them there. For a look, use a project without spark.master and "
+            "stepwell.local.dir.",
+        )
     storage = folder.resolve()
     if storage == project.storage:
         raise NotRestored(

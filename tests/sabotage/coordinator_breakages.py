@@ -126,8 +126,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "            if self.ran + 1 < self._given_below(log):\n",
-                "            if self.ran + 1 > 0:\n",
+                "if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):",
+                "if self.running is None and not self._boundary_due(log):",
             ),
         ),
         (f"{TEST_CORE}::TestRun", f"{TEST_CORE}::test_the_workers_run_the_next_step_while_the_last_one_is_written"),
@@ -139,8 +139,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if self.running is None and not self._boundary_due(log):\n",
-                "        if self.running is None:\n",
+                "if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):",
+                "if self.running is None and ahead < self._given_below(log):",
             ),
         ),
         (
@@ -173,8 +173,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "                return self._give(self.ran + 1, log)\n",
-                "                return Settle(self.ran, self.ran < log.steps)\n",
+                "            return self._give(ahead, log)\n",
+                "            return Settle(self.ran, self.ran < log.steps)\n",
             ),
         ),
         (f"{TEST_CORE}::test_the_workers_run_the_next_step_while_the_last_one_is_written",),

@@ -82,7 +82,7 @@ FINAL_RUNS_MAX = 2
 """Runs without faults that the pipeline has to come to its end."""
 
 
-DRIVER, HOSTS = "host0", ("host0", "host1")
+DRIVER, HOSTS = "host0", ("host0", "host1", "host2")
 """The coordinators run on the first host."""
 
 SIZES = (1, 2, 3, 4)

@@ -7,8 +7,7 @@ by the databases that the candidates' hosts hold (coordinator/starting/binding.p
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -43,11 +42,11 @@ where they do not help, so the later ones only wait for a host that comes back."
 
 @dataclass(frozen=True)
 class Shrink:
-    """When a start makes up for task slots that are missing. `after_s`: so many seconds after it has begun. `is_enough`: whether the run could
-    go on with the candidates and one companion of each of these, one of which may be there several times."""
+    """When a start makes up for task slots that are missing. `after_s`: so many seconds after it has begun. `companions` says how many
+    companions of each candidate let the run go on; None if no number does."""
 
     after_s: float
-    is_enough: Callable[[Sequence[Candidate]], bool]
+    companions: Callable[[], Mapping[Candidate, int] | None]
 
 
 class Recruiting:
@@ -67,6 +66,7 @@ class Recruiting:
         self._tasks, self._launcher, self._assignment = tasks, launcher, assignment
         self._register_s, self._outside, self._poll = register_s, outside, poll
         self._jobs: list[Job] = []
+        self._recruits_from = 0
         self._registration = self._new_registration()
         self._register_until = 0.0
 
@@ -123,32 +123,35 @@ class Recruiting:
         self._register_until = began + wait_s
         if shrink is not None:
             self._start_companions(shrink, began)
+        self._wait_for_all(wait_s)
+
+    def _wait_for_all(self, wait_s: float) -> None:
+        """Raises NoSlots or TaskLost."""
         if not self._wait_for_count(self._tasks):
             raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), wait_s)
 
     def _start_companions(self, shrink: Shrink, began: float) -> None:
         """Has candidates start the tasks that are missing, as soon as that is due and they suffice."""
         self._wait_for_count(self._tasks, began + shrink.after_s)
-        while (missing := self._tasks - (count := len(self.candidates))) > 0:
-            hosts = self._hosts_of_companions(missing)
-            if hosts and shrink.is_enough(list(hosts.elements())):
-                for candidate, companions in hosts.items():
-                    _log.warning("a task starts companions", host=candidate.registered.host, companions=companions)
-                    candidate.connection.send(Frame(self._term, Accompany(count=companions)))
-                self._register_until = self._outside.monotonic() + self._register_s
-                return
-            if not self._wait_for_count(count + 1):
+        while (count := len(self.candidates)) < self._tasks:
+            if self.accompany(shrink.companions()) or not self._wait_for_count(count + 1):
                 return
 
-    def _hosts_of_companions(self, count: int) -> Counter[Candidate]:
-        """How many companions each candidate starts: as many on each host as on any other, within one."""
-        chosen: Counter[Candidate] = Counter()
-        on_host = Counter(candidate.registered.folder_name for candidate in self.candidates)
-        for _ in range(count if self.candidates else 0):
-            candidate = min(self.candidates, key=lambda c: (on_host[c.registered.folder_name], chosen[c], c.serial))
-            chosen[candidate] += 1
-            on_host[candidate.registered.folder_name] += 1
-        return chosen
+    def accompany(self, companions: Mapping[Candidate, int] | None) -> bool:
+        """Has each of these candidates start so many companions. From now on they are waited for as all tasks are at the start. There may be
+        none, because the candidates are enough. Returns False for None: no companions would help."""
+        if companions is None:
+            return False
+        for candidate, count in companions.items():
+            _log.warning("a task starts companions", host=candidate.registered.host, companions=count)
+            candidate.connection.send(Frame(self._term, Accompany(count=count)))
+        self._tasks = len(self.candidates) + sum(companions.values())
+        self._register_until = self._outside.monotonic() + self._register_s
+        return True
+
+    def wait_for_companions(self) -> None:
+        """Until all have registered that were asked for. Raises NoSlots or TaskLost."""
+        self._wait_for_all(self._register_s)
 
     def wait_for_another(self, seconds: float | None = None) -> bool:
         """Starts one task more, and waits until it is a candidate. Returns False if it did not register before the deadline of all and within
@@ -177,9 +180,8 @@ class Recruiting:
             if job.failure is not None:
                 if (other := _OTHER_WIRE.search(str(job.failure))) is not None:
                     raise UnequalReleases(other["what"]) from job.failure
-                text = str(job.failure)[:FAILURE_CHARACTERS_MAX] or type(job.failure).__name__
                 raise TaskLost(
-                    f"the Spark job of a worker ended before all workers had registered: {text}"
+                    f"the Spark job of a worker ended before all workers had registered: {_text_of(job.failure)}"
                 ) from job.failure
 
     # While steps run
@@ -187,8 +189,19 @@ class Recruiting:
     def recruit(self, count: int) -> None:
         """Starts so many tasks that are to become workers. `candidates` has those that are ready."""
         self._registration = self._new_registration()
+        self._recruits_from = len(self._jobs)
         for _ in range(count):
             self._start_task()
+
+    @property
+    def failed_recruits(self) -> list[str]:
+        """Why tasks have ended that were to become workers: what each failure says."""
+        failures = [job.failure for job in self._jobs[self._recruits_from :]]
+        others = {failure: _OTHER_WIRE.search(str(failure)) for failure in failures if failure is not None}
+        return [
+            _text_of(failure) if other is None else UnequalReleases(other["what"]).message
+            for failure, other in others.items()
+        ]
 
     def recruit_another(self) -> None:
         """Starts one more such task."""
@@ -210,3 +223,7 @@ class Recruiting:
         """Ends all jobs, without waiting for them."""
         for job in self._jobs:
             job.cancel()
+
+
+def _text_of(failure: Exception) -> str:
+    return str(failure)[:FAILURE_CHARACTERS_MAX] or type(failure).__name__

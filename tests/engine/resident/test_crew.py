@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -410,17 +410,15 @@ def test_too_few_task_slots_are_named(tmp_path: Path) -> None:
 
 def test_companions_make_up_for_task_slots_that_are_missing(tmp_path: Path) -> None:
     launcher = ThreadLauncher(lambda: Log(PARTITIONS), late=2)
-    asked: list[int] = []
 
-    def is_enough(with_companion: Sequence[Candidate]) -> bool:
-        asked.append(len(with_companion))
-        return True
+    def companions() -> dict[Candidate, int]:
+        return dict.fromkeys(made.recruiting.candidates, 1)
 
     with closing(crew(setup_of(tmp_path, 4), launcher)) as made:
         made.launch()
-        made.recruiting.wait_for_candidates(Shrink(0.5, is_enough))
+        made.recruiting.wait_for_candidates(Shrink(0.5, companions))
         tasks = made.recruiting.candidates
-        assert asked == [2] and [task.registered.is_companion for task in tasks] == [False, False, True, True]
+        assert [task.registered.is_companion for task in tasks] == [False, False, True, True]
     launcher.join()
 
 
@@ -429,7 +427,7 @@ def test_no_companions_come_where_they_do_not_suffice(tmp_path: Path) -> None:
     made = crew(setup_of(tmp_path, 3), launcher, register_s=0.5)
     with closing(made), pytest.raises(NoSlots, match=r"2 workers have registered within 0\.7 s"):
         made.launch()
-        made.recruiting.wait_for_candidates(Shrink(0.7, lambda candidates: False))
+        made.recruiting.wait_for_candidates(Shrink(0.7, lambda: None))
     assert len(launcher.jobs) == 3
     launcher.join()
 
