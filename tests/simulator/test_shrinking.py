@@ -216,3 +216,16 @@ def test_companions_come_to_the_hosts_that_have_the_databases(has_store: bool, w
         world.is_reversed = is_reversed
         world.drain()
         assert world.workers() == 2 and world.story.happened["companion"] > has_store
+
+
+def test_a_start_that_asks_for_more_workers_than_there_are_slots_goes_on_with_those_that_it_has() -> None:
+    """As a unit file does that names the number of workers, after a host was lost."""
+    world = Hosts(WEATHER)
+    with world.alive():
+        run_for_a_while(world)
+        run = world.start(available_now=True, workers=5)
+        world.run_to_the_end()
+        assert world.ended[run] is None and world.workers() == 3
+        fault = world.boards[run].show()["layout_fault"]
+        assert "2 workers need 2 task slots at once, and 1 workers have registered" in fault
+        world.drain()
