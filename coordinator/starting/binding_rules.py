@@ -8,16 +8,18 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules, Standing, judge
 from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import owners_by_version
+from coordinator.starting.reach import why_not_replayed
+from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase
 
 
 def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: frozenset[int] = frozenset()) -> Rules:
     """What the step log says of the databases. `distrusted`: see Rules."""
-    restorable = None if spec.store is None or why_not_restorable(state) is not None else state.stored
+    stored = None if spec.store is None else restorable(state)
     owners = owners_by_version(state)
-    if restorable is not None:
-        owners.setdefault(restorable.version, restorable.placed.owners)
+    if stored is not None:
+        owners.setdefault(stored.version, stored.placed.owners)
     hosts = state.rescale_hosts
     return Rules(
         pipeline=spec.name,
@@ -28,7 +30,7 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: f
         complete=max(state.checkpoints, default=None),
         pending=state.intent,
         accepts_older=not spec.state_location.on_cluster,
-        restorable=None if restorable is None else restorable.version,
+        restorable=None if stored is None else stored.version,
         distrusted=distrusted,
         avoided=None if hosts is None else hosts.avoided,
     )
@@ -48,22 +50,7 @@ def refuse_other_log(
             )
 
 
-def why_not_restorable(state: StepLogState) -> str | None:
-    """Why no run can go on from the version that the checkpoint store has; None if one can."""
-    if state.stored is None:
-        return "no checkpoint was stored"
-    version = state.stored.version
-    if version.step < state.first:
-        return f"the stored checkpoint is at step {version.step}, and the step log begins at step {state.first}"
-    root = state.revisions.root
-    if root is not None and version.step < root.step:
-        return (
-            f"the stored checkpoint is at step {version.step}, and revision {root.number} of the project began with step "
-            f"{root.step}"
-        )
-    if version.step < state.replayed_from:
-        return (
-            f"the stored checkpoint is at step {version.step}, and steps before step {state.replayed_from} read batch tables whose rows are "
-            "deleted"
-        )
-    return None
+def restorable(state: StepLogState) -> CheckpointStored | None:
+    """The version that the checkpoint store has; None if there is none, or no run can go on from it."""
+    stored = state.stored
+    return None if stored is None or why_not_replayed(stored.version.step, state) is not None else stored

@@ -33,7 +33,7 @@ from coordinator.starting.binding import (
     leftover_databases,
     replaced_databases,
 )
-from coordinator.starting.binding_rules import refuse_other_log, rules_of, why_not_restorable
+from coordinator.starting.binding_rules import refuse_other_log, rules_of
 from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
 from coordinator.starting.in_force import first_revision
@@ -178,7 +178,7 @@ def bind_workers(
             shrink = None  # once is enough, or never
             continue  # there are tasks enough, and too few on the hosts that have the databases
         if final:
-            raise _lost(outcome, crew, spec, why_not_restorable(state))
+            raise _lost(outcome, crew, spec)
         if rules.restorable is not None and not restores:
             restores = not crew.recruiting.wait_for_another(RESTORE_AFTER_SECONDS)
         else:
@@ -218,7 +218,7 @@ def remove_left(crew: Crew, found: Found, epoch: int) -> None:
     crew.remove({first[host]: databases[host] for host in databases if host in first})
 
 
-def _lost(missing: Missing, crew: Crew, spec: PipelineSpec, why_not_stored: str | None) -> DatabaseMissing:
+def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     """The fault of a run that has found no database for a worker. `missing.numbers` has the hosts that hold it and have too few task slots."""
     number, busy = min(missing.numbers.items())
     hosts = {task.registered.folder_name: task.registered for task in crew.recruiting.candidates}

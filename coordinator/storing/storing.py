@@ -20,7 +20,7 @@ from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules
-from coordinator.starting.binding_rules import why_not_restorable
+from coordinator.starting.binding_rules import restorable
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import collect
 from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
@@ -110,8 +110,7 @@ class Storing:
     @property
     def can_restore(self) -> bool:
         """Whether a database that is lost or damaged can be made of what the store has."""
-        is_stored = self._settings is not None and self._writer.state.stored is not None
-        return is_stored and why_not_restorable(self._writer.state) is None
+        return self._settings is not None and restorable(self._writer.state) is not None
 
     @property
     def insisted_on(self) -> VersionId | None:
