@@ -28,7 +28,7 @@ LINES_MAX = 17_280
 """How many samples are kept: two days, so that a dry run sees what a day is like. A line has about 200 bytes, and the file 4 MB."""
 
 LINES_SPARE = 1_728
-"""By how many lines the file may exceed LINES_MAX before it is written anew: that is a tenth, and happens five times a day at most."""
+"""By how many lines the file may exceed LINES_MAX before the oldest ones are left out. That is a tenth, and happens five times a day at most."""
 
 GAP_SECONDS = 2 * SAMPLE_SECONDS
 """If more than that lies between two samples, beside the length of the second one, no run has sampled in between."""

@@ -94,7 +94,7 @@ def _with_load(source: InputTopic, loads: Loads) -> InputTopic:
 
 
 def ownership_of_copy(source: Source) -> Ownership:
-    """Who owns which slots. Members without slots are left out, because they have no database."""
+    """The slots of each worker. Members without slots are left out, because they have no database."""
     placed = source.stored.manifest.placed
     owned = {worker: slots for worker, slots in placed.owned.items() if worker in placed.owners}
     return Ownership.of(dict.fromkeys(owned, FIRST_BIRTH), owned)

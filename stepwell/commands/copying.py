@@ -1,6 +1,6 @@
 """`stepwell restore --from PIPELINE`: the project's pipeline, which is new, begins with the state of another one.
 
-    judge all (nothing is written) -> step log -> rows of batch tables -> objects -> manifest -> claim -> one transaction: plan document, record
+    judge all (nothing is written) -> make the copy (coordinator/copying/making.py)
 
 Only the last transaction counts. Until then the pipeline of the project is as new as before, so a command that was broken off is repeated. The
 other pipeline is only read, and may run meanwhile.

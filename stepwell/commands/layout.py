@@ -55,6 +55,9 @@ PolicyOption = Annotated[
     ),
 ]
 
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")]
+WaitOption = Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Wait for so long at most.")]
+
 MODES = ("live", "cold")
 PROTOCOLS = ("batches", "damion", "icadd")
 
@@ -142,16 +145,13 @@ def change(
         ),
     ] = None,
     is_fixed: PolicyOption = None,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")
-    ] = False,
-    wait: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Wait for so long at most.")] = None,
+    no_wait: NoWaitOption = False,
+    wait: WaitOption = None,
     spec: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change the number of workers. Without a running service, the command claims the pipeline, makes a cold change and leaves."""
-    if no_wait and wait is not None:
-        raise typer.BadParameter("give --no-wait or --wait, not both")
+    _refuse_both(no_wait, wait)
     mode = _mode_now(mode)
     if mode == "cold" and budget is not None:
         raise typer.BadParameter(
@@ -186,17 +186,14 @@ def replace(
             "without it, Spark decides.",
         ),
     ],
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")
-    ] = False,
-    wait: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Wait for so long at most.")] = None,
+    no_wait: NoWaitOption = False,
+    wait: WaitOption = None,
     spec: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move everything that the workers of a host have to new workers on other hosts, while steps go on. It needs a running service on a
     cluster."""
-    if no_wait and wait is not None:
-        raise typer.BadParameter("give --no-wait or --wait, not both")
+    _refuse_both(no_wait, wait)
     former, is_named, new = host.partition("=")
     if not former or (is_named and not new):
         raise typer.BadParameter(f"{host}: write HOST or HOST=NEW", param_hint="HOST[=NEW]")
@@ -233,6 +230,11 @@ def reverse(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Move nothing more: the slots stay with the workers that have them now, and that becomes the layout."""
     _ask(spec, "abort", as_json)
+
+
+def _refuse_both(no_wait: bool, wait: float | None) -> None:
+    if no_wait and wait is not None:
+        raise typer.BadParameter("give --no-wait or --wait, not both")
 
 
 # Requests

@@ -63,7 +63,7 @@ class _NoContent(OSError):
     reraise=True,
 )
 def _read_at(file: Any, wanted: int, at: int) -> bytes:
-    """One request. The client repeats failed requests by itself, but not one whose answer it cannot read or takes for empty."""
+    """One request. The client repeats failed requests by itself, except for an answer that it cannot read or that looks empty."""
     block = bytearray(wanted)
     mark = os.urandom(min(MARK_BYTES, wanted))
     block[-len(mark) :] = mark

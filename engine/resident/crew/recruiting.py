@@ -178,8 +178,8 @@ class Recruiting:
     def _check_jobs(self) -> None:
         for job in self._jobs:
             if job.failure is not None:
-                if (other := _OTHER_WIRE.search(str(job.failure))) is not None:
-                    raise UnequalReleases(other["what"]) from job.failure
+                if (unequal := _unequal(job.failure)) is not None:
+                    raise unequal from job.failure
                 raise TaskLost(
                     f"the Spark job of a worker ended before all workers had registered: {_text_of(job.failure)}"
                 ) from job.failure
@@ -196,12 +196,8 @@ class Recruiting:
     @property
     def failed_recruits(self) -> list[str]:
         """Why tasks have ended that were to become workers: what each failure says."""
-        failures = [job.failure for job in self._jobs[self._recruits_from :]]
-        others = {failure: _OTHER_WIRE.search(str(failure)) for failure in failures if failure is not None}
-        return [
-            _text_of(failure) if other is None else UnequalReleases(other["what"]).message
-            for failure, other in others.items()
-        ]
+        failures = (job.failure for job in self._jobs[self._recruits_from :])
+        return [_text_of(failure) for failure in failures if failure is not None]
 
     def recruit_another(self) -> None:
         """Starts one more such task."""
@@ -225,5 +221,12 @@ class Recruiting:
             job.cancel()
 
 
+def _unequal(failure: Exception) -> UnequalReleases | None:
+    """The fault of a task that has ended because its release has other messages; None if it has ended for another reason."""
+    other = _OTHER_WIRE.search(str(failure))
+    return None if other is None else UnequalReleases(other["what"])
+
+
 def _text_of(failure: Exception) -> str:
-    return str(failure)[:FAILURE_CHARACTERS_MAX] or type(failure).__name__
+    unequal = _unequal(failure)
+    return unequal.message if unequal is not None else str(failure)[:FAILURE_CHARACTERS_MAX] or type(failure).__name__
