@@ -21,15 +21,19 @@ objects are still there (stepwell/inspection/backups.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import structlog
 
 from base.term import Term
+from coordinator.beside import Beside
 from coordinator.storing.manifest import Manifest, backups_of, log_root_of, read_manifest
 from faults.points import reached
+from io_kafka.outside import Outside
 from io_kafka.step_log.records import CheckpointStored
 from storage.remote.chain import Chain
+from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.collecting")
@@ -38,6 +42,41 @@ DELETED_AT_ONCE = 1000
 """Objects of one request, as S3 allows. A run that is killed between two leaves the rest to the next one."""
 
 _NAMED = re.compile(r"(?P<version>\d{8,})-(?P<checkpoint>[^-/]+)-(?P<epoch>\d+)\.(?P<attempt>\d+)(?:[.-][^/]*)?")
+
+
+class Collector:
+    """Deletes beside the steps, for one stored version after the other.
+
+    A version that is stored while the objects of the one before it are being deleted waits for its turn; of several that wait, the last one has
+    the same to delete. A run that is to end waits for it (Storing.holds_stop): otherwise the objects would stay until the next run stores."""
+
+    def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:
+        self._outside, self._wake = outside, wake
+        self._due: Callable[[], int] | None = None
+        self._deleting: Beside[int] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._due is not None or self._deleting is not None
+
+    def stored(self, store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> None:
+        """The run holds the pipeline: its record was accepted just now. The parameters are those of `collect`."""
+        self._due = partial(collect, store, record, manifest, term)
+        self.advance()
+
+    def advance(self) -> None:
+        """Called between the actions of the loop. A fault is logged, and the next stored version tries again."""
+        if self._deleting is not None and self._deleting.is_over:
+            over, self._deleting = self._deleting, None
+            try:
+                over.result()
+            except StoreFault as fault:
+                _log.warning(
+                    "objects that no version needs could not be deleted; it is tried again", fault=str(fault)[:500]
+                )
+        if self._deleting is None and self._due is not None:
+            due, self._due = self._due, None
+            self._deleting = Beside(self._outside, "collect", due, self._wake)
 
 
 def collect(store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> int:

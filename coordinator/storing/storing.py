@@ -22,7 +22,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules
 from coordinator.starting.binding_rules import restorable
 from coordinator.status import StatusBoard
-from coordinator.storing.collecting import collect
+from coordinator.storing.collecting import Collector
 from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
@@ -85,7 +85,7 @@ class Storing:
         )
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
         self._describing: Beside[str] | None = None
-        self._collecting: Beside[int] | None = None
+        self._collector = Collector(self._outside, wake)
         self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
         self._uploaded_bytes = self._attempts = 0
         self._fault = ""
@@ -140,8 +140,9 @@ class Storing:
         return self._is_late and self._settings is not None and self._settings.late == "pause"
 
     def holds_stop(self, *, is_stopping: bool) -> bool:
-        """Whether a run must not end yet, because its last checkpoint is not stored. If it is to end (`is_stopping`), that is a bounded time."""
-        if self._settings is None or not self.machine.is_behind:
+        """Whether a run must not end yet, because its last checkpoint is not stored or what no version needs is being deleted. If it is to end
+        (`is_stopping`), that is a bounded time."""
+        if self._settings is None or not (self.machine.is_behind or self._collector.is_under_way):
             return False
         now = self._outside.monotonic()
         if not is_stopping:
@@ -152,7 +153,8 @@ class Storing:
             return True
         if not self._gives_up_stop:
             self._gives_up_stop = True
-            self._tell_of_stop()
+            if self.machine.is_behind:
+                self._tell_of_stop()
         return False
 
     def _tell_of_stop(self) -> None:
@@ -171,6 +173,7 @@ class Storing:
         if self._settings is None:
             return
         now = self._outside.monotonic()
+        self._collector.advance()
         try:
             self._look(crew)
             stored = self._writer.state.stored
@@ -306,24 +309,8 @@ class Storing:
         self._former, self._fault = (record, self._manifest), ""
         self._upload, self._describing = None, None
         self.machine.recorded(complete, self._outside.monotonic())
-        self._collect(record, self._manifest)
-
-    def _collect(self, record: CheckpointStored, manifest: Manifest) -> None:
-        """Deletes what no version needs any more. The run holds the claim: its record was accepted just now."""
-        if self._collecting is not None:
-            if not self._collecting.is_over:
-                return  # the next version's has the same to delete
-            try:
-                self._collecting.result()
-            except StoreFault as fault:
-                _log.warning(
-                    "objects that no version needs could not be deleted; it is tried again", fault=str(fault)[:500]
-                )
-        assert self._rules is not None and self._term is not None
-        store, term = self.store, self._term
-        self._collecting = Beside(
-            self._outside, "collect", lambda: collect(store, record, manifest, term), lambda: None
-        )
+        assert self._term is not None
+        self._collector.stored(self.store, record, self._manifest, self._term)
 
     # Faults, and what people see
 

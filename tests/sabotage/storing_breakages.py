@@ -123,6 +123,19 @@ STORING_OF_RUNS = (
         (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(
+        "quick-version-not-collected",
+        "What a version leaves behind that is stored during a deletion stays in the store when the run ends.",
+        VERSIONS,
+        (
+            Edit(
+                f"{STORING}/collecting.py",
+                "        return self._due is not None or self._deleting is not None\n",
+                "        return self._deleting is not None and not self._deleting.is_over\n",
+            ),
+        ),
+        (f"{TESTS}/test_collecting.py::test_a_version_that_is_stored_meanwhile_has_its_turn",),
+    ),
+    Breakage(
         "late-store-ignored",
         "The steps go on although the settings say that they wait for a store that is late.",
         "9 bounded",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
 from base.term import Term
 from base.version import VersionId
-from coordinator.storing.collecting import collect, garbage, packs_of
+from coordinator.storing.collecting import Collector, collect, garbage, packs_of
 from coordinator.storing.manifest import (
     DamagedManifest,
     Manifest,
@@ -18,9 +22,11 @@ from coordinator.storing.manifest import (
     root_of,
     write_manifest,
 )
+from io_kafka.outside import REAL, Thread
 from io_kafka.step_log.records import CheckpointStored
 from storage import description
 from storage.remote.chain import Chain, Pack
+from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import check_name
 from tests.io_kafka.layouts import placed
 from tests.memory_store import MemoryStore
@@ -140,3 +146,61 @@ def test_a_manifest_is_the_one_that_the_log_names() -> None:
     store.write(record.manifest, [manifest.model_copy(update={"format": 9}).model_dump_json().encode()])
     with pytest.raises(DamagedManifest, match="has format 9, and this release reads format 1"):
         read_manifest(store, record.manifest, None)
+
+
+class Threads:
+    """Runs what it was given when the test says so."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def start(self, name: str, work: Callable[[], None]) -> Thread:
+        assert name == "collect"
+        self.due.append(work)
+        return cast(Thread, None)
+
+    def run(self) -> None:
+        self.due.pop(0)()
+
+
+@pytest.fixture
+def threads() -> Threads:
+    return Threads()
+
+
+def collector_of(threads: Threads, woken: list[str]) -> Collector:
+    return Collector(replace(REAL, start_thread=threads.start), lambda: woken.append("woken"))
+
+
+def test_a_version_that_is_stored_meanwhile_has_its_turn(threads: Threads) -> None:
+    store, woken = MemoryStore(), list[str]()
+    collector = collector_of(threads, woken)
+    for number in (1, 2, 3):
+        record, manifest = described(store, chain(pack(store, number, base=True)))
+        collector.stored(store, record, manifest, TERM)
+    assert len(threads.due) == 1, "one at a time"
+    threads.run()
+    assert woken and collector.is_under_way, "the end of a run waits for what was stored meanwhile"
+    collector.advance()
+    threads.run()
+    collector.advance()
+    assert not collector.is_under_way and not threads.due
+    assert names(store) == {record.manifest, *packs_of(manifest)}
+
+
+def out_of_reach(names: Iterable[str]) -> None:
+    raise StoreFault("the store does not answer")
+
+
+def test_a_fault_of_the_store_ends_a_deletion_and_not_the_run(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, woken = MemoryStore(), list[str]()
+    collector = collector_of(threads, woken)
+    pack(store, 1)
+    record, manifest = described(store, chain(pack(store, 2, base=True)))
+    monkeypatch.setattr(store, "delete", out_of_reach)
+    collector.stored(store, record, manifest, TERM)
+    threads.run()
+    collector.advance()
+    assert woken and not collector.is_under_way
