@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
+from base.secrets import masked, remember_all
 from io_kafka.errors import BadOption, BrokerUnreachable
 from io_kafka.extras import Extras
 from io_kafka.outside import CLIENT_LOG, REAL, Outside
@@ -84,8 +85,6 @@ _COMMON_DEFAULTS = {
     "topic.metadata.propagation.max.ms": 5000,
 }
 
-_SECRET = re.compile(r"password|secret|token|jaas|\.pem$|\.key$", re.IGNORECASE)
-
 
 @dataclass(frozen=True)
 class KafkaSettings:
@@ -107,6 +106,7 @@ class KafkaSettings:
         for name in list(chosen):
             if name in _OURS:
                 _refuse_unless_ours(name, chosen.pop(name))
+        remember_all(chosen)  # also a password that was part of another option
         _refuse_unknown(chosen)
         return cls(tuple(sorted(chosen.items())))
 
@@ -134,7 +134,7 @@ class KafkaSettings:
 
     def masked_options(self) -> dict[str, str]:
         """The options as they may be shown: secrets are masked."""
-        return {name: "***" if _SECRET.search(name) else value for name, value in self.options}
+        return masked(dict(self.options))
 
     def __repr__(self) -> str:
         return f"KafkaSettings({self.masked_options()})"

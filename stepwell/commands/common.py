@@ -17,7 +17,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from base.fault import ExitCode, exit_code_of
+from base.secrets import MASK, hidden, is_secret
+from stepwell.commands.log_lines import LogFormat, is_json, keep_said, say
+from stepwell.commands.logs import configure_logs
 from stepwell.project.loading import Project, load_project
+from stepwell.project.value_sources import is_reference
 
 WIDTH_WITHOUT_TERMINAL = 200
 """The width of a table, in characters, in a pipe or a file. With rich's default of 80, names would be truncated."""
@@ -42,23 +46,39 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting, as in configuration: of the project file."),
 ]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option("--log-format", help="text, or json: one object a line. The setting stepwell.log.format."),
+]
 
 
 def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | None) -> Project:
-    """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`)."""
+    """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`). What is logged from now on is logged as they
+    say."""
     settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None}
+    visible = []
     for item in conf or ():
         key, equals, value = item.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{item}: write KEY=VALUE", param_hint="--conf")
+            raise typer.BadParameter(f"{MASK if is_secret(item) else item}: write KEY=VALUE", param_hint="--conf")
         settings[key.strip()] = value.strip()
-    return load_project(spec, settings)
+        if is_secret(key.strip()) and not is_reference(value.strip()):
+            visible.append(key.strip())
+    project = load_project(spec, settings)
+    configure_logs(project.settings.stepwell.log_format, project.settings.stepwell.log_level)
+    for key in visible:
+        warn(
+            f"{key} is a secret, and a command line can be read by every user of this machine (`ps`). Write --conf '{key}=${{env:NAME}}' or "
+            f"'{key}=${{file:/PATH}}', or the same in configuration: of spark-pipeline.yml."
+        )
+    return project
 
 
 def show(data: Any, *, as_json: bool, text: Any) -> None:
     """Prints `data` for programs, or `text` (anything that rich can print) for people."""
     if as_json:
-        sys.stdout.write(json.dumps(data, indent=2, default=str, ensure_ascii=False) + "\n")
+        indent = None if is_json() else 2  # whoever reads lines of JSON gets one line
+        sys.stdout.write(json.dumps(data, indent=indent, default=str, ensure_ascii=False) + "\n")
     else:
         out.print(text)
 
@@ -91,7 +111,20 @@ def plain_table(*columns: str) -> Table:
 
 def note(text: str) -> None:
     """Prints a line for people to standard error, beside the answer and without markup."""
-    err.print(text, markup=False)
+    if is_json():
+        say("info", text)
+    else:
+        err.print(hidden(text), markup=False)
+        keep_said(text)
+
+
+def warn(text: str) -> None:
+    """Like `note`, of something that the user should change."""
+    if is_json():
+        say("warning", text)
+    else:
+        err.print(f"[yellow]warning:[/] {escape(hidden(text))}")
+        keep_said(f"warning: {text}")
 
 
 @contextmanager
@@ -106,7 +139,12 @@ def report_faults(as_json: bool = False) -> Iterator[None]:
         code = exit_code_of(error)
         if code is None:
             raise
+        text = hidden(str(error))
         if as_json:
-            sys.stdout.write(json.dumps({"error": str(error), "exit_code": int(code)}) + "\n")
-        err.print(f"[bold red]error:[/] {escape(str(error))}")
+            sys.stdout.write(json.dumps({"error": text, "exit_code": int(code)}) + "\n")
+        if is_json():
+            say("error", text, exit_code=int(code))
+        else:
+            err.print(f"[bold red]error:[/] {escape(text)}")
+            keep_said(f"error: {text}")
         raise typer.Exit(int(code)) from None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from stepwell.commands.logs import configure_logs
 from stepwell.commands.spark import start_spark
 from stepwell.project.loading import Project
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 @contextmanager
 def planning_session(project: Project) -> Iterator[tuple[SparkSession, KeptDefinitions]]:
     """The project's session and what is kept of its definitions, while the body runs. Raises SparkUnavailable."""
-    configure_logs(verbose=False)
     with start_spark(project) as spark:
         from stepwell.lowering import driver  # noqa: F401  every command that plans needs it afterwards
         from stepwell.planning.kept_definitions import KeptDefinitions

@@ -1,23 +1,73 @@
-"""Where commands log: to standard error, because standard output has their answer."""
+"""Where commands and the libraries in their process log: to the lines of log_lines.py, in one format and from one level on.
+
+structlog (Stepwell) ------.
+logging (the libraries) ----+--> one line each --> standard error, and the file of the service
+warnings, threads that end -'
+"""
 
 from __future__ import annotations
 
 import logging
-import sys
+import threading
+import traceback
+from typing import Any
 
 import structlog
 
+from io_kafka.outside import CLIENT_LOG
+from stepwell.commands.log_lines import LogFormat, is_json, say, use_format, write_event
 
-def configure_logs(*, verbose: bool) -> None:
-    """Logs one JSON object per line to standard error: only warnings, or everything."""
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+CHATTY = ("py4j", "httpx", "httpcore", "asyncio", "urllib3")
+"""Libraries that log each call below the level of a warning. They do so at `debug` alone."""
+
+
+def configure_logs(format_: LogFormat = "text", level: str = "warning") -> None:
+    """From now on all that this process logs has this format, and at least this level."""
+    use_format(format_)
+    number = LEVELS[level]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            _write,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if verbose else logging.WARNING),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.ReturnLoggerFactory(),
     )
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Lines)]:
+        root.removeHandler(handler)
+    root.addHandler(_Lines(number))
+    # A logger's own level decides before any handler, so it is set where the default of WARNING would hide what was asked for.
+    root.setLevel(min(number, logging.WARNING))
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.DEBUG if number <= logging.DEBUG else logging.WARNING)
+    # The exceptions of io_kafka have what its client logs.
+    CLIENT_LOG.propagate = number <= logging.DEBUG
+    logging.captureWarnings(is_json())
+    threading.excepthook = _say_end_of_thread
+
+
+def _write(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    write_event(event)
+    raise structlog.DropEvent
+
+
+class _Lines(logging.Handler):
+    """What libraries log by Python's own means."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        about: dict[str, Any] = {"logger": record.name}
+        if record.exc_info and record.exc_info[0] is not None:
+            about["exception"] = "".join(traceback.format_exception(*record.exc_info))
+        say(record.levelname.lower(), record.getMessage(), **about)
+
+
+def _say_end_of_thread(ended: threading.ExceptHookArgs) -> None:
+    trace = "".join(traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback))
+    name = ended.thread.name if ended.thread is not None else "?"
+    say("error", f"thread {name} has ended: {ended.exc_type.__name__}: {ended.exc_value}", exception=trace)

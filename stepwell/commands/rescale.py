@@ -124,10 +124,8 @@ def rescale_offline(project: Project, workers: int, policy: Policy | None) -> di
     )  # PySpark, which the other commands of the layout do not need
 
     with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
-        from stepwell.commands.logs import configure_logs
         from stepwell.commands.serve import RunOptions, serve
 
-        configure_logs(verbose=False)
         status = serve(project, spark, RunOptions(workers=workers, policy=policy, only_layout=True))
     layout = status["layout"]
     if not layout:

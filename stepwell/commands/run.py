@@ -12,7 +12,18 @@ import typer
 
 from base.options import WORKERS_MAX, OnChange
 from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
-from stepwell.commands.common import JsonOption, ReloadOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    LogFormatOption,
+    ReloadOption,
+    SetOption,
+    SpecOption,
+    note,
+    project_of,
+    report_faults,
+    show,
+)
+from stepwell.commands.log_lines import is_json, keep_lines, use_format
 from stepwell.commands.spark import SPARK_LOG, start_spark
 
 
@@ -61,7 +72,10 @@ def run(
             help="Prepare everything, then have the service that runs on this host stop at a checkpoint, and go on in its place.",
         ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log what is done, not only what is wrong.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Log what is done, not only what is wrong: stepwell.log.level=info.")
+    ] = False,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Keep the project's views up to date."""
@@ -80,13 +94,14 @@ def run(
     if reload and not apply:
         raise typer.BadParameter("--reload goes with --apply; a full refresh loads all tables again")
     on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
+    if log_format is not None:
+        use_format(log_format)  # also for an error in the project file
     with report_faults(as_json):
-        project = project_of(spec, conf)
+        project = project_of(spec, conf, stepwell_log_format=log_format, stepwell_log_level="info" if verbose else None)
+        keep_lines(project.state_folder)
         with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
-            from stepwell.commands.logs import configure_logs
             from stepwell.commands.serve import RunOptions, serve  # takes more than a second
 
-            configure_logs(verbose=verbose)
             options = RunOptions(
                 available_now=available_now,
                 full_refresh=full_refresh,
@@ -97,7 +112,10 @@ def run(
                 workers=workers,
             )
             status = serve(project, spark, options)
-        show(status, as_json=as_json, text=end_text(status))
+        if is_json() and not as_json:
+            note(end_text(status))
+        else:
+            show(status, as_json=as_json, text=end_text(status))
 
 
 def end_text(status: Mapping[str, Any]) -> str:

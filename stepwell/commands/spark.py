@@ -17,11 +17,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext, accumulators
-from pyspark.core import context as spark_context
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -29,6 +28,7 @@ from base.fault import ExitCode
 from engine.resident.preload import PLACE_VARIABLE, Preloaded
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
+from stepwell.spark.launch import launched_with, without_secrets
 from stepwell.spark.session import (
     DAEMON_KEY,
     DAEMON_MODULE,
@@ -71,11 +71,13 @@ class StartingSpark:
         until then another run may be alive. `with_workers`: Python tasks are going to run, so what they need is loaded meanwhile."""
         self._log = log
         self._configuration = configuration(project.name, project.settings.spark)
+        self._hidden_variables = project.settings.secret_variables
         self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
         self._file = _opened(self._draft)
         self._preloaded: Preloaded | None = None
         if with_workers and not project.on_cluster and self._configuration.get(DAEMON_KEY) == DAEMON_MODULE:
-            self._preloaded = Preloaded({**os.environ, "PYTHONPATH": self._configuration[PYTHON_PATH_KEY]})
+            inherited = without_secrets(os.environ, self._hidden_variables)
+            self._preloaded = Preloaded({**inherited, "PYTHONPATH": self._configuration[PYTHON_PATH_KEY]})
             os.environ[PLACE_VARIABLE] = str(self._preloaded.folder)
         self._context: Future[SparkContext] = Future()
         self._session: SparkSession | None = None
@@ -116,7 +118,7 @@ class StartingSpark:
 
     def _start(self) -> None:
         try:
-            with _output_to(self._file):
+            with launched_with(self._file, self._hidden_variables):
                 context = make_context(self._configuration)
         except Exception as error:
             self._context.set_exception(error)
@@ -211,19 +213,3 @@ def _opened(path: Path | None) -> IO[bytes]:
         return tempfile.TemporaryFile()
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("w+b")
-
-
-@contextlib.contextmanager
-def _output_to(file: IO[bytes]) -> Iterator[None]:
-    """Sends the JVM's output to `file` while the body runs. PySpark's launcher has arguments for this, but its session does not pass them on."""
-    launch = spark_context.launch_gateway
-
-    def launch_apart(conf: Any = None, popen_kwargs: Any = None) -> Any:
-        apart = {"stdout": file, "stderr": file, "start_new_session": True}
-        return launch(conf, {**apart, **(popen_kwargs or {})})
-
-    spark_context.launch_gateway = launch_apart
-    try:
-        yield
-    finally:
-        spark_context.launch_gateway = launch

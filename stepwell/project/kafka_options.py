@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from base.secrets import remember_all, shown
 from coordinator.starting.positions import EARLIEST as EARLIEST_NUMBER
 from coordinator.starting.positions import LATEST as LATEST_NUMBER
 from coordinator.starting.positions import Since, start_in
@@ -101,6 +102,7 @@ class _Reader:
     def __init__(self, options: Mapping[str, str], streaming: bool, place: Place, settings: Settings) -> None:
         self.options, self.streaming, self.place, self.settings = options, streaming, place, settings
         self.values = {name.lower(): value for name, value in options.items()}  # Spark's options ignore case
+        remember_all(options)
         self.notes: list[str] = []
 
     def spec(self) -> SourceSpec:
@@ -163,9 +165,9 @@ class _Reader:
                     "because all output of a step is one transaction.",
                 )
         elif own != value:
-            what = "is not set" if own is None else f"is {own}"
+            what = "is not set" if own is None else f"is {shown(name, own)}"
             self.error(
-                f"{name} = {value} differs from the pipeline's own, which {what}",
+                f"{name} = {shown(name, value)} differs from the pipeline's own, which {what}",
                 f"Put {name} under configuration: in spark-pipeline.yml, or leave it out. A pipeline has one client, librdkafka.",
             )
 

@@ -6,13 +6,15 @@ flags, the environment, `configuration:` of the project file, the default.
 
 `kafka.*` is passed to the Kafka client without the prefix, and `stepwell.*` is Stepwell's. Everything else is passed to
 Spark, which lets a project keep its own parameters there. In the environment a key is in upper case, with `_` for `.`:
-STEPWELL_WORKERS is `stepwell.workers`, STEPWELL_KAFKA_BOOTSTRAP_SERVERS is `kafka.bootstrap.servers`.
+STEPWELL_WORKERS is `stepwell.workers`, STEPWELL_KAFKA_BOOTSTRAP_SERVERS is `kafka.bootstrap.servers`. A value may stand
+elsewhere (value_sources.py). Every secret among the values is remembered by base/secrets.py, and the text of settings shows none.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +28,13 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from base import secrets
 from base.options import SWITCH_ROWS_MAX, WORKERS_MAX, OnError
 from base.slots import SLOTS
 from engine.model.layout import INACCURACY, SHARDS_FIXED
 from io_kafka.step_log.division import STEP_ROWS_MAX
 from stepwell.errors import SettingsError, did_you_mean, nearest_names
+from stepwell.project.value_sources import FILE_SUFFIX, ValueSources
 from stepwell.spark.fixed import TIME_ZONE_KEY
 from storage.remote.errors import BadStoreUri
 from storage.remote.uri import parse_store_uri, without_credentials
@@ -132,7 +136,7 @@ class StepwellSettings(BaseSettings):
     # The schema registry of tables that do not name one.
     registry_url: str | None = None
     # USER:PASSWORD for the schema registries. It has no place in a table's properties, which are in files that everybody reads.
-    registry_auth: str | None = None
+    registry_auth: str | None = Field(default=None, repr=False)
     # If the endpoint of a running service has not answered for this long, the service is considered dead and may be fenced.
     takeover_silence: Duration = Field(default="30s", ge=1, le=86400)  # type: ignore[assignment]
     # `stepwell steps N` can answer for at least this many last steps. The step log is truncated before them.
@@ -148,6 +152,10 @@ class StepwellSettings(BaseSettings):
     switch_rows_max: int = Field(default=SWITCH_ROWS_MAX, ge=1)
     # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
+    # What a command writes to standard error: lines for people, or one JSON object each, for a collector of logs.
+    log_format: Literal["text", "json"] = "text"
+    # From which level on it logs. At `debug` also the clients of Kafka do.
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
 
     @field_validator("local_dir")
     @classmethod
@@ -193,12 +201,25 @@ STEPWELL_KEYS: Mapping[str, str] = {_key(name): name for name in StepwellSetting
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a run. `kafka` has the names that the Kafka client uses (without `kafka.`), and `spark` has full names."""
+    """All settings of a run. `kafka` has the names that the Kafka client uses (without `kafka.`), and `spark` has full names.
+    `secret_variables`: the variables of the environment that have secrets, and that no other process needs. The text shows no secret."""
 
     stepwell: StepwellSettings
     kafka: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
+    secret_variables: frozenset[str] = field(default=frozenset(), compare=False)
 
+    def __repr__(self) -> str:
+        return f"Settings({self.stepwell!r}, kafka={secrets.masked(self.kafka)}, spark={secrets.masked(self.spark)})"
+
+    def shown(self) -> dict[str, str]:
+        """All settings by full key, as they may be shown."""
+        ours = {_key(name): value for name, value in self.stepwell.model_dump().items() if value is not None}
+        of_kafka = {f"kafka.{name}": value for name, value in self.kafka.items()}
+        return secrets.masked({key: str(value) for key, value in {**ours, **of_kafka, **self.spark}.items()})
+
+
+_FLAG, _FILE = "a flag", "spark-pipeline.yml"
 
 _UTC_NAMES = ("utc", "etc/utc", "z", "+00:00", "gmt", "etc/gmt")
 
@@ -215,23 +236,39 @@ def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | N
     Raises SettingsError, which names the key and the place that its value came from.
     """
     flags = flags or {}
-    for keys, origin in ((flags, "a flag"), (configuration, "spark-pipeline.yml")):
+    for keys, origin in ((flags, _FLAG), (configuration, _FILE)):
         _check_keys(keys, origin)
     _check_environment()
+    secret_variables = {name for name in os.environ if name.startswith(_ENVIRONMENT_PREFIX) and secrets.is_secret(name)}
+    secrets.remember_all({name: os.environ[name] for name in secret_variables})
+    sources = ValueSources(secret_variables)
+    configuration, flags = sources.resolved(configuration, _FILE), sources.resolved(flags, _FLAG)
+    of_files = sources.from_file_variables(_variables_with_files())
     settings = Settings(
-        stepwell=_load_stepwell(configuration, flags),
+        stepwell=_load_stepwell(configuration, flags, of_files),
         kafka={"bootstrap.servers": BOOTSTRAP_SERVERS_DEFAULT}
         | _with_prefix(configuration, "kafka.")
-        | _kafka_from_environment()
+        | _kafka_of_variables({**os.environ, **of_files})
         | _with_prefix(flags, "kafka."),
         spark={
             key: value
             for key, value in {**configuration, **flags}.items()
             if not key.startswith(("kafka.", "stepwell."))
         },
+        secret_variables=frozenset(sources.variables),
     )
+    secrets.remember_all(settings.kafka)
+    secrets.remember_all(settings.spark)
+    _remember_login(settings.stepwell.registry_auth)
     check_time_zone(settings.spark.get(TIME_ZONE_KEY, "UTC"))
     return settings
+
+
+def _remember_login(auth: str | None) -> None:
+    """USER:PASSWORD, the password alone, and both as a header of HTTP has them."""
+    if auth is not None:
+        for text in (auth, auth.partition(":")[2], b64encode(auth.encode()).decode()):
+            secrets.remember(text)
 
 
 def check_time_zone(zone: str) -> None:
@@ -248,12 +285,22 @@ def _with_prefix(values: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
 
 
-def _kafka_from_environment() -> dict[str, str]:
+def _kafka_of_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(_ENVIRONMENT_KAFKA_PREFIX).lower().replace("_", "."): value
-        for name, value in os.environ.items()
-        if name.startswith(_ENVIRONMENT_KAFKA_PREFIX)
+        for name, value in variables.items()
+        if name.startswith(_ENVIRONMENT_KAFKA_PREFIX) and not name.endswith(FILE_SUFFIX)
     }
+
+
+def _variables_with_files() -> list[str]:
+    """The variables, without FILE_SUFFIX, for which a file may be named: of every option of Kafka, and of every setting."""
+    of_kafka = [
+        name.removesuffix(FILE_SUFFIX)
+        for name in os.environ
+        if name.startswith(_ENVIRONMENT_KAFKA_PREFIX) and name.endswith(FILE_SUFFIX)
+    ]
+    return [*of_kafka, *(_ENVIRONMENT_PREFIX + name.upper() for name in STEPWELL_KEYS.values())]
 
 
 def _check_keys(keys: Mapping[str, str], origin: str) -> None:
@@ -280,7 +327,11 @@ def _check_environment() -> None:
     known = [name.upper() for name in STEPWELL_KEYS.values()]
     for variable in os.environ:
         name = variable.removeprefix(_ENVIRONMENT_PREFIX)
-        if name == variable or name in known:
+        if (
+            name == variable
+            or name.removesuffix(FILE_SUFFIX) in known
+            or variable.startswith(_ENVIRONMENT_KAFKA_PREFIX)
+        ):
             continue
         if close := nearest_names(name, known, _SLIP_SIMILARITY_MIN):
             raise SettingsError(
@@ -290,8 +341,13 @@ def _check_environment() -> None:
             )
 
 
-def _load_stepwell(configuration: Mapping[str, str], flags: Mapping[str, str]) -> StepwellSettings:
+def _load_stepwell(
+    configuration: Mapping[str, str], flags: Mapping[str, str], of_files: Mapping[str, str]
+) -> StepwellSettings:
+    """`of_files`: the values of variables that files have, by the name of the variable."""
     from_file = {STEPWELL_KEYS[key]: value for key, value in configuration.items() if key in STEPWELL_KEYS}
+    variables = {_ENVIRONMENT_PREFIX + name.upper(): name for name in STEPWELL_KEYS.values()}
+    from_file |= {variables[name]: value for name, value in of_files.items() if name in variables}
     from_flags: dict[str, Any] = {STEPWELL_KEYS[key]: value for key, value in flags.items() if key in STEPWELL_KEYS}
 
     class Layered(StepwellSettings):
@@ -318,9 +374,17 @@ def _explain(error: ValidationError, flags: Mapping[str, str]) -> SettingsError:
     first = error.errors()[0]
     name = str(first["loc"][0])
     key, variable = _key(name), _ENVIRONMENT_PREFIX + name.upper()
-    origin = "a flag" if key in flags else variable if variable in os.environ else "spark-pipeline.yml"
+    named = [each for each in (variable, variable + FILE_SUFFIX) if each in os.environ]
+    origin = _FLAG if key in flags else named[0] if named else _FILE
     reason = first["msg"].removeprefix("Value error, ")
-    shown = without_credentials(str(first["input"])) if name == "store" else first["input"]
+    given = first["input"]
+    shown = (
+        without_credentials(given)
+        if name == "store"
+        else secrets.shown(key, given)
+        if isinstance(given, str)
+        else given
+    )
     return SettingsError(
         f"{key} = {shown!r} ({origin}): {reason}",
         f"Its default is {StepwellSettings.model_fields[name].default}.",

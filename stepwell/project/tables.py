@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 )
 
 from base.options import UNAVAILABLE_VALUE, Mode, OnError, Truncate
+from base.secrets import remember_all, shown
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
@@ -307,6 +308,7 @@ class _Properties:
         self.output = output
         self.settings = settings
         self.values = _lower(output.properties)
+        remember_all(output.properties)
 
     def error(self, message: str, what_to_do: str = "") -> ProjectError:
         return ProjectError(message, what_to_do, view=self.output.name, location=self.output.location)
@@ -337,7 +339,7 @@ class _Properties:
         key = name[len("kafka.") :]
         if self.settings.kafka.get(key.lower()) != value:
             raise self.error(
-                f"{name} = {value} differs from the pipeline's own",
+                f"{name} = {shown(name, value)} differs from the pipeline's own",
                 f"Put {name} under configuration: in spark-pipeline.yml; a pipeline has one broker.",
             )
 

@@ -1,10 +1,21 @@
-"""What the endpoint's handlers share: a fault, or what is wrong with a body, in an answer."""
+"""What the endpoint's handlers share: an answer without secrets; a fault, or what is wrong with a body, in an answer."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import ValidationError
+from starlette.responses import JSONResponse
 
 from base.fault import Fault
+from base.secrets import hidden
+
+
+class Answer(JSONResponse):
+    """An answer in JSON, in which no secret stands that this process knows."""
+
+    def render(self, content: Any) -> bytes:
+        return hidden(bytes(super().render(content)).decode()).encode()
 
 
 def told(fault: ValidationError) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from base.secrets import remember
 from base.whole_file import write_whole
 
 ENDPOINT_FILE = "endpoint.json"
@@ -45,7 +46,9 @@ class Endpoint:
 
     @staticmethod
     def new(port: int) -> Endpoint:
-        return Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
+        token = secrets.token_urlsafe(32)
+        remember(token)
+        return Endpoint(f"http://127.0.0.1:{port}", token, os.getpid())
 
     def write(self, folder: Path) -> None:
         """Replaces the file atomically. Other users can never read it, not even while it is being written."""

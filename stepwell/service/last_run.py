@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from base.secrets import hidden
 from base.whole_file import write_whole
 
 _log = structlog.get_logger("stepwell.last_run")
@@ -25,7 +26,7 @@ def write_last_run(folder: Path, status: dict[str, Any]) -> None:
     reason why the run ended is still reported."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / LAST_RUN_FILE, json.dumps({**status, "pid": os.getpid()}, indent=1))
+        write_whole(folder / LAST_RUN_FILE, hidden(json.dumps({**status, "pid": os.getpid()}, indent=1)))
     except OSError as fault:
         _log.warning("the last status could not be kept", folder=str(folder), fault=str(fault))
 

@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from base.options import WORKERS_MAX
@@ -53,7 +53,7 @@ from coordinator.rescale.requests import (
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
-from stepwell.service.bodies import told
+from stepwell.service.bodies import Answer, told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.metrics import metrics
 from stepwell.service.revisions import PlanFiles, RevisionRoutes
@@ -181,17 +181,17 @@ class ControlServer:
         async def answer(request: Request) -> Response:
             given = request.headers.get("authorization", "")
             if not hmac.compare_digest(given.encode(), f"Bearer {self.endpoint.token}".encode()):
-                return JSONResponse({"error": "a token is needed: it stands in the project's storage folder"}, 401)
+                return Answer({"error": "a token is needed: it stands in the project's storage folder"}, 401)
             return await handler(request)
 
         return answer
 
     async def _alive(self, request: Request) -> Response:
         shown = self._board.show()
-        return JSONResponse({"pipeline": shown["pipeline"], "epoch": shown["epoch"], "pid": self.endpoint.pid})
+        return Answer({"pipeline": shown["pipeline"], "epoch": shown["epoch"], "pid": self.endpoint.pid})
 
     async def _status(self, request: Request) -> Response:
-        return JSONResponse({**self._board.show(), "pid": self.endpoint.pid})
+        return Answer({**self._board.show(), "pid": self.endpoint.pid})
 
     async def _views(self, request: Request) -> Response:
         names, next_of = request.query_params.getlist("name"), request.query_params.get("next")
@@ -199,23 +199,23 @@ class ControlServer:
             rows = await run_in_threadpool(self._requests.questions.ask, names, READ_SECONDS_MAX, next_of)
             return Response(encode_views(rows.version, await run_in_threadpool(tables_of, rows)))
         except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
-            return JSONResponse({"error": str(fault)}, 409)
+            return Answer({"error": str(fault)}, 409)
 
     async def _ask(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in REQUESTS:
-            return JSONResponse({"error": f"{what}: one of {', '.join(REQUESTS)}"}, 404)
+            return Answer({"error": f"{what}: one of {', '.join(REQUESTS)}"}, 404)
         self._requests.ask(what)
-        return JSONResponse({"asked": what})
+        return Answer({"asked": what})
 
     async def _layout(self, request: Request) -> Response:
-        return JSONResponse(self._shown_layout())
+        return Answer(self._shown_layout())
 
     async def _rescale(self, request: Request) -> Response:
         try:
             body = RescaleBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JSONResponse({"error": told(fault)}, 400)
+            return Answer({"error": told(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._ask_layout(
             RescaleRequest(
@@ -232,20 +232,20 @@ class ControlServer:
         try:
             body = ReplaceBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JSONResponse({"error": told(fault)}, 400)
+            return Answer({"error": told(fault)}, 400)
         return await self._ask_layout(ReplaceRequest(body.host, body.to))
 
     async def _automatic(self, request: Request) -> Response:
         try:
             body = AutoBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JSONResponse({"error": told(fault)}, 400)
+            return Answer({"error": told(fault)}, 400)
         return await self._answered(self._requests.ask_automatic, AutoRequest(body.bounds))
 
     async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in REQUESTS_OF_A_RESCALE:
-            return JSONResponse(
+            return Answer(
                 {"error": f"layout/{what}: one of change, replace, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404
             )
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
@@ -258,8 +258,8 @@ class ControlServer:
         try:
             await run_in_threadpool(ask, asked, LAYOUT_SECONDS_MAX)
         except RescaleRefused as fault:
-            return JSONResponse({"error": fault.message, "what_to_do": fault.what_to_do}, 409)
-        return JSONResponse(self._shown_layout())
+            return Answer({"error": fault.message, "what_to_do": fault.what_to_do}, 409)
+        return Answer(self._shown_layout())
 
     def _shown_layout(self) -> dict[str, Any]:
         shown = self._board.show()

@@ -48,7 +48,7 @@ class Dying:
             self._process.communicate()
 
 
-PROJECT = SimpleNamespace(name="p", settings=SimpleNamespace(spark={}))
+PROJECT = SimpleNamespace(name="p", settings=SimpleNamespace(spark={}, secret_variables=frozenset()))
 
 
 @pytest.mark.parametrize("lost", [ConnectionRefusedError, Py4JNetworkError])

@@ -1,0 +1,56 @@
+"""How Spark's JVM is launched: in a process group of its own, with its output in a file, and without a secret where others can read it.
+
+PySpark's launcher puts every setting on the command line of the JVM, which any user of the machine can read, and hands the whole environment
+on. Both are changed here. Spark gets a setting that is secret a moment later, over the connection by which Python drives the JVM: PySpark sends
+all settings there, and those of the command line are needed only by what runs before it (memory, class path, packages).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+from pyspark import SparkConf, java_gateway
+from pyspark.core import context as spark_context
+
+from base.secrets import is_known, is_secret
+
+
+def without_secrets(environment: Mapping[str, str], hidden: Collection[str]) -> dict[str, str]:
+    """The environment without these variables."""
+    return {name: value for name, value in environment.items() if name not in hidden}
+
+
+def may_be_seen(key: str, value: str) -> bool:
+    """Whether a setting of Spark may stand on a command line."""
+    return not is_secret(key) and not is_known(value)
+
+
+@contextmanager
+def launched_with(output: IO[bytes], hidden: Collection[str]) -> Iterator[None]:
+    """A JVM that PySpark launches while the body runs writes to `output`, and does not inherit the variables `hidden`. PySpark's launcher has
+    arguments for the first, but its session does not pass them on; it has none for the second."""
+    launch, popen = spark_context.launch_gateway, java_gateway.Popen
+
+    def launch_apart(conf: Any = None, popen_kwargs: Any = None) -> Any:
+        apart = {"stdout": output, "stderr": output, "start_new_session": True}
+        return launch(conf and _seen(conf), {**apart, **(popen_kwargs or {})})
+
+    def popen_without(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started: subprocess.Popen[bytes] = popen(command, **{**options, "env": without_secrets(options["env"], hidden)})
+        return started
+
+    spark_context.launch_gateway, java_gateway.Popen = launch_apart, popen_without
+    try:
+        yield
+    finally:
+        spark_context.launch_gateway, java_gateway.Popen = launch, popen
+
+
+def _seen(conf: SparkConf) -> SparkConf:
+    """What stands on the command line."""
+    return SparkConf(loadDefaults=False).setAll(
+        [(key, value) for key, value in conf.getAll() if may_be_seen(key, value)]
+    )

@@ -1,0 +1,104 @@
+"""What is secret by its name, and where a known secret is found in a text."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from base import secrets
+from base.secrets import HIDDEN_CHARACTERS_MIN, MASK, hidden, is_known, is_secret, masked, remember, remember_all, shown
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_known", secrets._Known())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "kafka.ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.key",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "stepwell.registry.auth",
+        "spark.authenticate.secret",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.azure.account.key.shop.blob.core.windows.net",
+        "spark.hadoop.javax.jdo.option.ConnectionPassword",
+        "spark.ssl.keyStorePassword",
+        "STEPWELL_KAFKA_SASL_PASSWORD",
+        "STEPWELL_REGISTRY_AUTH",
+        "AWS_SECRET_ACCESS_KEY",
+        "MY_API_KEY",
+    ],
+)
+def test_secret_by_name(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bootstrap.servers",
+        "sasl.username",
+        "ssl.key.location",
+        "spark.authenticate",
+        "spark.authenticate.secret.file",
+        "sasl.oauthbearer.token.endpoint.url",
+        "spark.hadoop.fs.s3a.aws.credentials.provider",
+        "spark.kubernetes.authenticate.submission.oauthTokenFile",
+        "stepwell.registry.url",
+        "key",
+        "stepwell.workers",
+    ],
+)
+def test_not_secret_by_name(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_secrets_inside_other_values() -> None:
+    assert shown("stepwell.registry.url", "https://me:hush@host/x") == f"https://{MASK}@host/x"
+    assert shown("my.jdbc", "jdbc:db://host;user=me;password=hush;x=1") == f"jdbc:db://host;user=me;password={MASK};x=1"
+    options = '-Xmx1g -Djavax.net.ssl.trustStorePassword=hush -Dmy.token="a b" -Dx=y'
+    assert shown("spark.driver.extraJavaOptions", options) == (
+        f"-Xmx1g -Djavax.net.ssl.trustStorePassword={MASK} -Dmy.token={MASK} -Dx=y"
+    )
+    assert masked({"sasl.password": "hush", "sasl.username": "me"}) == {"sasl.password": MASK, "sasl.username": "me"}
+
+
+def test_known_secrets_are_found_in_every_notation() -> None:
+    value = "geheim \"&\\ wört'er"
+    remember(value)
+    for text in (
+        value,
+        json.dumps({"e": value}),
+        json.dumps(value, ensure_ascii=False),
+        repr(value),
+        quote(value, safe=""),
+    ):
+        assert "geheim" not in hidden(f"it said {text}, twice {text}") and MASK in hidden(text)
+    assert hidden("nothing of it") == "nothing of it"
+
+
+def test_each_line_of_a_key_is_hidden_and_not_what_every_key_has() -> None:
+    remember("-----BEGIN PRIVATE KEY-----\nabcdefghijkl\nmnopqrstuvwx\n-----END PRIVATE KEY-----\n")
+    assert hidden("line abcdefghijkl of -----BEGIN PRIVATE KEY-----") == f"line {MASK} of -----BEGIN PRIVATE KEY-----"
+
+
+def test_a_short_value_is_not_searched_for() -> None:
+    remember("x" * (HIDDEN_CHARACTERS_MIN - 1))
+    assert hidden("x" * 7) == "x" * 7
+    remember_all({"sasl.password": "long enough", "sasl.username": "long-enough-too"})
+    assert is_known("long enough") and not is_known("long-enough-too")
+
+
+def test_the_longer_of_two_secrets_is_replaced_whole() -> None:
+    remember("password1")
+    remember("password1-and-more")
+    assert hidden("a password1-and-more b") == f"a {MASK} b"
