@@ -29,6 +29,7 @@ COMMANDS = {
     "query": "stepwell.commands.query",
     "steps": "stepwell.commands.steps",
     "doctor": "stepwell.commands.doctor",
+    "bundle": "stepwell.commands.bundle",
     "dev": "stepwell.commands.dev",
 }
 """The commands, in the order of a project's life. A module has a function with the command's name, or an `app` of commands."""

@@ -152,6 +152,10 @@ class StepLogReader:
             after = after.apply(record, offset)
         return after, [record for _, record in tail]
 
+    def read_last(self, count: int) -> list[tuple[int, Record]]:
+        """The last `count` records with their offsets, or fewer: the markers of transactions take offsets too."""
+        return self._records(lambda low, end: max(low, end - count))
+
     def wait_decided(self) -> None:
         """Waits until all transactions are decided that the log holds now. A commit that was acknowledged is not seen by `read_tail` before
         its marker is in the log. Raises ReadDeadline."""

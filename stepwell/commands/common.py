@@ -52,9 +52,11 @@ LogFormatOption = Annotated[
 ]
 
 
-def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | None) -> Project:
-    """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`). What is logged from now on is logged as they
-    say."""
+def project_of(
+    spec: Path | None, conf: list[str] | None = None, *, may_lack: bool = False, **flags: str | None
+) -> Project:
+    """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`). `may_lack`: see load_project. What is
+    logged from now on is logged as they say."""
     settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None}
     visible = []
     for item in conf or ():
@@ -64,7 +66,7 @@ def project_of(spec: Path | None, conf: list[str] | None = None, **flags: str | 
         settings[key.strip()] = value.strip()
         if is_secret(key.strip()) and not is_reference(value.strip()):
             visible.append(key.strip())
-    project = load_project(spec, settings)
+    project = load_project(spec, settings, may_lack=may_lack)
     configure_logs(project.settings.stepwell.log_format, project.settings.stepwell.log_level)
     for key in visible:
         warn(

@@ -80,7 +80,7 @@ def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 
 def _client(spec: Any) -> ControlClient:
-    return ControlClient(project_of(spec).state_folder)
+    return ControlClient(project_of(spec, may_lack=True).state_folder)
 
 
 def _ask_and_wait(spec: Any, what: str, until: Any, as_json: bool, text: str) -> None:

@@ -198,7 +198,7 @@ def replace(
     if not former or (is_named and not new):
         raise typer.BadParameter(f"{host}: write HOST or HOST=NEW", param_hint="HOST[=NEW]")
     with report_faults(as_json):
-        client = ControlClient(project_of(spec).state_folder)
+        client = ControlClient(project_of(spec, may_lack=True).state_folder)
         workers = len(client.status()["layout"]["members"])
         body = {"host": former, "to": new or None}
         status = _ask_rescale(client, "replace", body, wait=None if no_wait else (workers, wait), quiet=as_json)
@@ -294,7 +294,7 @@ def _refuse_without_service(mode: str | None, budget: str | None, protocol: str 
 
 def _ask(spec: Any, what: str, as_json: bool) -> None:
     with report_faults(as_json):
-        found = ControlClient(project_of(spec).state_folder).ask_layout(what)
+        found = ControlClient(project_of(spec, may_lack=True).state_folder).ask_layout(what)
         show(found, as_json=as_json, text=_accepted_text(what, found))
 
 

@@ -19,7 +19,7 @@ from stepwell.commands.log_lines import LogFormat, is_json, say, use_format, wri
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-CHATTY = ("py4j", "httpx", "httpcore", "asyncio", "urllib3")
+CHATTY = ("py4j", "httpx", "httpcore", "asyncio", "urllib3", "uvicorn")
 """Libraries that log each call below the level of a warning. They do so at `debug` alone."""
 
 

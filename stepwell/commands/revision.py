@@ -67,7 +67,7 @@ def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
 
 def _ask(spec: Any, what: str, as_json: bool) -> None:
     with report_faults(as_json):
-        found = ControlClient(project_of(spec).state_folder).ask_revision(what)
+        found = ControlClient(project_of(spec, may_lack=True).state_folder).ask_revision(what)
         show(found, as_json=as_json, text=escape(_accepted_text(what, found)))
 
 

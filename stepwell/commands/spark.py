@@ -70,7 +70,8 @@ class StartingSpark:
         """`log` is the file for Spark's output; None discards it. It replaces the one of the run before when the context is asked for, for
         until then another run may be alive. `with_workers`: Python tasks are going to run, so what they need is loaded meanwhile."""
         self._log = log
-        self._configuration = configuration(project.name, project.settings.spark)
+        log_format = project.settings.stepwell.log_format
+        self._configuration = configuration(project.name, project.settings.spark, log_format=log_format)
         self._hidden_variables = project.settings.secret_variables
         self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
         self._file = _opened(self._draft)

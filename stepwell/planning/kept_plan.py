@@ -38,6 +38,9 @@ FILE_BYTES_MAX = 4 << 20
 LOG_SUFFIX = ".log"
 """No definition reads a log, and a service that writes its own into the project's folder changes it at every start."""
 
+BUNDLE_PREFIX = "stepwell-bundle"
+"""Of the archives of `stepwell bundle`, which lie in the folder where the command was called."""
+
 LOOK_SECONDS = 0.2
 """Between two looks whether the check may begin."""
 
@@ -63,14 +66,18 @@ def content_key(project: Project) -> str | None:
 
 
 def _files(root: Path, storage: Path) -> Iterator[Path]:
-    """The files of the project's folder, in a fixed order, without the storage folder, hidden folders, compiled modules and logs."""
+    """The files of the project's folder, in a fixed order, without the storage folder, hidden folders, compiled modules, logs and bundles."""
     written = _own_outputs()
     for folder, folders, names in os.walk(root):
         kept = (name for name in sorted(folders) if not name.startswith(".") and name != "__pycache__")
         folders[:] = [name for name in kept if Path(folder, name) != storage]
-        for path in (Path(folder, name) for name in sorted(names) if not name.endswith(LOG_SUFFIX)):
+        for path in (Path(folder, name) for name in sorted(names) if not _is_output(name)):
             if path.is_file() and (path.stat().st_dev, path.stat().st_ino) not in written:
                 yield path
+
+
+def _is_output(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX) or name.startswith(BUNDLE_PREFIX)
 
 
 def _own_outputs() -> set[tuple[int, int]]:

@@ -62,9 +62,14 @@ class Project:
 
 
 def load_project(
-    spec: Path | None = None, flags: Mapping[str, str] | None = None, start: Path | None = None
+    spec: Path | None = None,
+    flags: Mapping[str, str] | None = None,
+    start: Path | None = None,
+    *,
+    may_lack: bool = False,
 ) -> Project:
-    """Finds and reads the project file. `flags` are settings, by full key, which override those in the file.
+    """Finds and reads the project file. `flags` are settings, by full key, which override those in the file. `may_lack`: values of settings that
+    stand elsewhere may be missing, because only a running service is asked.
 
     Raises ProjectError or SettingsError.
     """
@@ -77,7 +82,7 @@ def load_project(
         spec_file=spec_file,
         storage=_storage(content.storage, root, spec_file),
         libraries=content.globs,
-        settings=load_settings(content.configuration, flags),
+        settings=load_settings(content.configuration, flags, may_lack=may_lack),
         catalog=content.catalog,
         database=content.database if content.schema_ is None else content.schema_,
     )

@@ -230,8 +230,10 @@ _SLIP_SIMILARITY_MIN = 0.8
 """From this ratio of difflib on, a variable counts as a setting with a typing error: one wrong letter of six, or two swapped."""
 
 
-def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
-    """The settings of a run from the project file's `configuration`, the environment and `flags` (by full key).
+def load_settings(
+    configuration: Mapping[str, str], flags: Mapping[str, str] | None = None, *, may_lack: bool = False
+) -> Settings:
+    """The settings of a run from the project file's `configuration`, the environment and `flags` (by full key). `may_lack`: see ValueSources.
 
     Raises SettingsError, which names the key and the place that its value came from.
     """
@@ -241,7 +243,7 @@ def load_settings(configuration: Mapping[str, str], flags: Mapping[str, str] | N
     _check_environment()
     secret_variables = {name for name in os.environ if name.startswith(_ENVIRONMENT_PREFIX) and secrets.is_secret(name)}
     secrets.remember_all({name: os.environ[name] for name in secret_variables})
-    sources = ValueSources(secret_variables)
+    sources = ValueSources(secret_variables, may_lack)
     configuration, flags = sources.resolved(configuration, _FILE), sources.resolved(flags, _FLAG)
     of_files = sources.from_file_variables(_variables_with_files())
     settings = Settings(

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,13 +34,18 @@ _NEEDED_ELSEWHERE = ("AWS_", "AZURE_", "GOOGLE_")
 @dataclass
 class ValueSources:
     """Reads values from elsewhere, and remembers which are secret. `variables`: those of the environment that have secrets and that no process
-    but this one needs."""
+    but this one needs. `may_lack`: a value that cannot be had is left out, because the command needs none: it only asks a running service."""
 
     variables: set[str] = field(default_factory=set)
+    may_lack: bool = False
 
     def resolved(self, values: Mapping[str, str], origin: str) -> dict[str, str]:
         """The values with what they refer to. Raises SettingsError, which names the key and `origin`."""
-        return {key: self._resolved(key, value, origin) for key, value in values.items()}
+        found: dict[str, str] = {}
+        for key, value in values.items():
+            with self._lacking():
+                found[key] = self._resolved(key, value, origin)
+        return found
 
     def from_file_variables(self, names: Iterable[str]) -> dict[str, str]:
         """By the name of a variable, the content of the file that the variable with FILE_SUFFIX names. Raises SettingsError."""
@@ -52,8 +58,17 @@ class ValueSources:
                 raise SettingsError(
                     f"{name} and {name}{FILE_SUFFIX} (environment) are both set", "Remove one.", key=name + FILE_SUFFIX
                 )
-            found[name] = _content(path, f"{name}{FILE_SUFFIX} (environment)", name + FILE_SUFFIX)
+            with self._lacking():
+                found[name] = _content(path, f"{name}{FILE_SUFFIX} (environment)", name + FILE_SUFFIX)
         return found
+
+    @contextmanager
+    def _lacking(self) -> Iterator[None]:
+        try:
+            yield
+        except SettingsError:
+            if not self.may_lack:
+                raise
 
     def _resolved(self, key: str, value: str, origin: str) -> str:
         def replaced(found: re.Match[str]) -> str:

@@ -45,7 +45,10 @@ OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 LOOPBACK = "127.0.0.1"
 
 _ROOMS_FOLDER = Path(__file__).resolve().parents[2]
-_LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
+_LOG4J_FILES = {
+    "text": Path(__file__).with_name("log4j2.properties"),
+    "json": Path(__file__).with_name("log4j2-json.properties"),
+}
 
 _FIXED = {
     **FIXED_SQL,
@@ -105,9 +108,11 @@ def configuration(
     settings: Mapping[str, str] | None = None,
     daemon_module: str | None = DAEMON_MODULE,
     java_options: str | None = None,
+    *,
+    log_format: str = "text",
 ) -> dict[str, str]:
     """What Spark is started with: a project's `spark.*` settings and ours. With `daemon_module` None, Spark's own daemon is used. With
-    `java_options` None, the JVM starts as fast as it can."""
+    `java_options` None, the JVM starts as fast as it can. `log_format`: text or json, of what Spark logs."""
     chosen = {"spark.app.name": name, **_DEFAULTS, **(settings or {}), **_FIXED}
     if (of_all_cores := re.fullmatch(r"local\[\*(,\s*\d+)?\]", chosen.get(MASTER_KEY, ALL_CORES))) is not None:
         # The parallelism would be the number of slots.
@@ -121,7 +126,7 @@ def configuration(
     chosen.setdefault(PYTHON_PATH_KEY, os.pathsep.join(_python_path()))
     options = chosen.get("spark.driver.extraJavaOptions", "")
     if "log4j2.configurationFile" not in options:
-        options = f"-Dlog4j2.configurationFile={_LOG4J_FILE.as_uri()} {options}"
+        options = f"-Dlog4j2.configurationFile={_LOG4J_FILES[log_format].as_uri()} {options}"
     ours = (
         f"{class_archive.java_options()} {FAST_START} {_small_heap(options)}" if java_options is None else java_options
     )

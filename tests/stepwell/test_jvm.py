@@ -20,6 +20,7 @@ from pyspark import SparkContext
 from base.fault import ExitCode
 from stepwell.commands import spark
 from stepwell.commands.spark import SparkUnavailable, spark_session
+from stepwell.project.settings import StepwellSettings
 from stepwell.spark.session import connection_lost
 from tests.conftest import Broker
 from tests.stepwell.command_line import COMMAND_SECONDS_MAX, ROOMS
@@ -48,7 +49,9 @@ class Dying:
             self._process.communicate()
 
 
-PROJECT = SimpleNamespace(name="p", settings=SimpleNamespace(spark={}, secret_variables=frozenset()))
+PROJECT = SimpleNamespace(
+    name="p", settings=SimpleNamespace(spark={}, secret_variables=frozenset(), stepwell=StepwellSettings())
+)
 
 
 @pytest.mark.parametrize("lost", [ConnectionRefusedError, Py4JNetworkError])
