@@ -162,7 +162,7 @@ class Pipeline:
         )
         claimed(epoch)
         self._board.update(epoch=epoch, phase="recovering")
-        spec = self._spec
+        spec, has_ended = self._spec, False
         try:
             if full_refresh or self._writer.state.refresh is not None:
                 rebuild(self._spec, self._writer, self._topics)
@@ -179,6 +179,7 @@ class Pipeline:
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, log_facts.topic_id)
                 if self._request_in_force == "stop":
+                    has_ended = True
                     return
             spec = load_tables(spec, self._writer, self._topics, self._table_rows)
             if self._writer.state.tables and self._writer.state.steps:
@@ -189,6 +190,7 @@ class Pipeline:
             plan = self._run_revision(spec, revision, log_facts.topic_id, available_now=available_now)
             if available_now:
                 check_answers(plan, self._writer.state, self._spec.column_names)
+            has_ended = True
         except StaleEpoch as fault:
             raise self._fenced() from fault
         except EngineError as fault:
@@ -201,9 +203,18 @@ class Pipeline:
             raise
         finally:
             self._transitions.end()
+            if has_ended:
+                self._give_up()
             self._writer.close()
             self._requests.end()
             self._board.update(phase="stopped")
+
+    def _give_up(self) -> None:
+        """Lets another host begin at once. If that cannot be recorded, it waits until this run has been silent for long enough."""
+        try:
+            self._writer.give_up()
+        except KafkaFault as fault:
+            _log.warning("the end of the run could not be recorded", fault=str(fault)[:500])
 
     def _revision_that_can_run(self) -> Revision | None:
         """The one in force. A switch whose step can never run is taken back first."""

@@ -46,7 +46,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, NoLeader, OffsetGone, ReadDeadline
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.records import Claim, Record, encode
+from io_kafka.step_log.records import Claim, Ended, Record, encode
 from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("io_kafka.clients.transactions")
@@ -222,6 +222,11 @@ class FencedLog:
         with self._bounded("reading the end of the step log"):
             self._reader.wait_decided()
             self._retry_while_away(lambda: self._read_tail(in_doubt=True))
+
+    def give_up(self) -> None:
+        """Records that this run has ended, so that the next one need not wait for a sign of it. Nothing can be written after it. Call it when no
+        worker and no thread of the run is at work any more."""
+        self.append([Ended(epoch=self.epoch)])
 
     def close(self) -> None:
         """Drops the producer. The next start aborts a transaction that is open."""

@@ -152,6 +152,10 @@ class PipelineWriter:
         """See FencedLog.confirm."""
         self._log.confirm()
 
+    def give_up(self) -> None:
+        """See FencedLog.give_up."""
+        self._log.give_up()
+
     def close(self) -> None:
         """See FencedLog.close."""
         self._log.close()

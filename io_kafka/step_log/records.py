@@ -8,6 +8,7 @@ a newer version wrote it, would show as lost or doubled output much later.
 
     kind                 meaning
     claim                the run of this epoch holds the pipeline from here on
+    ended                that run has ended by itself, so another one need not wait for a sign of it
     division             step s reads exactly these offsets
     step                 the output of step s: digests, and the end of every output partition
     checkpoint_intent    databases may begin to hold this version
@@ -112,6 +113,13 @@ class Claim(RecordBase):
     host: str
     pid: Natural
     endpoint: str | None = None
+
+
+class Ended(RecordBase):
+    """The last record of a run that has ended by itself: its workers have closed their databases, and it writes nothing more. A run that dies
+    leaves none."""
+
+    kind: Literal["ended"] = "ended"
 
 
 class DivisionRecord(RecordBase):
@@ -385,6 +393,7 @@ class Copied(RecordBase):
 Record = (
     Former
     | Claim
+    | Ended
     | DivisionRecord
     | StepRecord
     | CheckpointIntent

@@ -17,6 +17,7 @@ from io_kafka.step_log.records import (
     Claim,
     Copied,
     DivisionRecord,
+    Ended,
     Record,
     Refresh,
     Reset,
@@ -47,6 +48,8 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return "the records before it were deleted, and it is not a snapshot"
     if isinstance(record, Claim):
         return None if record.epoch > log.epoch else f"epoch {log.epoch} was claimed before"
+    if log.has_ended:
+        return f"the run of epoch {log.epoch} has ended, and only another claim can follow"
     if isinstance(record, Snapshot):
         return _why_not_snapshot(log, record)
     if isinstance(record, Copied) and record.epoch == log.epoch:
@@ -55,6 +58,8 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return f"epoch {log.epoch} has been claimed since: its writer was fenced"
     if record.epoch > log.epoch:
         return f"its epoch was never claimed; the highest is {log.epoch}"
+    if isinstance(record, Ended):
+        return None
     if isinstance(record, Refresh | TakenBack | Reset):
         return _why_not_refresh(log, record)
     if log.refresh is not None:
@@ -88,7 +93,7 @@ def why_not(log: LogValue, record: Record) -> str | None:
 
 def why_not_new(log: LogValue) -> str | None:
     """Why no state can be copied into this log; None if it has nothing but claims."""
-    new = type(log)(log.topic, log.offset_next, log.claim)
+    new = type(log)(log.topic, log.offset_next, log.claim, has_ended=log.has_ended)
     if log == new and log.steps == 0:
         return None
     if log.origin is not None:

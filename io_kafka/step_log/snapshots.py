@@ -53,6 +53,7 @@ def _revisions_of(log: LogValue) -> RevisionState:
 NOT_IN_SNAPSHOTS = {
     "topic": "the reader knows it",
     "offset_next": "it is that of the snapshot's own message",
+    "has_ended": "only a run that has not ended writes one",
     "snapshots": "those before it are of no use when the log begins with it",
 }
 """The fields of the state that a snapshot does not have, with the reason."""

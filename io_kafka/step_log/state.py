@@ -9,6 +9,8 @@ them. So a log that was read to its end without an error is one that correct run
        +---- claim(e' > e), at any time; a division whose step is not written stays; the new run may record it again, with
              the project's present policy for malformed messages
 
+    ended(e): after whatever a run has done; only a claim follows it
+
     division(s) ----> division(s) over less input: its messages had more bytes than a step may have. Nothing of s was written,
     and no state has seen it. A division after it is void, because it began where this one ended. Other input than a part of
     the same is refused.
@@ -69,6 +71,7 @@ from io_kafka.step_log.records import (
     Claim,
     Copied,
     DivisionRecord,
+    Ended,
     Record,
     Refresh,
     Reset,
@@ -150,7 +153,9 @@ class StepLogState(LogValue):
     def _with(self, record: Record, offset: int) -> StepLogState:
         match record:
             case Claim():
-                return replace(self, claim=record)
+                return replace(self, claim=record, has_ended=False)
+            case Ended():
+                return replace(self, has_ended=True)
             case DivisionRecord() if record.step in self.divisions:
                 return self._with_division_again(record)
             case DivisionRecord():

@@ -46,7 +46,7 @@ class LogValue:
     all records below this offset are folded in. At the beginning it is the first offset that the topic still holds. If that is not 0, the
     first record must be a snapshot. Invariants, which `StepLogState.check()` asserts:
 
-    - `claim` has the highest epoch, and every record after it has that epoch;
+    - `claim` has the highest epoch, and every record after it has that epoch; if `has_ended`, none followed the one that says so;
     - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap and in order;
     - a division starts, in every partition, where the one before it ended; the end of an output never decreases;
     - `checkpoints` hold only committed steps, and their numbers increase.
@@ -91,6 +91,8 @@ class LogValue:
     """Between which numbers of workers Stepwell may choose; None as long as nobody has said it. A full refresh keeps it."""
     origin: Origin | None = None
     """From where the state was copied; None if it was computed from the beginning. A full refresh forgets it."""
+    has_ended: bool = False
+    """Whether the run that has claimed the pipeline last has ended by itself."""
 
     @property
     def rescale_hosts(self) -> HostsPart | None:

@@ -132,6 +132,7 @@ def _record(project: Project, stored: Stored) -> None:
             restores=True,
         )
         writer.append([record])
+        writer.give_up()
     finally:
         writer.close()
 

@@ -1,9 +1,9 @@
 """Which run holds the pipeline now, and whether a new run may take it over.
 
-The last claim in the step log names the holder: its host, process and endpoint. A holder that answers keeps the pipeline. A holder whose
-process is known to have ended can be fenced at once. Any other holder, for example one on another host, may be fenced if the step log has
-had no new record for `stepwell.takeover.silence`. With `--take-over` nothing is checked. A wrong decision ends the older run, because it
-is fenced, but it never damages the data.
+The last claim in the step log names the holder: its host, process and endpoint. A holder that has recorded its end is followed at once, on
+whatever host. One that answers keeps the pipeline. One whose process is known to have ended can be fenced at once. Any other holder, for
+example one on another host, may be fenced if the step log has had no new record for `stepwell.takeover.silence`. With `--take-over` nothing
+is checked. A wrong decision ends the older run, because it is fenced, but it never damages the data.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def wait_for_turn(
     claim = state.claim
     if claim is None:
         return None
-    if take_over or _is_gone(claim):
+    if take_over or state.has_ended or _is_gone(claim):
         return claim.epoch
     _refuse_if_alive(pipeline, claim)
     say(
@@ -53,8 +53,10 @@ def wait_for_turn(
     silent_since, seen = time.monotonic(), state.offset_next
     while time.monotonic() - silent_since < silence_s:
         threading.Event().wait(LOOK_SECONDS)
-        _refuse_if_alive(pipeline, claim)
         state = read_log()
+        if state.has_ended and state.epoch == claim.epoch:
+            break
+        _refuse_if_alive(pipeline, claim)
         if state.offset_next != seen or state.epoch != claim.epoch:
             raise _held(pipeline, state.claim or claim, "it has just written to the step log")
         if _is_gone(claim):

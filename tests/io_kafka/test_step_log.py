@@ -24,6 +24,7 @@ from io_kafka.step_log.records import (
     Claim,
     Copied,
     DivisionRecord,
+    Ended,
     InputRange,
     NodeErrors,
     OutputPart,
@@ -327,6 +328,11 @@ def test_a_new_epoch_takes_up_what_was_divided() -> None:
         ((claim(2),), copied_with(steps=8), "does not begin at the version"),
         ((claim(2),), copied_with(ends=(PartitionOffset(topic="out", partition=0, offset=1),)), "it has output"),
         ((), layout(), "never claimed"),
+        ((), Ended(epoch=0), "never claimed"),
+        ((claim(0), Ended(epoch=0)), layout(), "the run of epoch 0 has ended, and only another claim can follow"),
+        ((claim(0), Ended(epoch=0)), Ended(epoch=0), "the run of epoch 0 has ended"),
+        ((claim(0), Ended(epoch=0)), folded(claim(0)).snapshot(), "the run of epoch 0 has ended"),
+        ((claim(0), claim(1)), Ended(epoch=0), "its writer was fenced"),
         ((claim(0),), layout(1), "the first record of a layout must be layout 0"),
         ((claim(0),), change(), "the first record of a layout must be layout 0"),
         ((claim(0),), intent(version(0, 0)), "no layout is recorded"),
@@ -507,11 +513,14 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "stored",
         "restored",
         "auto",
+        "ended",
     ]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
         epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
         record: Record
-        if state.refresh is not None and kind not in ("claim", "snapshot", "taken_back", "reset"):
+        if state.refresh is not None and kind not in ("claim", "snapshot", "taken_back", "reset", "ended"):
+            continue
+        if state.has_ended and kind != "claim":
             continue
         match kind:
             case "claim":
@@ -603,6 +612,8 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 record = Reset(epoch=epoch, generation=state.generation + 1)
             case "snapshot":
                 record = state.snapshot()
+            case "ended":
+                record = Ended(epoch=epoch)
             case _:
                 continue
         state = state.apply(record, len(records))

@@ -213,6 +213,7 @@ class Oracle:
         self.epoch = -1
         self.term = (-1, 0)
         self.holder: Process | None = None
+        self.has_ended = False
         self.plans: list[tuple[bytes | None, bytes | None]] = []  # all that are committed
         self.divided: list[dict[Where, tuple[int, int]]] = []
         self.again: list[dict[Where, tuple[int, int]]] = []
@@ -250,6 +251,7 @@ class Oracle:
         self.seen |= {
             "staged": 0,
             "claims": 0,
+            "ended": 0,
             "divisions": 0,
             "steps": 0,
             "checkpoints": 0,
@@ -316,13 +318,17 @@ class Oracle:
         kind, epoch = record["kind"], record["epoch"]
         if kind == "claim":
             assert epoch > self.epoch, f"epoch {epoch} claimed after epoch {self.epoch}"
-            self.epoch, self.holder = epoch, writer
+            self.epoch, self.holder, self.has_ended = epoch, writer, False
             self.seen["claims"] += 1
             if self.store is not None:
                 self.store.attempt()
             return
         assert epoch == self.epoch, f"a {kind} record of epoch {epoch} after the claim of epoch {self.epoch}"
+        assert not self.has_ended, f"a {kind} record after the end of the run of epoch {epoch}"
         assert writer is self.holder, f"{writer.name} wrote a {kind} record, and {self.holder} holds the pipeline"
+        if kind == "ended":
+            self.has_ended = True
+            self.seen["ended"] += 1
         if self.store is not None and kind in ("division", "step"):
             self.store.looked(self._now(), is_new_step=kind == "step")
         if kind == "checkpoint_stored":

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from io_kafka.step_log.records import Claim
+from io_kafka.step_log.records import Claim, Ended
 from io_kafka.step_log.state import StepLogState
 from stepwell.service import holder
 from stepwell.service.holder import HeldByAnother, wait_for_turn
@@ -83,6 +83,27 @@ def test_a_silent_holder_is_followed_after_the_silence_and_not_before() -> None:
 def test_a_holder_whose_process_is_gone_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder, "process_is_gone", lambda pid: pid == 77)
     assert turn(log(claim(host=HERE)), silence_s=1e9) == (4, [])
+
+
+def ended(state: StepLogState) -> StepLogState:
+    return state.apply(Ended(epoch=state.epoch), state.offset_next)
+
+
+def test_a_holder_that_has_recorded_its_end_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holder, "who_answers", lambda endpoint: {"pipeline": "p"})  # its process is about to end
+    assert turn(ended(log(claim(host=HERE, endpoint="http://it"))), silence_s=1e9) == (4, [])
+    assert turn(ended(log(claim())), silence_s=1e9) == (4, [])
+
+
+def test_a_holder_that_ends_while_it_is_waited_for_is_followed() -> None:
+    epoch, said = turn(log(claim()), log(claim()), ended(log(claim())), silence_s=1e9)
+    assert epoch == 4 and len(said) == 1
+
+
+def test_the_end_of_a_former_run_says_nothing_of_the_present_one() -> None:
+    again = ended(log(claim()))
+    epoch, said = turn(again.apply(claim(5), again.offset_next))
+    assert epoch == 5 and said, "epoch 5 was not waited for"
 
 
 def test_to_take_over_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
