@@ -32,7 +32,7 @@ _NO_VALUES = re.compile(
 )
 """How a name ends that says where a secret is or what kind it has, and not what it is."""
 
-_INSIDE = re.compile(r"([?&;,\s]|^|-D)([\w.\-]+)=([^&;,\s\"']+|\"[^\"]*\"|'[^']*')")
+_INSIDE = re.compile(r"([?&;,\s'\"\[({]|^|-D)([\w.\-]+)=([^&;,\s\"']+|\"[^\"]*\"|'[^']*')")
 """`name=value` in a URL's query, in the options of Java, or in a list of properties."""
 
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")

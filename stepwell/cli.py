@@ -5,8 +5,11 @@ A command's module is imported only when the command is called, because `status`
 
 from __future__ import annotations
 
+import platform
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -35,6 +38,15 @@ COMMANDS = {
 """The commands, in the order of a project's life. A module has a function with the command's name, or an `app` of commands."""
 
 
+@dataclass(frozen=True)
+class _Name:
+    """What a shell may complete a word to."""
+
+    value: str
+    type: str = "plain"
+    help: str | None = None
+
+
 class _Commands(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -42,6 +54,12 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The names alone: the help of each would load its module, and all of them take seconds."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [_Name(name) for name in COMMANDS if name.startswith(incomplete)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
@@ -56,18 +74,34 @@ class _Commands(TyperGroup):
         return command
 
 
-app = typer.Typer(
-    name="stepwell", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
-)
+app = typer.Typer(name="stepwell", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        about = f"Python {platform.python_version()}, PySpark {_installed('pyspark')}"
+        typer.echo(f"stepwell {_installed('stepwell')} ({about})")
+        raise typer.Exit
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 @app.callback()
-def stepwell() -> None:
+def stepwell(
+    is_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Runs a Spark Declarative Pipelines project incrementally, exactly once, over Kafka."""
 
 
 def main() -> None:
-    app()
+    app(prog_name="stepwell")  # also as `python -m stepwell`, for help and for completion
 
 
 if __name__ == "__main__":

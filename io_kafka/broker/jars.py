@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from base.user_folders import CACHE_VARIABLE, cache_root, home
 from io_kafka.errors import JarsUnavailable
 
 KAFKA_VERSION = "4.1.1"
@@ -83,21 +84,34 @@ def java_command() -> str:
     if java is None:
         where = f"JAVA_HOME={home}" if home else "the PATH"
         raise JarsUnavailable(f"no Java in {where}. Install Java {JAVA_VERSION_MIN} or later. {_OWN_BROKER}.")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
-    if version is None or int(version.group(1)) < JAVA_VERSION_MIN:
+    if _major(found := java_version(java)) < JAVA_VERSION_MIN:
         raise JarsUnavailable(
-            f"{java} is not Java {JAVA_VERSION_MIN} or later (it says: {said.strip().splitlines()[:1]}). Install one, "
+            f"{java} is not Java {JAVA_VERSION_MIN} or later (it says: {found or 'nothing'}). Install one, "
             f"or point JAVA_HOME to it. {_OWN_BROKER}."
         )
     return java
 
 
+def java_version(java: str) -> str:
+    """The first line of what this Java says of its version, such as `openjdk version "17.0.15" 2025-04-15`; empty if it says nothing. Options
+    that a variable of the environment brings are said before it."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError as fault:
+        return str(fault)
+    lines = [line for line in said.strip().splitlines() if not line.startswith(("Picked up", "NOTE: Picked up"))]
+    return lines[0] if lines else ""
+
+
+def _major(version: str) -> int:
+    """0 if the text names no version."""
+    found = re.search(r'version "(\d+)', version)
+    return int(found[1]) if found is not None else 0
+
+
 def cache_folder() -> Path:
     """The folder of the jars, which may not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    return root / "stepwell" / f"kafka-{KAFKA_VERSION}"
+    return cache_root() / "stepwell" / f"kafka-{KAFKA_VERSION}"
 
 
 def kafka_jars() -> Path:
@@ -105,7 +119,13 @@ def kafka_jars() -> Path:
     folder = cache_folder()
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise JarsUnavailable(
+            f"the folder {folder.parent} for the jars of the local broker cannot be made: {fault.strerror}. Name one that can be written with "
+            f"{CACHE_VARIABLE}. {_OWN_BROKER}."
+        ) from None
     with _lock(folder.with_name(folder.name + ".lock")):
         if not folder.is_dir():
             _fetch(folder)
@@ -166,8 +186,9 @@ def _user_settings() -> Path | None:
         if not path.is_file():
             raise JarsUnavailable(f"{SETTINGS_VARIABLE}={named} is not a file. Correct it, or unset it. {_OWN_BROKER}.")
         return path
-    usual = Path.home() / ".ivy2" / "ivysettings.xml"
-    return usual if usual.is_file() else None
+    place = home()
+    usual = None if place is None else place / ".ivy2" / "ivysettings.xml"
+    return usual if usual is not None and usual.is_file() else None
 
 
 def _ivy_jar() -> Path:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from base.user_folders import cache_root
 
 
 def dev_folder() -> Path:
     """The folder of the local broker."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "stepwell" / "dev"
+    return cache_root() / "stepwell" / "dev"
 
 
 def dev_cluster_folder() -> Path:

@@ -13,6 +13,7 @@ from base.fault import ExitCode
 from io_kafka.clients.topics import Topics
 from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
+from stepwell.commands.missing_inputs import is_local_broker
 from stepwell.commands.spark import SparkUnavailable
 from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks, plan_topic_check
@@ -78,7 +79,8 @@ def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
 def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
     outputs = [view.output for view in resolved.views if view.output is not None]
     interval_s = resolved.project.settings.stepwell.checkpoint_interval
-    return input_checks(topics, resolved.sources, interval_s) + output_checks(topics, outputs)
+    local = is_local_broker(resolved.project.settings.kafka["bootstrap.servers"])
+    return input_checks(topics, resolved.sources, interval_s, run_makes_them=local) + output_checks(topics, outputs)
 
 
 def _table(checks: list[Check]) -> Table:

@@ -71,11 +71,20 @@ def keep_lines(folder: Path) -> None:
         def handleError(self, record: logging.LogRecord) -> None:
             """The line is on standard error all the same."""
 
+    keep_no_lines()
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / SERVICE_LOG
         path.touch(mode=0o600)
         _lines.file = Quiet(path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8", errors="backslashreplace")
+
+
+def keep_no_lines() -> None:
+    """From now on lines are not kept in a file."""
+    file, _lines.file = _lines.file, None
+    if file is not None:
+        with suppress(OSError, ValueError):  # a full disk, or a file that is closed
+            file.close()
 
 
 def say(level: str, event: str, **about: Any) -> None:

@@ -14,7 +14,7 @@ from stepwell.dev_cluster.topology import KAFKA_FOLDER
 def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
     """Creates missing input topics on the user's local brokers, and on no other, so that a new project runs without changes. Returns their
     names."""
-    if pipeline.kafka.bootstrap_servers not in _local_servers():
+    if not is_local_broker(pipeline.kafka.bootstrap_servers):
         return []
     topics = Topics(pipeline.kafka)
     made = []
@@ -25,6 +25,11 @@ def make_missing_inputs(pipeline: PipelineSpec) -> list[str]:
             topics.ensure(name, 1)
             made.append(name)
     return made
+
+
+def is_local_broker(servers: str) -> bool:
+    """Whether `stepwell dev` has started the brokers with this address."""
+    return servers in _local_servers()
 
 
 def _local_servers() -> set[str]:

@@ -25,10 +25,12 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from base.fault import ExitCode
+from base.secrets import shown
 from engine.resident.preload import PLACE_VARIABLE, Preloaded
+from stepwell.commands.common import warn
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.spark.launch import launched_with, without_secrets
+from stepwell.spark.launch import is_for_java, launched_with, without_secrets
 from stepwell.spark.session import (
     DAEMON_KEY,
     DAEMON_MODULE,
@@ -72,6 +74,12 @@ class StartingSpark:
         self._log = log
         log_format = project.settings.stepwell.log_format
         self._configuration = configuration(project.name, project.settings.spark, log_format=log_format)
+        for key, value in project.settings.spark.items():
+            if is_for_java(key) and shown(key, value) != value:
+                warn(
+                    f"{key} has a secret, and stands on the command line of a JVM, which every user of the machine can read (`ps`). Put the "
+                    "option into the variable JDK_JAVA_OPTIONS, or name a file."
+                )
         self._hidden_variables = project.settings.secret_variables
         self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
         self._file = _opened(self._draft)

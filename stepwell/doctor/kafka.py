@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from base.fault import Fault
 from coordinator.specification import log_topic_of, plan_topic_of
@@ -20,6 +21,8 @@ ANSWER_SECONDS_MAX = 5.0
 """A broker that takes longer is reported as down. `run` itself waits longer."""
 
 ANSWER_MS_SLOW = 1000.0
+
+MISSING = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
 
 RETENTION_CHECKPOINTS_MIN = 10
 """After a crash the input since the last checkpoint is read again. Ten intervals leave time to notice that a service is down."""
@@ -115,10 +118,22 @@ def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) ->
     return [Check("layout", "OK", f"{count} workers; {way}")]
 
 
-def input_checks(topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float) -> list[Check]:
-    """Topics of batch tables are Stepwell's own, and made by the first run."""
+def input_checks(
+    topics: Topics, sources: Sequence[SourceSpec], checkpoint_interval_s: float, *, run_makes_them: bool = False
+) -> list[Check]:
+    """Topics of batch tables are Stepwell's own, and made by the first run. `run_makes_them`: on this broker it makes missing inputs too."""
     read = [source for source in sources if source.format != "table"]
-    return [check for source in read for check in _input_checks(topics, source, checkpoint_interval_s)]
+    checks = [check for source in read for check in _input_checks(topics, source, checkpoint_interval_s)]
+    return [_made(check) if run_makes_them and check.what_to_do == MISSING else check for check in checks]
+
+
+def _made(check: Check) -> Check:
+    return replace(
+        check,
+        level="OK",
+        found=check.found.replace("missing", "not there yet: `stepwell run` makes it, empty", 1),
+        what_to_do="",
+    )
 
 
 def _input_checks(topics: Topics, source: SourceSpec, checkpoint_interval_s: float) -> list[Check]:
@@ -141,8 +156,7 @@ def _input_checked(topics: Topics, source: SourceSpec, topic: str, checkpoint_in
     if isinstance(facts, KafkaFault):
         return _asked_in_vain(f"input {topic}", facts)
     if facts is None:
-        what_to_do = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
-        return Check(f"input {topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", what_to_do)
+        return Check(f"input {topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", MISSING)
     return _input_check(facts, source, checkpoint_interval_s)
 
 

@@ -6,7 +6,7 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from io_kafka.broker.jars import JAVA_VERSION_MIN, java_command
+from io_kafka.broker.jars import JAVA_VERSION_MIN, java_command, java_version
 from io_kafka.clients import native
 from io_kafka.errors import JarsUnavailable
 from io_kafka.formats import usual
@@ -28,7 +28,8 @@ def machine_checks(storage: Path | None) -> list[Check]:
 
 def java_check() -> Check:
     try:
-        return Check("java", "OK", f"{java_command()}, {JAVA_VERSION_MIN} or later")
+        java = java_command()
+        return Check("java", "OK", f"{java}: {java_version(java)}")
     except JarsUnavailable as fault:
         first, _, rest = str(fault).partition(". ")
         return Check("java", "FAIL", first, rest or f"Install Java {JAVA_VERSION_MIN} or later.")

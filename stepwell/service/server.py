@@ -38,6 +38,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from base.fault import ExitCode
 from base.options import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
@@ -53,6 +54,7 @@ from coordinator.rescale.requests import (
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
+from stepwell.errors import StepwellError
 from stepwell.service.bodies import Answer, told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.metrics import metrics
@@ -69,6 +71,19 @@ REQUESTS_OF_A_RESCALE: Mapping[str, LayoutRequest] = {
     "reverse": TurnRequest("reverse"),
     "abort": TurnRequest("abort"),
 }
+
+
+class PortUnavailable(StepwellError):
+    """The control endpoint cannot listen at the port that the settings name."""
+
+    exit_code = ExitCode.MACHINE
+
+    def __init__(self, port: int, fault: OSError) -> None:
+        super().__init__(
+            f"the control endpoint cannot listen at 127.0.0.1:{port}: {fault.strerror or fault}",
+            "Set stepwell.control.port to another port, or to 0 for any that is free; or end the program that has it (`ss -ltnp`).",
+        )
+
 
 R = TypeVar("R")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -141,7 +156,11 @@ class ControlServer:
         self._requests, self._board, self._policies = requests, board, policies
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("127.0.0.1", port))
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError as fault:
+            self._socket.close()
+            raise PortUnavailable(port, fault) from None
         self.endpoint = Endpoint.new(self._socket.getsockname()[1])
         revision = RevisionRoutes(requests, board, plan_files)
         routes = [

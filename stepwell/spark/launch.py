@@ -15,7 +15,10 @@ from typing import IO, Any
 from pyspark import SparkConf, java_gateway
 from pyspark.core import context as spark_context
 
-from base.secrets import is_known, is_secret
+from base.secrets import shown
+
+ASCII_LOCALES = ("C", "POSIX")
+UTF8_LOCALE = "C.UTF-8"
 
 
 def without_secrets(environment: Mapping[str, str], hidden: Collection[str]) -> dict[str, str]:
@@ -23,9 +26,20 @@ def without_secrets(environment: Mapping[str, str], hidden: Collection[str]) -> 
     return {name: value for name, value in environment.items() if name not in hidden}
 
 
+def for_java(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Java reads and writes names of files as UTF-8. In the locales C and POSIX it takes them for ASCII, and does not
+    start in a folder whose name is not. Python prevents that for itself, and passes it on unless LC_ALL forbids it."""
+    return {**environment, "LC_ALL": UTF8_LOCALE} if environment.get("LC_ALL") in ASCII_LOCALES else dict(environment)
+
+
 def may_be_seen(key: str, value: str) -> bool:
-    """Whether a setting of Spark may stand on a command line."""
-    return not is_secret(key) and not is_known(value)
+    """Whether a setting of Spark may stand on a command line. Options of Java have to."""
+    return is_for_java(key) or shown(key, value) == value
+
+
+def is_for_java(key: str) -> bool:
+    """Whether the setting has options for the command line of a JVM."""
+    return key.endswith("JavaOptions")
 
 
 @contextmanager
@@ -39,7 +53,8 @@ def launched_with(output: IO[bytes], hidden: Collection[str]) -> Iterator[None]:
         return launch(conf and _seen(conf), {**apart, **(popen_kwargs or {})})
 
     def popen_without(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        started: subprocess.Popen[bytes] = popen(command, **{**options, "env": without_secrets(options["env"], hidden)})
+        environment = for_java(without_secrets(options["env"], hidden))
+        started: subprocess.Popen[bytes] = popen(command, **{**options, "env": environment})
         return started
 
     spark_context.launch_gateway, java_gateway.Popen = launch_apart, popen_without

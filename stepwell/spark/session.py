@@ -9,6 +9,7 @@ The session starts in 3 to 20 s. A process makes one session.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -19,13 +20,17 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from base.cpu_quota import cpu_quota
 from base.options import WORKERS_MAX
 from base.spark_master import ALL_CORES, MASTER_KEY
+from base.user_folders import user_name
 from stepwell.spark import class_archive
 from stepwell.spark.fixed import FIXED_SQL
+from stepwell.spark.unknown_user import java_options_without_home, log_in, settings_without_home
 
 DAEMON_KEY = "spark.python.daemon.module"
 PYTHON_PATH_KEY = "spark.executorEnv.PYTHONPATH"
+WAREHOUSE_KEY = "spark.sql.warehouse.dir"
 DAEMON_MODULE = "engine.resident.daemon"
 
 WORKER_SLOTS = WORKERS_MAX
@@ -89,8 +94,11 @@ def connection_lost(error: BaseException) -> bool:
 
 
 def cores() -> int:
-    """The number of cores that this process may use. In a container it can be lower than the machine's."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of cores that this process may use. In a container it can be lower than the machine's: by the cores that it is given, or by a
+    quota of their time, of which a part of a core counts as one."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return found if quota is None else max(1, min(found, math.ceil(quota)))
 
 
 def make_session(
@@ -118,8 +126,10 @@ def configuration(
         # The parallelism would be the number of slots.
         chosen[MASTER_KEY] = f"local[{cores() + WORKER_SLOTS}{of_all_cores[1] or ''}]"
         chosen.setdefault("spark.default.parallelism", str(cores()))
-    for key, value in _placed(chosen[MASTER_KEY]).items():
+    for key, value in {**_placed(chosen[MASTER_KEY]), **settings_without_home()}.items():
         chosen.setdefault(key, value)
+    # Where Spark has it too. Its own default is a URI, which it takes for a path when it makes the folder: with %20 for a space.
+    chosen.setdefault(WAREHOUSE_KEY, str(Path.cwd() / "spark-warehouse"))
     if daemon_module is not None:
         chosen.setdefault(DAEMON_KEY, daemon_module)
     # Python workers must find Stepwell's packages also if they run from a checkout.
@@ -127,6 +137,7 @@ def configuration(
     options = chosen.get("spark.driver.extraJavaOptions", "")
     if "log4j2.configurationFile" not in options:
         options = f"-Dlog4j2.configurationFile={_LOG4J_FILES[log_format].as_uri()} {options}"
+    options = f"{java_options_without_home()} {options}"
     ours = (
         f"{class_archive.java_options()} {FAST_START} {_small_heap(options)}" if java_options is None else java_options
     )
@@ -145,7 +156,11 @@ def make_context(chosen: Mapping[str, str]) -> SparkContext:
     """The process's SparkContext, with this configuration."""
     # The tasks need this environment, but Spark would use whatever `python3` is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return SparkContext.getOrCreate(SparkConf().setAll(list(chosen.items())))
+    conf = SparkConf().setAll(list(chosen.items()))
+    if user_name() is None:
+        SparkContext._ensure_initialized(conf=conf)  # launches the JVM, and nothing has asked for its user yet
+        log_in(SparkContext._jvm)
+    return SparkContext.getOrCreate(conf)
 
 
 def session_of(context: SparkContext) -> SparkSession:

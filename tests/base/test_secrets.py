@@ -65,6 +65,7 @@ def test_not_secret_by_name(name: str) -> None:
 def test_secrets_inside_other_values() -> None:
     assert shown("stepwell.registry.url", "https://me:hush@host/x") == f"https://{MASK}@host/x"
     assert shown("my.jdbc", "jdbc:db://host;user=me;password=hush;x=1") == f"jdbc:db://host;user=me;password={MASK};x=1"
+    assert shown("configuration", "['kafka.sasl.password=hush', 1]") == f"['kafka.sasl.password={MASK}', 1]"
     options = '-Xmx1g -Djavax.net.ssl.trustStorePassword=hush -Dmy.token="a b" -Dx=y'
     assert shown("spark.driver.extraJavaOptions", options) == (
         f"-Xmx1g -Djavax.net.ssl.trustStorePassword={MASK} -Dmy.token={MASK} -Dx=y"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from base.secrets import hidden
 from stepwell.errors import Location, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.lowering.driver import lower
 from stepwell.lowering.driver import survey as lowered
@@ -174,6 +175,16 @@ def test_refused_options(options: dict[str, str], says: str) -> None:
     with pytest.raises(ProjectError, match=says) as raised:
         reader_spec(options, True, PLACE, SETTINGS)
     assert str(raised.value).startswith("transformations/a.py:7: v: ")
+
+
+def test_neither_password_is_in_the_text_of_two_that_differ() -> None:
+    settings = load_settings({"kafka.sasl.password": "hush of the pipeline", "kafka.bootstrap.servers": "host1:1"})
+    with pytest.raises(
+        ProjectError, match=r"kafka.sasl.password = \*\*\* differs from the pipeline's own, which is \*\*\*"
+    ) as raised:
+        reader_spec({"subscribe": "a", "kafka.sasl.password": "hush of the reader"}, True, PLACE, settings)
+    assert "hush" not in str(raised.value)
+    assert "hush" not in hidden("it said 'hush of the reader'"), "what a definition names is not known to be secret"
 
 
 def test_a_batch_does_not_begin_at_the_end() -> None:

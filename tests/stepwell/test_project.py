@@ -60,6 +60,11 @@ def test_storage(tmp_path: Path, storage: str, folder: str) -> None:
             "spark-pipeline.yml:5: libraries.0.glob.include: 'a/**/*.py': is neither",
         ),
         (SPEC + "configuration:\n  my.key: [1]\n", "spark-pipeline.yml:7: configuration.my.key: [1]"),
+        (
+            SPEC + "configuration:\n  kafka.sasl.password: [hush]\n",
+            "configuration.kafka.sasl.password: ***: input should",
+        ),
+        (SPEC + "configuration: ['kafka.sasl.password=hush']\n", "configuration: ['kafka.sasl.password=***']"),
         (SPEC + "configuration: [1]\n", "spark-pipeline.yml:6: configuration: [1]"),
         ("name: [\n", "spark-pipeline.yml:2"),
         ("just text\n", "is not a project file"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
+from base.secrets import hidden
 from stepwell.errors import SettingsError
 from stepwell.project.settings import load_settings, parse_bytes, parse_duration
 from stepwell.spark.fixed import TIME_ZONE_KEY
@@ -155,3 +157,74 @@ def test_a_variable_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("STEPWELL_HOME", "STEPWELL_CRASH", "STEPWELL_KAFKA_ACKS", "STEPWELL_NATIVE"):
         monkeypatch.setenv(variable, "3")
     load_settings({})
+
+
+def test_values_stand_in_variables_and_in_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("of the file\n")
+    monkeypatch.setenv("MY_PASSWORD", "of the variable")
+    conf = {
+        "kafka.sasl.password": "${env:MY_PASSWORD}",
+        "spark.authenticate.secret": f"${{file:{file}}}",
+        "my.address": "host/${env:MY_PASSWORD}/x",
+        "my.other": "${system:user.name} ${table}",
+    }
+    settings = load_settings(conf, {"kafka.ssl.key.password": f"${{file:{file}}}"})
+    assert settings.kafka["sasl.password"] == "of the variable" and settings.kafka["ssl.key.password"] == "of the file"
+    assert settings.spark == {
+        "spark.authenticate.secret": "of the file",
+        "my.address": "host/of the variable/x",
+        "my.other": "${system:user.name} ${table}",
+    }
+    assert settings.secret_variables == {"MY_PASSWORD"}
+    for hush in ("of the file", "of the variable"):
+        assert (
+            hush not in repr(settings) and hush not in str(settings.shown()) and hush not in hidden(f"it said {hush}.")
+        )
+
+
+def test_a_variable_names_the_file_of_a_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, text in (("a", "kafka hush hush\n"), ("b", "me:registry hush"), ("c", "3")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("STEPWELL_KAFKA_SASL_PASSWORD_FILE", str(tmp_path / "a"))
+    monkeypatch.setenv("STEPWELL_REGISTRY_AUTH_FILE", str(tmp_path / "b"))
+    monkeypatch.setenv("STEPWELL_WORKERS_FILE", str(tmp_path / "c"))
+    settings = load_settings({"kafka.sasl.password": "of the project file"})
+    assert settings.kafka == {"bootstrap.servers": "127.0.0.1:9092", "sasl.password": "kafka hush hush"}
+    assert settings.stepwell.registry_auth == "me:registry hush" and settings.stepwell.workers == 3
+    assert hidden("Basic bWU6cmVnaXN0cnkgaHVzaA== for registry hush") == "Basic *** for ***"
+    assert load_settings({}, {"kafka.sasl.password": "a flag"}).kafka["sasl.password"] == "a flag"
+    (tmp_path / "c").write_text("many")
+    with pytest.raises(SettingsError, match=r"stepwell.workers = 'many' \(STEPWELL_WORKERS_FILE\)"):
+        load_settings({})
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("${env:NOT_THERE}", r"kafka.sasl.password \(spark-pipeline.yml\) is \$\{env:NOT_THERE\}.*Set NOT_THERE"),
+        ("${file:relative}", r"kafka.sasl.password \(spark-pipeline.yml\) names the file 'relative', .*absolute"),
+        ("${file:/not/there}", r"names the file /not/there: No such file"),
+        ("${file:FOLDER}", r"Is a directory"),
+        ("${file:FOLDER/empty}", r"is empty"),
+        ("${file:FOLDER/bytes}", r"is not UTF-8"),
+        ("${file:FOLDER/large}", r"more than 1 MiB"),
+    ],
+)
+def test_a_value_that_cannot_be_had_names_its_key_and_its_place(tmp_path: Path, value: str, says: str) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "large").write_text("x" * (1 << 20) + "x")
+    conf = {"kafka.sasl.password": value.replace("FOLDER", str(tmp_path)), "stepwell.workers": "${env:NOT_THERE}"}
+    with pytest.raises(SettingsError, match=f"(?s){says}") as raised:
+        load_settings(conf)
+    assert raised.value.key == "kafka.sasl.password"
+    lacking = load_settings(conf, may_lack=True)
+    assert "sasl.password" not in lacking.kafka and lacking.stepwell.workers is None
+
+
+def test_a_value_and_its_file_exclude_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_REGISTRY_AUTH", "a:b")
+    monkeypatch.setenv("STEPWELL_REGISTRY_AUTH_FILE", "/x")
+    with pytest.raises(SettingsError, match=r"STEPWELL_REGISTRY_AUTH and STEPWELL_REGISTRY_AUTH_FILE .* are both set"):
+        load_settings({})

@@ -104,5 +104,5 @@ FILES = {
     "transformations/large_countries.py": _PYTHON,
     "send.py": _SEND,
     "README.md": _README,
-    ".gitignore": "storage/\n__pycache__/\n",
+    ".gitignore": "storage/\nspark-warehouse/\nstepwell-bundle-*.tar.gz\n__pycache__/\n",
 }

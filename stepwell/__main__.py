@@ -1,0 +1,5 @@
+"""`python -m stepwell`: the command line."""
+
+from stepwell.cli import main
+
+main()
