@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -83,6 +84,21 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
     topics.ensure(f"stepwell.{topic_prefix}.plans", 1, {"cleanup.policy": "delete"})
     check = plan_topic_check(topics, topic_prefix)
     assert check.level == "FAIL" and "cleanup.policy is delete" in check.found
+
+
+def test_an_input_that_a_run_makes_is_no_fault_and_is_said(broker: Broker, topic_prefix: str) -> None:
+    """On the broker of `stepwell dev up`, so a new project is green before its first run."""
+    source = _source(topic_prefix + "missing")
+    [check] = input_checks(_topics(broker), [source], 10.0, run_makes_them=True)
+    assert (check.level, check.what_to_do) == ("OK", "")
+    assert check.found == f"not there yet: `stepwell run` makes it, empty; read by s ({HERE})"
+    by_pattern = replace(source, topics=(), pattern="nothing.*")
+    [check] = input_checks(_topics(broker), [by_pattern], 10.0, run_makes_them=True)
+    assert check.level == "FAIL", "a run makes no topic for a pattern"
+
+
+def test_the_version_of_java_is_shown() -> None:
+    assert re.search(r'java: .*version "\d+', java_check().found)
 
 
 def test_java_is_looked_for(monkeypatch: object, tmp_path: Path) -> None:

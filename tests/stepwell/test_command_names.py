@@ -1,0 +1,39 @@
+"""The command line itself: its version, its other name, and what a shell completes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from stepwell.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ran(*words: str, **environment: str) -> str:
+    """In a process of its own, which loads what it needs and nothing else."""
+    command = [sys.executable, "-X", "importtime", "-m", "stepwell", *words]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "pyspark" not in done.stderr, "it would take seconds"
+    return done.stdout
+
+
+def test_the_version() -> None:
+    said = ran("--version")
+    assert said.startswith(f"stepwell {version('stepwell')} (Python 3.") and f"PySpark {version('pyspark')}" in said
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [("re", ["resume", "revision", "restore"]), ("bun", ["bundle"]), ("", list(COMMANDS)), ("--ver", ["--version"])],
+)
+def test_a_shell_completes_names_of_commands(word: str, names: list[str]) -> None:
+    said = ran(_STEPWELL_COMPLETE="complete_bash", COMP_WORDS=f"stepwell {word}", COMP_CWORD="1")
+    assert said.split() == names
