@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +18,11 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from base.fault import ExitCode, exit_code_of
+from base.fault import ExitCode, Fault
 from base.secrets import MASK, hidden, is_secret
 from stepwell.commands.log_lines import LogFormat, is_json, keep_said, say
 from stepwell.commands.logs import configure_logs
+from stepwell.errors import StepwellError
 from stepwell.project.loading import Project, load_project
 from stepwell.project.value_sources import is_reference
 
@@ -129,6 +132,30 @@ def warn(text: str) -> None:
         keep_said(f"warning: {text}")
 
 
+class PlaceUnusable(StepwellError):
+    """A file or a folder cannot be read or written by this user, or on this disk."""
+
+    exit_code = ExitCode.MACHINE
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"{place}: {reason}",
+            "Correct its owner or its rights, make room, or name another place: `storage:` of spark-pipeline.yml, stepwell.local.dir and "
+            "XDG_CACHE_HOME say where Stepwell writes.",
+        )
+
+
+REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR})
+"""What the system answers for a place that cannot be used. A file that is missing may be a mistake of ours."""
+
+
+def as_fault(error: Exception) -> Fault | None:
+    """What a user can do something about; None for a mistake of Stepwell's own."""
+    if isinstance(error, OSError) and error.errno in REFUSALS and error.filename is not None:
+        return PlaceUnusable(os.fsdecode(error.filename), error.strerror or "it cannot be used")
+    return error if isinstance(error, Fault) else None
+
+
 @contextmanager
 def report_faults(as_json: bool = False) -> Iterator[None]:
     """Turns a fault into a text and an exit code. A bug in Stepwell keeps its stack trace, unless it is known to concern a single view
@@ -138,10 +165,10 @@ def report_faults(as_json: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     except Exception as error:
-        code = exit_code_of(error)
-        if code is None:
+        fault = as_fault(error)
+        if fault is None:
             raise
-        text = hidden(str(error))
+        code, text = fault.exit_code, hidden(str(fault))
         if as_json:
             sys.stdout.write(json.dumps({"error": text, "exit_code": int(code)}) + "\n")
         if is_json():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,6 +58,9 @@ def reading_check() -> Check:
 
 def disk_check(storage: Path) -> Check:
     place = next(folder for folder in (storage, *storage.parents) if folder.exists())
+    if not os.access(place, os.W_OK):
+        what_to_do = "Correct its owner or its rights, or name another folder in `storage:` of spark-pipeline.yml."
+        return Check("disk", "FAIL", f"{place} cannot be written by this user", what_to_do)
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free in {place}"
     what_to_do = "Make room, or move `storage:` of spark-pipeline.yml to a larger disk."

@@ -34,6 +34,7 @@ from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.release_breakages import RELEASES
+from tests.sabotage.secret_breakages import SECRETS_AND_LOGS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.store_breakages import CHECKPOINT_STORE
 from tests.sabotage.storing_breakages import STORING_OF_RUNS
@@ -52,6 +53,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *KAFKA,
     *TLS,
     *READERS,
+    *SECRETS_AND_LOGS,
     *TABLE_BREAKAGES,
     *PROJECT_BREAKAGES,
     *FORMATS,

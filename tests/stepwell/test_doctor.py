@@ -16,7 +16,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
 from stepwell.doctor.kafka import input_checks, log_check, output_checks, plan_topic_check
-from stepwell.doctor.machine import java_check
+from stepwell.doctor.machine import disk_check, java_check
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
 from stepwell.errors import Location
@@ -95,6 +95,12 @@ def test_an_input_that_a_run_makes_is_no_fault_and_is_said(broker: Broker, topic
     by_pattern = replace(source, topics=(), pattern="nothing.*")
     [check] = input_checks(_topics(broker), [by_pattern], 10.0, run_makes_them=True)
     assert check.level == "FAIL", "a run makes no topic for a pattern"
+
+
+def test_a_storage_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    assert disk_check(tmp_path / "not" / "yet").level in ("OK", "WARN")
+    check = disk_check(Path("/proc/not/yet"))  # which not even root can write
+    assert (check.level, check.found) == ("FAIL", "/proc cannot be written by this user")
 
 
 def test_the_version_of_java_is_shown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import sys
@@ -15,6 +16,7 @@ import pytest
 import structlog
 import typer
 
+from base.fault import ExitCode
 from base.secrets import MASK, remember
 from io_kafka.outside import CLIENT_LOG
 from stepwell.commands import common, log_lines
@@ -145,6 +147,16 @@ def test_a_secret_on_the_command_line_is_warned_of(tmp_path: Path, capsys: pytes
     with pytest.raises(typer.BadParameter) as raised:
         project_of(spec, ["kafka.sasl.password:hush"])
     assert "hush" not in str(raised.value)
+
+
+def test_a_place_that_cannot_be_used_is_an_error_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as raised, report_faults():
+        raise PermissionError(errno.EACCES, "Permission denied", "/a/place")
+    assert raised.value.exit_code == ExitCode.MACHINE
+    assert "error: /a/place: Permission denied\n  Correct its owner" in capsys.readouterr().err
+    for mistake in (FileNotFoundError(errno.ENOENT, "No such file", "/a/place"), OSError(errno.EACCES, "no place")):
+        with pytest.raises(OSError), report_faults():
+            raise mistake
 
 
 def test_the_settings_of_the_project_decide_how_lines_look(tmp_path: Path) -> None:

@@ -168,16 +168,19 @@ def test_values_stand_in_variables_and_in_files(monkeypatch: pytest.MonkeyPatch,
         "spark.authenticate.secret": f"${{file:{file}}}",
         "my.address": "host/${env:MY_PASSWORD}/x",
         "my.other": "${system:user.name} ${table}",
+        "my.note": f"${{file:{tmp_path / 'note'}}}",
     }
+    (tmp_path / "note").write_text("whatever a file has")
     settings = load_settings(conf, {"kafka.ssl.key.password": f"${{file:{file}}}"})
     assert settings.kafka["sasl.password"] == "of the variable" and settings.kafka["ssl.key.password"] == "of the file"
     assert settings.spark == {
         "spark.authenticate.secret": "of the file",
         "my.address": "host/of the variable/x",
         "my.other": "${system:user.name} ${table}",
+        "my.note": "whatever a file has",
     }
     assert settings.secret_variables == {"MY_PASSWORD"}
-    for hush in ("of the file", "of the variable"):
+    for hush in ("of the file", "of the variable", "whatever a file has"):
         assert (
             hush not in repr(settings) and hush not in str(settings.shown()) and hush not in hidden(f"it said {hush}.")
         )
