@@ -56,7 +56,8 @@ _lines = _Lines()
 def use_format(name: LogFormat) -> None:
     """From now on lines have this format."""
     _lines.format = name
-    sys.excepthook = _say_end
+    if sys.excepthook is sys.__excepthook__:  # otherwise somebody else wants to know
+        sys.excepthook = _say_end
 
 
 def is_json() -> bool:

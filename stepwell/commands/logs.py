@@ -49,7 +49,8 @@ def configure_logs(format_: LogFormat = "text", level: str = "warning") -> None:
     # The exceptions of io_kafka have what its client logs.
     CLIENT_LOG.propagate = number <= logging.DEBUG
     logging.captureWarnings(is_json())
-    threading.excepthook = _say_end_of_thread
+    if threading.excepthook is threading.__excepthook__:  # otherwise somebody else wants to know
+        threading.excepthook = _say_end_of_thread
 
 
 def _write(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -78,7 +78,7 @@ SECRETS_AND_LOGS = (
         "traces-between-json",
         "A thread that dies leaves a plain stack trace among the objects.",
         "all lines of a log have one form",
-        (Edit(LOGS, "    threading.excepthook = _say_end_of_thread\n", ""),),
+        (Edit(LOGS, "threading.excepthook = _say_end_of_thread\n", "return\n"),),
         (f"{TEST_LINES}::test_all_lines_are_json",),
     ),
     Breakage(

@@ -32,6 +32,7 @@ HUSH = "a-secret-of-the-log-lines"
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     hooks, level = (sys.excepthook, threading.excepthook), logging.getLogger().level
+    sys.excepthook, threading.excepthook = sys.__excepthook__, threading.__excepthook__  # as in a process of its own
     yield
     configure_logs()
     sys.excepthook, threading.excepthook = hooks
