@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark import SparkConf, java_gateway
 from pyspark.core import context as spark_context
 
 from base.secrets import remember
+from stepwell.commands.log_lines import FIRST
 from stepwell.spark import session, unknown_user
 from stepwell.spark.launch import for_java, launched_with
 from stepwell.spark.session import configuration
@@ -114,3 +116,9 @@ def test_the_warehouse_of_a_folder_with_a_space_is_a_path(monkeypatch: pytest.Mo
 def test_spark_logs_as_the_setting_says() -> None:
     assert "/log4j2.properties" in configuration("t")["spark.driver.extraJavaOptions"]
     assert "/log4j2-json.properties" in configuration("t", log_format="json")["spark.driver.extraJavaOptions"]
+
+
+def test_the_form_of_sparks_lines_has_the_fields_of_ours() -> None:
+    file = Path(session.__file__).with_name("log4j2-json.properties")
+    [line] = [line for line in file.read_text().splitlines() if "eventTemplate" in line]
+    assert list(json.loads(line.split(" = ", 1)[1]))[:3] == list(FIRST)
