@@ -74,6 +74,7 @@ def test_all_lines_are_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         logging.captureWarnings(True)  # inside, because the context has put back what shows warnings
         _everybody_logs()
     said = capsys.readouterr()
+    assert not [line for line in said.err.splitlines() if not line.startswith('{"timestamp"')], "plain lines between"
     lines: list[dict[str, Any]] = [json.loads(line) for line in said.err.splitlines()]
     assert all(list(line)[:3] == ["timestamp", "level", "event"] for line in lines)
     events = [line["event"] for line in lines]
