@@ -5,6 +5,7 @@ A command's module is imported only when the command is called, because `status`
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,6 +14,8 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from stepwell.commands.log_lines import FORMAT_VARIABLE, use_format
 
 COMMANDS = {
     "init": "stepwell.commands.init",
@@ -101,6 +104,7 @@ def stepwell(
 
 
 def main() -> None:
+    use_format("json" if os.environ.get(FORMAT_VARIABLE) == "json" else "text")  # until the settings are read
     app(prog_name="stepwell")  # also as `python -m stepwell`, for help and for completion
 
 

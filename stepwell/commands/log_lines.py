@@ -22,6 +22,9 @@ from base.secrets import hidden
 
 LogFormat = Literal["text", "json"]
 
+FORMAT_VARIABLE = "STEPWELL_LOG_FORMAT"
+"""In the environment: the setting stepwell.log.format, which also says how a command speaks before it has read the project."""
+
 SERVICE_LOG = "service.log"
 """In the state folder. The lines before the last LOG_BYTES_MAX are in a file with `.1` at the end of its name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -28,6 +29,16 @@ def ran(*words: str, **environment: str) -> str:
 def test_the_version() -> None:
     said = ran("--version")
     assert said.startswith(f"stepwell {version('stepwell')} (Python 3.") and f"PySpark {version('pyspark')}" in said
+
+
+def test_a_command_without_a_project_speaks_as_the_environment_says(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "STEPWELL_LOG_FORMAT": "json"}
+    command = [sys.executable, "-m", "stepwell", "status"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    said = json.loads(done.stderr)
+    assert (done.returncode, said["level"], said["exit_code"]) == (3, "error", 3) and "no project here" in said["event"]
 
 
 @pytest.mark.parametrize(
