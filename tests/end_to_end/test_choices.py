@@ -22,6 +22,7 @@ from stepwell.inspection.query import query
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
 from tests.end_to_end.test_reading_again import BEFORE, BY_COUNTRY, CONF, STREAM, ask, clicks, held, people, project
 from tests.end_to_end.test_transitions import ORDER_SECONDS, settled
+from tests.sampling import sampled
 
 CLICKS = Chosen(from_now=("clicks",))
 
@@ -148,7 +149,8 @@ OF_CHOICES: tuple[Point, ...] = (
 )
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
+@pytest.mark.soak
+@pytest.mark.parametrize("workers", [1, 3])
 def test_a_crash_changes_nothing_of_what_was_chosen(play: Playground, workers: int) -> None:
     """At each point, and again in the recovery, with all three choices. Nothing is checkpointed, so all steps are replayed."""
     conf = {**CONF, "stepwell.workers": workers, "stepwell.checkpoint.interval": "1h"}
@@ -263,7 +265,7 @@ def ticks(first: int, end: int) -> list[dict[str, object]]:
     return [{"at": f"2026-01-01T{i // 60:02}:{i % 60:02}:00Z", "n": i} for i in range(first, end)]
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", sampled([3, 1], 2))
 def test_an_append_output_over_event_time_gets_the_windows_that_close_after_the_switch(
     play: Playground, workers: int
 ) -> None:
@@ -304,7 +306,7 @@ CREATE STREAMING TABLE small TBLPROPERTIES ('topic' = '@small', 'mode' = 'change
 MOVED = project()["project.sql"].replace("'@many'", "'@many_more'")
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", sampled([3, 1], 2))
 def test_what_outputs_have_written_is_taken_back(play: Playground, workers: int) -> None:
     """Of a view that is dropped, of one whose rows nothing keeps, and of one that has another topic, while messages come."""
     conf = {**CONF, "stepwell.workers": workers}

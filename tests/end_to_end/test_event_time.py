@@ -5,14 +5,23 @@ without rows in error have Spark's batch answer over all that is closed.
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+
+import pytest
+from confluent_kafka import Producer
 
 from engine.operators.table import operator_of
 from tests.end_to_end.harness import Playground, Resolved, Value, renamed
 from tests.end_to_end.test_views_in_error import answered, run, written_alike
 from tests.engine.every_kind import OF_EVENT_TIME, every_kind
+from tests.io_kafka.backlogs import uneven
+from tests.sampling import sampled
+
+DAY_MS = 24 * 3600 * 1000
+SEND_SECONDS_MAX = 30.0
 
 FILES = {
     "visits.sql": """
@@ -58,6 +67,43 @@ def test_a_replay_closes_the_same_groups_in_the_same_steps(play: Playground) -> 
 def _send(play: Playground, rows: list[tuple[str, int]]) -> None:
     for partition in (0, 1):
         play.send("in", [_row(*row) for row in rows[partition::2]], partition=partition)
+
+
+HOURS = {
+    "hours.sql": """
+CREATE STREAMING TABLE events (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE STREAMING TABLE hours TBLPROPERTIES ('topic' = '@out', 'mode' = 'append') AS
+  SELECT window.start AS start, k, count(*) AS n FROM STREAM events WATERMARK ts DELAY OF INTERVAL 10 MINUTES
+  WHERE k <> 'clock' OR ts IS NULL GROUP BY window(ts, '1 hour'), k;
+"""
+}
+
+
+@pytest.mark.parametrize("workers", sampled([3, 1], 2))
+def test_a_backlog_of_days_in_uneven_partitions_has_no_late_row(play: Playground, workers: int) -> None:
+    """The steps are small, so equal shares would have read the short partitions days before the long one."""
+    play.topic("in", 4)
+    play.topic("out", 2)
+    begin = datetime(2024, 3, 1, tzinfo=UTC)
+    producer = Producer({"bootstrap.servers": play.servers})
+    times = uneven(random.Random(3))
+    for where, those in times.items():
+        ends = [*those[:: 1 if where.partition else 4], 20 * DAY_MS]  # the last one closes everything
+        for number, at in enumerate(ends):
+            moment = begin + timedelta(milliseconds=at)
+            row = {"k": "clock" if at == ends[-1] else f"k{number % 3}", "ts": moment.isoformat()}
+            producer.produce(
+                play.prefix + "in",
+                json.dumps(row).encode(),
+                partition=where.partition,
+                timestamp=int(1000 * moment.timestamp()),
+            )
+    assert producer.flush(SEND_SECONDS_MAX) == 0
+    resolved = play.resolve(HOURS, {"stepwell.step.rows.max": 100, "stepwell.workers": workers})
+    status = play.run(resolved)
+    assert status["steps_run"] > 10 and not status["late"]
+    assert play.check(resolved)["hours"] > 200
+    play.check_steps(resolved)
 
 
 ERRING = """
@@ -144,6 +190,7 @@ BAD: list[tuple[int, list[Event], set[str]]] = [
 """Rows that come besides in each round, to `events` or to `others`, and the tables that they put in error."""
 
 
+@pytest.mark.soak
 def test_tables_in_event_time_have_sparks_answer_over_what_is_closed_or_are_in_error(play: Playground) -> None:
     """No row of a stream can be taken back, so an error stays, and the topic keeps what it had. All other tables go on."""
     for name in ("events", "others"):

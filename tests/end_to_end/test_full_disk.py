@@ -77,6 +77,7 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, smal
     assert len(said) >= 3 and all("Free some space on that disk" in text for text in said), said
 
 
+@pytest.mark.soak
 def test_a_change_of_the_layout_needs_room_and_goes_on_when_there_is_some(play: Playground, small_disk: Path) -> None:
     """A third of 8 MB would move. With 2 MB free the change is refused. With 4 MB it begins, and the disk is full when what has moved is folded.
     Then there is room, or the next run leads the change back."""

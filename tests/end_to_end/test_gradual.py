@@ -141,7 +141,8 @@ BROKEN_OFF: tuple[Order, ...] = (
 )
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
+@pytest.mark.soak
+@pytest.mark.parametrize("workers", [1, 3])
 def test_a_drain_that_is_broken_off_goes_on_where_it_was(play: Playground, workers: int) -> None:
     """All steps since the beginning of the transition are replayed, and then the drain goes on at the recorded position."""
     conf = {**CONF, "stepwell.workers": workers}
@@ -166,6 +167,7 @@ def test_a_drain_that_is_broken_off_goes_on_where_it_was(play: Playground, worke
     play.check_steps(former)
 
 
+@pytest.mark.soak
 def test_a_service_is_killed_in_the_middle_of_a_drain(play: Playground, tmp_path: Path) -> None:
     """Its files are those of the next project. What is not divided yet leaves in the next run, which is asked for nothing."""
     conf = {**CONF, "stepwell.workers": 2}

@@ -199,7 +199,7 @@ def test_a_load_that_is_broken_off_leaves_nothing_that_counts(
     write_people(data, "A", "B")
     former = play.resolve(project(data, COUNTRIES), conf)
     play.run(former)
-    for number, point in enumerate(("rows", *BREAKS)):
+    for number, point in enumerate(("rows", *(BREAKS[:: 1 if workers == 1 else 3]))):
         play.send("clicks", clicks(10 * number, 60), number % 2)
         write_people(data, "A", f"{number}")
         now = play.resolve(project(data, COUNTRIES), conf)

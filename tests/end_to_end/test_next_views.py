@@ -15,6 +15,7 @@ from stepwell.inspection.query import query_next
 from stepwell.lowering.driver import lower
 from tests.end_to_end.harness import Playground, Resolved, Running
 from tests.end_to_end.test_transitions import orders
+from tests.sampling import sampled
 
 ASK_SECONDS = 60.0
 
@@ -76,7 +77,7 @@ class Next:
         assert re.search(r"--next|--hold|abort", str(raised.value)), "it says what to do"
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", sampled([3, 1], 2))
 def test_the_views_of_the_next_revision_are_its_batch_answer_before_the_switch(play: Playground, workers: int) -> None:
     play.topic("orders", 2)
     play.send("orders", orders(0, 200))

@@ -214,6 +214,7 @@ CREATE MATERIALIZED VIEW both TBLPROPERTIES ('topic' = '@both', 'mode' = 'change
 """
 
 
+@pytest.mark.soak
 def test_maps_are_carried_through_views_with_retractions(play: Playground) -> None:
     for name, partitions in (("people", 2), ("events", 2), ("teams", 1)):
         play.topic(name, partitions)

@@ -119,7 +119,7 @@ OF_READING: tuple[Point, ...] = ("revision.intended", "ready", "switch.recorded"
 @pytest.mark.parametrize(
     ("workers", "points", "visits"),
     [
-        (3, OF_READING, (1, 3)),
+        pytest.param(3, OF_READING, (1, 3), marks=pytest.mark.soak),
         pytest.param(1, BREAKS, (1, 2, 5), marks=pytest.mark.soak),
         pytest.param(3, BREAKS, (1, 2, 5), marks=pytest.mark.soak),
     ],

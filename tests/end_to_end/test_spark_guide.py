@@ -258,6 +258,7 @@ def guide(play: Playground) -> Iterator[Guide]:
     made.drop()
 
 
+@pytest.mark.soak
 def test_the_idioms_of_sparks_guide_run_as_they_are_written(play: Playground, guide: Guide) -> None:
     play.topic("orders", 2)
     orders = [

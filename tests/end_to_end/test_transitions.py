@@ -147,7 +147,7 @@ NEVER = ("turn.written", "region.inside")
 @pytest.mark.parametrize(
     ("workers", "points", "visits"),
     [
-        (3, BREAKS_OF_SUITE, (1,)),
+        pytest.param(3, BREAKS_OF_SUITE, (1,), marks=pytest.mark.soak),
         pytest.param(1, BREAKS, (1, 2), marks=pytest.mark.soak),
         pytest.param(3, BREAKS, (1, 2), marks=pytest.mark.soak),
     ],

@@ -31,6 +31,7 @@ from stepwell.inspection.recorded import recorded
 from stepwell.planning.revisions import document_of_project
 from tests.end_to_end.harness import Playground, Resolved, wait_until
 from tests.end_to_end.threads import threads
+from tests.sampling import sampled
 
 SQL = """
 CREATE STREAMING TABLE orders (id BIGINT, customer STRING, amount INT)
@@ -127,7 +128,7 @@ def messages(play: Playground, *topics: str) -> list[int]:
     return [len(play.read(topic)) for topic in topics]
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", sampled([1, 3], 2))
 def test_a_correction_is_made_and_everything_else_is_kept(play: Playground, workers: int) -> None:
     resolved = begun(play, workers)
     by_the_release_before(play, resolved)
@@ -160,7 +161,7 @@ def test_a_correction_is_made_and_everything_else_is_kept(play: Playground, work
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("point", ["plan.written", "program.adopted", "switch.recorded", "clear.inside"])
+@pytest.mark.parametrize("point", sampled(["plan.written", "program.adopted", "switch.recorded", "clear.inside"], 2))
 def test_a_correction_that_is_broken_off_goes_on(play: Playground, point: Point, workers: int) -> None:
     """Steps with frozen nodes are run again with frozen nodes, and new input comes meanwhile."""
     resolved = begun(play, workers)

@@ -37,7 +37,7 @@ from tests.engine.test_filling import GROWS, OF_ORDER, Journey, contents_of, fre
 from tests.engine.transitions import Led, led
 from tests.engine.zsets import TYPES, Rows, to_rows, to_table
 
-SUITE_SEEDS = 6
+SUITE_SEEDS = 3
 SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 400))]
 WORKERS = (1, 2, 3)
 STEPS = 6

@@ -27,7 +27,7 @@ from tests.fuzz.whole import check_whole, for_whole
 CONSTRUCTS_PER_SEED = 12
 SEEDS = range(-(-len(CONSTRUCTS) // CONSTRUCTS_PER_SEED))
 """With which every construct is made once."""
-SEEDS_OF_SUITE = SEEDS[::2]
+SEEDS_OF_SUITE = SEEDS[::4]
 """The others are of the soak. A query with each construct alone is in test_against_spark.py."""
 ROUNDS_MAX = 6
 """Of seeds in which a kind of node is looked for: most constructs are simplified to others now and then."""

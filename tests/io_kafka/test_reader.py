@@ -333,6 +333,7 @@ def test_an_unreachable_broker_is_reported_before_the_deadline_with_the_place() 
         nobody.read([OffsetRange("t", 2, 7, 9)])
 
 
+@pytest.mark.soak
 def test_a_broker_killed_and_restarted_under_a_reader(tmp_path: Path) -> None:
     broker = LocalBroker(tmp_path).start(die_with_parent=True)
     try:

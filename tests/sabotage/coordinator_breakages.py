@@ -194,6 +194,36 @@ COORDINATOR = (
         tells="BrokenStepLog.*but should start at",
     ),
     Breakage(
+        "a-backlog-by-equal-shares",
+        "A backlog that a query with event time reads is divided by equal shares of its partitions, so most of its rows are late.",
+        "the batch answer",
+        (Edit("coordinator/stepping/dividing.py", "return self._by_time(fair, ends)", "return fair"),),
+        (
+            "tests/coordinator/test_dividing.py::test_no_row_of_an_uneven_backlog_is_late",
+            f"{END_TO_END}/test_event_time.py::test_a_backlog_of_days_in_uneven_partitions_has_no_late_row[3]",
+        ),
+    ),
+    Breakage(
+        "topics-of-one-query-apart",
+        "Topics that a query reads with a common watermark are cut at different times.",
+        "the batch answer",
+        (
+            Edit(
+                "coordinator/stepping/dividing.py",
+                "        for other in [group for group in groups if group.topics & made.topics]:\n",
+                "        for other in [group for group in groups if group.topics == made.topics]:\n",
+            ),
+        ),
+        ("tests/coordinator/test_dividing.py::test_topics_are_together_if_a_query_reads_both",),
+    ),
+    Breakage(
+        "a-loaded-topic-by-the-time-of-its-load",
+        "Partitions that were loaded one after the other within the delay are read one after the other.",
+        "the batch answer",
+        (Edit("io_kafka/clients/time_cut.py", "return found.low_ms <= last_ms and", "return found.low_ms > last_ms and"),),
+        ("tests/coordinator/test_dividing.py::test_what_was_written_within_the_delay_is_read_in_proportion",),
+    ),
+    Breakage(
         "division-ahead-of-a-partial-step",
         "The next division is chosen ahead of the output although less than a whole step waits.",
         "latency of a small step",

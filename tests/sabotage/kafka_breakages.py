@@ -320,8 +320,14 @@ KAFKA = (
             ),
             Edit(
                 TRANSACTIONS,
-                "        producer = self._settings.outside.producer(config)\n"
+                "        # A client without a connection asks for the coordinator of its transactions a second time only after 500 ms.\n"
+                "        producer.list_topics(self._log_topic, timeout=self._limits.init_seconds_max)\n"
                 "        producer.init_transactions(self._limits.init_seconds_max)\n",
+                "",
+            ),
+            Edit(
+                TRANSACTIONS,
+                "        producer = self._settings.outside.producer(config)\n",
                 "        producer = self._producer\n"
                 "        if producer is None:\n"
                 "            producer = self._settings.outside.producer(config)\n"

@@ -9,6 +9,7 @@ import pytest
 from coordinator.requests import Asked
 from coordinator.rescale.requests import LayoutRequest, ReplaceRequest
 from storage.host_folder import database_folder
+from tests.sampling import sampled
 from tests.simulator.disk import Folder
 from tests.simulator.scheduler import Process
 from tests.simulator.test_scenarios import MANY_KEYS, ROWS, WEATHER, SpreadScript
@@ -114,7 +115,7 @@ def test_a_host_without_free_task_slots_elsewhere_stays() -> None:
 
 
 @pytest.mark.parametrize("whom", ["coordinator", "worker"])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", sampled(POINTS, 2))
 def test_a_replacement_is_broken_off_at_every_point(point: str, whom: str) -> None:
     """What goes on with it puts no new worker back on the host."""
     world = Hosts()

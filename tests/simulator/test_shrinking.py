@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.rescale.requests import RescaleRequest
 from engine.resident.start_faults import NoSlots
+from tests.sampling import sampled
 from tests.simulator.scheduler import Process
 from tests.simulator.test_scenarios import MANY_KEYS, ROWS, STORE_WEATHER, WEATHER, Script
 from tests.simulator.weather import Weather
@@ -138,15 +139,18 @@ def test_a_host_is_lost_during_a_change_of_the_layout(workers: int, point: str) 
 @pytest.mark.parametrize("whom", ["coordinator", "companion", "its task"])
 @pytest.mark.parametrize(
     "point",
-    [
-        "restore.half",
-        "recovery.opened",
-        "layout.intended",
-        "cut.exported",
-        "cut.done",
-        "checkpoint.frozen",
-        "bury.renamed",
-    ],
+    sampled(
+        [
+            "restore.half",
+            "recovery.opened",
+            "layout.intended",
+            "cut.exported",
+            "cut.done",
+            "checkpoint.frozen",
+            "bury.renamed",
+        ],
+        3,
+    ),
 )
 def test_the_way_to_fewer_workers_is_broken_off_at_every_point(point: str, whom: str) -> None:
     """Also a second time, by the next run or recovery."""
@@ -187,7 +191,7 @@ def test_the_way_to_fewer_workers_is_broken_off_at_every_point(point: str, whom:
         assert world.story.happened["companion"] > again, "nothing was broken off"
 
 
-@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("is_reversed", sampled([True, False], 2))
 @pytest.mark.parametrize("whom", ["coordinator", "companion"])
 @pytest.mark.parametrize("has_store", [True, False])
 def test_companions_come_to_the_hosts_that_have_the_databases(has_store: bool, whom: str, is_reversed: bool) -> None:

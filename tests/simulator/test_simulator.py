@@ -217,8 +217,8 @@ SLOW = {
 }
 """Mutations that take more than a few seeds: they are tried in `make soak`."""
 
-SAMPLE = 15
-"""Every fifteenth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
+SAMPLE = 45
+"""Every forty-fifth mutation is tried with each change of the code, and all of them in `make soak`: together they take some minutes."""
 
 FEW_SEEDS, RARE_SEEDS = 60, 2000
 """Where a rare one is found moves when the code does."""

@@ -22,6 +22,7 @@ from stepwell.planning.kept_definitions import KEPT_FOLDER, KeptDefinitions
 from stepwell.planning.kept_folder import KeptFolder
 from stepwell.planning.revisions import document_of_project
 from stepwell.project.loading import load_project
+from tests.sampling import sampled
 from tests.stepwell.folder import project, write
 
 SOURCES = """
@@ -220,7 +221,7 @@ EDITS = (
 """Each is planned at once: what is edited, (text before, text after, the views that Spark has to plan beside those of ALWAYS)."""
 
 
-@pytest.mark.parametrize("edits", EDITS, ids=" and ".join)
+@pytest.mark.parametrize("edits", sampled(EDITS, 2), ids=" and ".join)
 def test_only_what_depends_on_an_edit_is_planned(
     edits: dict[str, tuple[str, str, set[str]]], folder: Path, planning: Planning
 ) -> None:
@@ -273,7 +274,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", sampled(BROKEN, 2))
 def test_errors_are_those_of_a_project_that_is_planned_afresh(name: str, folder: Path, planning: Planning) -> None:
     spec = edit(folder, *BROKEN[name])
     kept = sorted(path.name for path in (folder / "state" / "stepwell" / KEPT_FOLDER).iterdir())
@@ -365,7 +366,8 @@ WIDER = {
 """(columns of a small table before, after, the queries that read the table)."""
 
 
-@pytest.mark.parametrize("name", [pytest.param("tpcds", marks=pytest.mark.soak), "tpch"])
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["tpcds", "tpch"])
 def test_an_edit_of_a_suite(name: str, tmp_path: Path, planning: Planning) -> None:
     write_project(tmp_path, SUITES[name]())
     spec = tmp_path / "spark-pipeline.yml"

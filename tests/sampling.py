@@ -1,0 +1,17 @@
+"""Which cases of a long list the suite runs, and which only `make soak` does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def sampled(cases: Iterable[Any], every: int, keep: Collection[Any] = ()) -> list[Any]:
+    """The first case of `every` that follow each other, and those of `keep`; the others are for the soak. For lists of which a case seldom fails
+    alone, because other tests stand for what it has. A breakage that names a case by its id needs it in `keep`."""
+    return [
+        case if number % every == 0 or case in keep else pytest.param(case, marks=pytest.mark.soak)
+        for number, case in enumerate(cases)
+    ]
