@@ -220,7 +220,13 @@ COORDINATOR = (
         "a-loaded-topic-by-the-time-of-its-load",
         "Partitions that were loaded one after the other within the delay are read one after the other.",
         "the batch answer",
-        (Edit("io_kafka/clients/time_cut.py", "return found.low_ms <= last_ms and", "return found.low_ms > last_ms and"),),
+        (
+            Edit(
+                "io_kafka/clients/time_cut.py",
+                "return found.low_ms <= last_ms and",
+                "return found.low_ms > last_ms and",
+            ),
+        ),
         ("tests/coordinator/test_dividing.py::test_what_was_written_within_the_delay_is_read_in_proportion",),
     ),
     Breakage(
