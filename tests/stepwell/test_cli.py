@@ -26,6 +26,7 @@ from stepwell.service.endpoint import read_endpoint
 from stepwell.spark.session import cores
 from tests.conftest import Broker
 from tests.stepwell.command_line import CommandLine, Service
+from tests.stepwell.metric_samples import samples_in
 
 WORKERS = min(cores(), WORKERS_DEFAULT_MAX)
 
@@ -110,7 +111,10 @@ def _answers_whoever_may_ask(shop: CommandLine) -> None:
     for headers in ({}, {"Authorization": "Bearer guessed"}):
         assert httpx.post(endpoint.url + "/stop", headers=headers, trust_env=False).status_code == 401
     right = {"Authorization": f"Bearer {endpoint.token}"}
-    assert "stepwell_rows 320.0" in httpx.get(endpoint.url + "/metrics", headers=right, trust_env=False).text
+    told = httpx.get(endpoint.url + "/metrics", headers=right, trust_env=False).text
+    read = [value for name, value in samples_in(told).items() if name.startswith("read_messages_total")]
+    assert sum(read) == 320
+    assert httpx.get(endpoint.url + "/readyz", trust_env=False).json() == {"ready": True, "why": []}
     assert shop.asked("status")["phase"] == "run"
 
 
