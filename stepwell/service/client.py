@@ -69,6 +69,10 @@ class ControlClient:
     def status(self) -> dict[str, Any]:
         return self._call("GET", "/status")
 
+    def metrics(self) -> str:
+        """What Prometheus gets."""
+        return self._answer("GET", "/metrics").text
+
     def ask(self, what: str) -> dict[str, Any]:
         return self._call("POST", f"/{what}")
 

@@ -104,3 +104,12 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
 def test_output_messages_have_the_declared_types() -> None:
     result = run_stage(TASK, 1, DictStore(), [message_of(TASK, [(1, "a")])], {})
     assert result.output[OUTPUT_NODE].schema.types == OUTPUT_MESSAGES.types
+
+
+def test_a_stage_says_what_each_view_has_cost_and_how_many_rows_have_changed() -> None:
+    arrived = [message_of(TASK, [(1, "a"), (2, "b")])]
+    work = run_stage(TASK, 1, DictStore(), arrived, {}).found.work
+    assert {node: rows for node, (_, rows) in work.items()} == {2: 2, OUTPUT_NODE: 2}, (
+        "the view has its operators' time"
+    )
+    assert all(ms > 0 for ms, _ in work.values())
