@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
+from engine.model.circuit import Circuit
+
 STEP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """The bounds of a step's time and of its parts. A step of a few rows takes 5 ms, and one of 400,000 rows of a large project some seconds."""
 
@@ -136,6 +138,14 @@ class Event:
     what_to_do: str = ""
 
 
+@dataclass(frozen=True)
+class ProjectShown:
+    """The circuit whose views have answers, and the topics of sources and outputs by their name for users."""
+
+    circuit: Circuit
+    topics: Mapping[str, tuple[str, ...]]
+
+
 @dataclass
 class Measured:
     """A copy of what was measured, which its reader owns. Counters begin with the run."""
@@ -162,6 +172,7 @@ class Measures:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._project: ProjectShown | None = None
         self._step, self._checkpoint = Histogram(STEP_SECONDS), Histogram(CHECKPOINT_SECONDS)
         self._parts: dict[str, Histogram] = {}
         self._latency: dict[str, Histogram] = {}
@@ -224,6 +235,16 @@ class Measures:
         with self._lock:
             self._recoveries[reason] = self._recoveries.get(reason, 0) + 1
         self.note_event("recovery", fault)
+
+    def show_project(self, project: ProjectShown) -> None:
+        with self._lock:
+            self._project = project
+
+    @property
+    def project(self) -> ProjectShown | None:
+        """None before the first step can begin."""
+        with self._lock:
+            return self._project
 
     def show_error_rows(self, rows: Mapping[str, int]) -> None:
         """How many rows give an error now, by the name for users of what they belong to."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from coordinator.measures import StepMeasured, Written
+from coordinator.measures import ProjectShown, StepMeasured, Written
+from coordinator.specification import PipelineSpec
 from coordinator.status import StepTimes
 from coordinator.stepping.step_output import DEAD_LETTER, StepResult
+from engine.model.numbers import NumberedCircuit
 from io_kafka.clients.writer import StepOutput
 
 
@@ -19,6 +21,13 @@ def measured(result: StepResult, times: StepTimes, took_ms: float, *, replayed: 
         work=result.work,
         replayed=replayed,
     )
+
+
+def project_shown(spec: PipelineSpec, answers: NumberedCircuit) -> ProjectShown:
+    """`answers`: the circuit of the project whose views have answers."""
+    sources = {f"source {each.table.handle}": each.table.topics for each in spec.inputs}
+    outputs = {f"output {each.handle}": (each.topic,) for each in spec.outputs}
+    return ProjectShown(answers.circuit, {**sources, **outputs})
 
 
 def _written(output: StepOutput) -> Written:

@@ -22,7 +22,7 @@ from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
-from coordinator.stepping.measuring import measured
+from coordinator.stepping.measuring import measured, project_shown
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.views_in_error import (
@@ -92,6 +92,7 @@ class Stepping:
         self._spec, self._writer, self._inputs = spec, writer, inputs
         self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
+        board.measures.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._run: _Run | None = None  # what the workers have

@@ -3,6 +3,7 @@
 GET  /alive                               which run this is; it needs no token, so that a second run can ask
 GET  /status, /metrics                    what the pipeline does
 GET  /livez, /readyz                      whether it lives and is ready (probes.py); without a token
+GET  /page                                a page for browsers (page/routes.py says the paths below it)
 GET  /views?name=...                      what kept views hold; it waits until all workers have answered. With next=FINGERPRINT, of the circuit
                                           of the next revision: what its views hold before the switch
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
@@ -56,6 +57,7 @@ from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endp
 from stepwell.service.http_thread import HttpThread
 from stepwell.service.listener import shown
 from stepwell.service.metrics.exposition import Exposition
+from stepwell.service.page.routes import PageRoutes
 from stepwell.service.probes import READY_LAG_SECONDS, Probes
 from stepwell.service.revisions import PlanFiles, RevisionRoutes
 from stepwell.service.views import encode_views
@@ -144,10 +146,12 @@ class ControlServer:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", port))
         self.endpoint = Endpoint.new(bound.getsockname()[1])
+        page = PageRoutes(board, self.exposition, self.endpoint.token, bound.getsockname()[1])
         revision = RevisionRoutes(requests, board, plan_files)
         routes = [
             Route("/alive", self._alive),
             *self.probes.routes,
+            *page.routes,
             Route("/status", self._guarded(self._status)),
             Route("/metrics", self._guarded(self._metrics)),
             Route("/views", self._guarded(self._views)),

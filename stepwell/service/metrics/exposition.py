@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -43,14 +44,15 @@ class Exposition:
     """Shows the metrics of the run whose status is on `board`. Threads may call it beside each other."""
 
     def __init__(self, board: StatusBoard, processes: Processes | None = None) -> None:
-        self._board = board
+        self._board, self._lock = board, threading.Lock()
         self._processes = Processes(os.getpid(), socket.gethostname()) if processes is None else processes
         self._registry = CollectorRegistry()
         self._registry.register(_Service(self.look))
 
     def look(self) -> Seen:
         status = self._board.show()
-        uses = self._processes.look(status["workers"])
+        with self._lock:
+            uses = self._processes.look(status["workers"])
         return Seen(status, self._board.measures.show(), time.time(), uses, releases())
 
     def text(self, accept: str = "") -> tuple[bytes, str]:

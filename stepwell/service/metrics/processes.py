@@ -6,11 +6,15 @@ process exporter of the host sees it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import psutil
+
+JVM_LOOK_SECONDS = 10.0
+"""Between two searches for the JVM, which go over all processes of the host."""
 
 Role = Literal["service", "worker", "jvm"]
 
@@ -31,6 +35,7 @@ class Processes:
     def __init__(self, pid: int, host: str) -> None:
         self._service, self._host = psutil.Process(pid), host
         self._jvm: psutil.Process | None = None
+        self._look_again_at = 0.0
         self._workers: dict[int, psutil.Process] = {}
 
     def look(self, workers: Iterable[Mapping[str, Any]]) -> tuple[ProcessUse, ...]:
@@ -49,7 +54,9 @@ class Processes:
             return None
 
     def _find_jvm(self) -> psutil.Process | None:
-        if self._jvm is None or not self._jvm.is_running():
+        is_known = self._jvm is not None and self._jvm.is_running()
+        if not is_known and time.monotonic() >= self._look_again_at:
+            self._look_again_at = time.monotonic() + JVM_LOOK_SECONDS
             try:
                 children = self._service.children()
                 self._jvm = next((child for child in children if child.name().startswith("java")), None)
