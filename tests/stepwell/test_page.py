@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -157,6 +158,14 @@ def test_every_panel_shows_its_numbers() -> None:
     assert "before step 1" in found["state"] and "2.5 s behind" in found["state"]
     assert "65.5k" in found["workers"] and "A change of the layout is under way" in found["workers"]
     assert "To revision 5" in found["change"]
+
+
+def test_kafka_that_is_away_and_steps_without_a_checkpoint_are_told() -> None:
+    found = shown(whole_board())
+    away = replace(found.seen, status={**found.status, "kafka_fault": "no broker", "step": 7, "checkpoint_age_s": 30.0})
+    sections = sections_of(replace(found, seen=away))
+    assert "Kafka does not answer" in sections["problems"] and "30 s old, 7 steps since" in sections["summary"]
+    assert "has all steps" in sections_of(shown(StatusBoard("p")))["summary"]
 
 
 def test_what_is_in_error_is_red_in_the_graph_and_in_the_table() -> None:

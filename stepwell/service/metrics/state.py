@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator.measures import RECOVERY_REASONS
@@ -35,13 +35,17 @@ def _phase(seen: Seen) -> str:
 
 
 def _uncheckpointed(seen: Seen) -> float:
-    status = seen.status
+    return uncheckpointed(seen.status)
+
+
+def uncheckpointed(status: Mapping[str, Any]) -> int:
+    """How many steps of this run are in no checkpoint."""
     has_run = status["steps_run"] + status["steps_replayed"] > 0
-    return max(0, status["step"] + 1 - status["checkpoint_step"]) if has_run else 0
+    return max(0, int(status["step"] + 1 - status["checkpoint_step"])) if has_run else 0
 
 
 def _kafka_up(seen: Seen) -> float:
-    return float(not str(seen.status["phase"]).startswith("waiting for Kafka"))
+    return float(seen.status.get("kafka_up", not _phase(seen).startswith("waiting for Kafka")))
 
 
 def _store(name: str, of: Callable[[Any], float] = float) -> Callable[[Seen], Samples]:
@@ -109,7 +113,7 @@ OF_STATE = (
     Metric(
         "stepwell_checkpoint_age_seconds",
         "gauge",
-        "Time since the last checkpoint. It grows while there is nothing new too: see stepwell_uncheckpointed_steps.",
+        "The age of the last checkpoint, as `stepwell status` has it. Compare it with stepwell_uncheckpointed_steps.",
         one(lambda seen: seen.status["checkpoint_age_s"]),
     ),
     Metric(

@@ -13,6 +13,7 @@ from typing import Any
 
 from coordinator.measures import MINUTES, Histogram, Minute, lag_seconds
 from stepwell.service.metrics.metric import Seen
+from stepwell.service.metrics.state import uncheckpointed
 from stepwell.service.page.graph import PipelineGraph
 from stepwell.service.page.rates import Rate
 from stepwell.service.page.svg import BoxText, Line, chart_svg, graph_svg
@@ -63,12 +64,19 @@ def _summary(shown: Shown) -> str:
             ("late by", seconds_text(late)),
             ("latency, 5 min p50 / p99", _both(latency, 1.0)),
             ("step, 1 h p50 / p99", _both(steps, 1e-3)),
-            ("checkpoint", f"{seconds_text(status['checkpoint_age_s'])} ago"),
+            ("last checkpoint", _checkpoint_text(status)),
             ("workers", str(len(status["workers"]))),
             ("revision", str(status["revision"])),
             ("run", str(status["epoch"])),
         ]
     )
+
+
+def _checkpoint_text(status: Mapping[str, Any]) -> str:
+    steps = uncheckpointed(status)
+    if not steps:
+        return "has all steps"
+    return f"{seconds_text(status['checkpoint_age_s'])} old, {number_text(steps)} steps since"
 
 
 def _both(found: Histogram | None, factor: float) -> str:
@@ -92,6 +100,8 @@ def _problems(shown: Shown) -> str:
     status = shown.status
     now = [(_title_of_error(name), text, GUARD) for name, text in status["in_error"].items()]
     now += [("the run has failed", status["error"], "")] if status["error"] else []
+    if status.get("kafka_fault"):
+        now.append(("Kafka does not answer", status["kafka_fault"], KAFKA_AWAY))
     if status["layout_fault"]:
         now.append(("the change of the layout could not begin", status["layout_fault"], ""))
     if status["store"] and status["store"]["fault"]:
@@ -118,6 +128,7 @@ def _title_of_error(name: str) -> str:
     return f"view {_bare(name)} has no answer"
 
 
+KAFKA_AWAY = "The service goes on by itself when it does. `stepwell doctor` tries the connection."
 GUARD = "Correct or delete the row, or guard against it in the view: CASE, nullif, try_cast."
 WAITS = "End it with `stepwell revision switch`, or take it back with `stepwell revision abort`."
 
@@ -238,7 +249,7 @@ def _state(shown: Shown) -> str:
     mean = found.sum / found.count if found.count else None
     rows = [
         ("last checkpoint", f"version {status['checkpoint_version']}, before step {status['checkpoint_step']}"),
-        ("its age", seconds_text(status["checkpoint_age_s"])),
+        ("steps that are in none", number_text(uncheckpointed(status))),
         ("time of the last / mean", f"{seconds_text(1e-3 * status['checkpoint_ms'])} / {seconds_text(mean)}"),
         ("last step", number_text(status["step"])),
         ("recoveries", number_text(sum(shown.seen.measured.recoveries.values()))),
