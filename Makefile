@@ -92,12 +92,15 @@ $(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	$(BIN)/python -m stepwell.spark.make_class_archive & spark=$$!; $(BIN)/python -m tests.broker_classes && wait $$spark
 	@touch $@
 
-# Prometheus' checker of metrics and rules, out of Debian's package: nothing is installed, so no service starts. Without it two tests are skipped.
+# For tests that are skipped without them: a browser, and Prometheus' checker of metrics and rules. The checker comes out of Debian's package
+# without an installation, so that no service starts.
 tools: $(TOOLS)
+	@command -v chromium > /dev/null || apt-get install -y -qq --no-install-recommends chromium
 
 $(TOOLS):
 	@mkdir -p build/tools
-	cd build/tools && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb usr/bin/prometheus
+	apt-get update -qq
+	cd build/tools && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb usr/bin/prometheus
 
 clean:
 	rm -rf build $(VENV)

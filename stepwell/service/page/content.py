@@ -17,7 +17,7 @@ from stepwell.service.metrics.state import uncheckpointed
 from stepwell.service.page.graph import PipelineGraph
 from stepwell.service.page.rates import Rate
 from stepwell.service.page.svg import BoxText, Line, chart_svg, graph_svg
-from stepwell.service.page.texts import NONE, bytes_text, facts, number_text, seconds_text, table
+from stepwell.service.page.texts import NONE, bytes_text, facts, number_text, percent_text, seconds_text, table
 
 PARTITIONS_SHOWN_MAX = 50
 """Those with the greatest lag. More rows than fit a few screens help nobody."""
@@ -151,7 +151,7 @@ def _graph(shown: Shown) -> str:
 def _box_text(shown: Shown, name: str, busiest: float) -> BoxText:
     rate, size = shown.rates.get(name, IDLE), shown.status["state_bytes"].get(name)
     lines = (
-        f"{number_text(rate.rows)} rows/s · {100 * rate.busy:.3g} % busy",
+        f"{number_text(rate.rows)} rows/s · {percent_text(rate.busy)} busy",
         *([f"{bytes_text(size)} of state"] if size else []),
     )
     topics = ", ".join(shown.topics.get(name, ()))
@@ -189,7 +189,7 @@ def _views(shown: Shown) -> str:
         (
             f'<span id="{_row_id(name)}" tabindex="-1">{escape(name)}</span>',
             number_text(shown.rates.get(name, IDLE).rows),
-            f"{100 * shown.rates.get(name, IDLE).busy:.3g} %",
+            percent_text(shown.rates.get(name, IDLE).busy),
             number_text(work[name].rows) if name in work else NONE,
             seconds_text(1e-3 * work[name].ms) if name in work else NONE,
             bytes_text(sizes.get(name)),

@@ -18,6 +18,8 @@ NAME_CHARACTERS_MAX = 22
 
 CHART_WIDTH, CHART_HEIGHT = 720, 140
 CHART_LEFT = 56
+DASH = 3
+"""How wide a minute is that has no neighbour."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _height(value: float, most: float) -> float:
 
 
 def _plot(values: Sequence[float | None], most: float) -> str:
-    """A gap where a minute has no value. A minute between two gaps is a dot."""
+    """A gap where a minute has no value. A minute between two gaps is a dash."""
     step = (CHART_WIDTH - CHART_LEFT) / max(1, len(values) - 1)
     text, is_drawn = "", False
     for at, value in enumerate(values):
@@ -119,6 +121,6 @@ def _plot(values: Sequence[float | None], most: float) -> str:
             is_drawn = False
             continue
         point = f"{CHART_LEFT + step * at:.1f} {_height(value, most):.1f}"
-        text += f"L{point}" if is_drawn else f"M{point}l0.1 0"
+        text += f"L{point}" if is_drawn else f"M{point}h-{DASH}h{DASH}"
         is_drawn = True
     return text

@@ -32,6 +32,11 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds / 86_400:.3g} d"
 
 
+def percent_text(part: float) -> str:
+    """Several workers together may work more than all the time."""
+    return f"{number_text(100 * part) if part >= 1 else format(100 * part, '.2g')} %"
+
+
 def bytes_text(value: float | None) -> str:
     return NONE if value is None else size_text(int(value))
 
