@@ -22,6 +22,7 @@ from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
 from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
+from coordinator.stepping.dividing import Dividing
 from coordinator.stepping.views_in_error import is_release_due, next_counted
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
@@ -132,7 +133,9 @@ class Inputs:
         self._gives_contents = bool(outputs_with_content(plan.circuit))
         self._announced = False  # whether a division of this run names the topics as they are now
         self._table_ends = ends_of_tables(spec, log)
-        self._table_limits = limits_of_tables(spec.limits)
+        self._dividing = Dividing(
+            plan.circuit, spec.inputs, self._table_ends, limits_of_tables(spec.limits), topics.offsets_since
+        )
         self._starts = self._find_starts(log.positions)
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         if reading is not None and available_now:
@@ -184,8 +187,9 @@ class Inputs:
             return []
         if log.revisions.drain is not None:
             return []  # the step after its end runs another program
-        whole, undivided = self._limits.rows, range(log.division_next, step + AHEAD_STEPS + 1)
-        if not undivided or log.divisions[log.division_next - 1].division.rows < whole:
+        dividing, limits = self._dividing, self._limits
+        undivided = range(log.division_next, step + AHEAD_STEPS + 1)
+        if not undivided or not dividing.is_full(log.divisions[log.division_next - 1].division, limits):
             return []  # there was no backlog, so the next division reads the end offsets itself
         self._check_for_growth_if_due(log)
         chosen: list[Division] = []
@@ -193,7 +197,7 @@ class Inputs:
         ends = self._ends_now(positions)
         for later in undivided:
             division = self._divide(later, positions, ends)
-            if division is None or division.rows < whole:
+            if division is None or not dividing.is_full(division, limits):
                 break
             chosen.append(division)
             positions = {**positions, **{r.where: r.end for r in division.ranges}}
@@ -319,11 +323,7 @@ class Inputs:
     def _divide(
         self, step: int, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> Division | None:
-        """Batch tables first, and nothing beside them: what is computed of a topic then has its dimensions from the first message on."""
-        if any(positions[partition] < end for partition, end in self._table_ends.items()):
-            of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}
-            return divide(step, positions, of_tables, self._table_limits)
-        return divide(step, positions, ends, self._limits)
+        return self._dividing.divide(step, positions, ends, self._limits)
 
     @property
     def _limits(self) -> Limits:

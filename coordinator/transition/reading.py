@@ -5,7 +5,7 @@ have read the same, new nodes have what a fresh run would have given them.
 
 Batch tables come first, because what is read beside them is often looked up there. Messages are read by their timestamps, all partitions
 together. A watermark then leaves out as few rows as if the partitions had been read when the messages came. Where many messages have one
-timestamp or none, their partitions are read in proportion to what they have left.
+timestamp or none, their partitions are read in proportion to what they have left (io_kafka/clients/time_cut.py).
 """
 
 from __future__ import annotations
@@ -16,24 +16,13 @@ from dataclasses import dataclass, field, replace
 from coordinator.revisions.rereading import topics_of
 from coordinator.specification import InputTopic
 from coordinator.starting.batch_tables import ends_of_loads
+from io_kafka.clients.time_cut import Offsets, TimeCut, proportional
 from io_kafka.clients.topics import Topics
 from io_kafka.formats.batches import MESSAGE_ROWS_MAX
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.records import DivisionRecord, InputRange
 from io_kafka.step_log.state import StepLogState
-
-Offsets = dict[TopicPartition, int]
-
-TIME_END_MS = 1 << 43
-"""The year 2248, which is later than every timestamp."""
-
-PROBES_MAX = 64
-"""How often the broker is asked for the offsets of a timestamp before a portion. It bounds what a topic with strange timestamps can cost; about
-forty questions find any millisecond, and with the last portion as a guide two or three do."""
-
-FULL_ENOUGH = 0.5
-"""A portion that has such a part of what it may have is taken as it is."""
 
 
 def source_read_again(source: InputTopic, handle: str, topics: Collection[str]) -> InputTopic:
@@ -46,19 +35,18 @@ def source_read_again(source: InputTopic, handle: str, topics: Collection[str]) 
 
 @dataclass
 class ReadingAgain:
-    """Of one transition. `sources`: those that are read again, with the handles that they have there. `time_ms`: all messages before it are
-    read. `width_ms`: what the last portion has covered. `ends`: where the partitions
-    ended that only new nodes read, when each was looked at first, for a run that reads what was there at its start; None for another one."""
+    """Of one transition. `sources`: those that are read again, with the handles that they have there. `ends`: where the partitions ended that
+    only new nodes read, when each was looked at first, for a run that reads what was there at its start; None for another one."""
 
     topics: Topics
     sources: Sequence[InputTopic]
-    time_ms: int = 0
-    width_ms: int = 0
     ends: Offsets | None = None
     _table_topics: frozenset[str] = field(init=False)
+    _cut: TimeCut = field(init=False)
 
     def __post_init__(self) -> None:
         tables = (source for source in self.sources if source.is_table)
+        self._cut = TimeCut(self.topics.offsets_since)
         self._table_topics = frozenset(topic for source in tables for topic in source.table.topics)
 
     def left(self, log: StepLogState) -> int:
@@ -119,49 +107,5 @@ class ReadingAgain:
         tables = {where for where in starts if where.topic in self._table_topics and starts[where] < ends[where]}
         if tables:
             mine = {where: starts[where] for where in tables}
-            return {**starts, **_proportional(mine, ends, max(1, rows // MESSAGE_ROWS_MAX))}
-        if _count(starts, ends) <= rows:
-            return ends
-        return self._by_time(starts, ends, rows)
-
-    def _by_time(self, starts: Offsets, ends: Offsets, rows: int) -> Offsets:
-        """Searches the latest time before which there are at most `rows` messages. It begins where the last portion suggests."""
-        low, high, at_low, at_high = self.time_ms, TIME_END_MS, starts, ends
-        stride = self.width_ms
-        for _ in range(PROBES_MAX):
-            if high - low <= 1:
-                break
-            guess = low + stride if 0 < stride < high - low else (low + high) // 2
-            found = self._at(guess, starts, ends)
-            count = _count(starts, found)
-            if count > rows:
-                high, at_high, stride = guess, found, 0
-                continue
-            low, at_low, stride = guess, found, 2 * stride
-            if count >= FULL_ENOUGH * rows:
-                break
-        self.time_ms, self.width_ms = low, max(0, low - self.time_ms)
-        read = _count(starts, at_low)
-        return at_low if read >= FULL_ENOUGH * rows else _proportional(at_low, at_high, rows - read)
-
-    def _at(self, time_ms: int, starts: Offsets, ends: Offsets) -> Offsets:
-        """The first offsets from this time on, within the bounds."""
-        found = self.topics.offsets_since([where for where in starts if starts[where] < ends[where]], time_ms)
-        every = {where: ends[where] if (at := found.get(where)) is None else at for where in starts}
-        return {where: min(max(every[where], start), ends[where]) for where, start in starts.items()}
-
-
-def _count(starts: Offsets, ends: Offsets) -> int:
-    return sum(ends[where] - start for where, start in starts.items())
-
-
-def _proportional(starts: Offsets, ends: Offsets, rows: int) -> Offsets:
-    """At most `rows` more in all, but at least one: of each partition the same part of what it has."""
-    whole = _count(starts, ends)
-    if whole <= rows:
-        return {where: ends[where] for where in starts}
-    chosen = {where: start + (ends[where] - start) * rows // whole for where, start in starts.items()}
-    if chosen == starts:
-        largest = max(sorted(starts), key=lambda where: ends[where] - starts[where])
-        chosen[largest] += 1
-    return chosen
+            return {**starts, **proportional(mine, ends, max(1, rows // MESSAGE_ROWS_MAX))}
+        return self._cut.cut(starts, ends, rows)

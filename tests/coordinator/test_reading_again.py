@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import InputTopic
-from coordinator.transition.reading import PROBES_MAX, ReadingAgain
+from coordinator.transition.reading import ReadingAgain
 from engine.run.sources import SourceTable
+from io_kafka.clients.time_cut import PROBES_MAX
 from io_kafka.formats import TableFormat
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -18,11 +19,11 @@ from io_kafka.step_log.division import Division
 from io_kafka.step_log.records import DivisionRecord, InputRange, TableRecord
 from io_kafka.step_log.revision_records import ReadAgain
 from io_kafka.step_log.state import StepLogState
+from tests.io_kafka.backlogs import offsets_since, uneven
 from tests.io_kafka.test_revision_rules import RUNNING
 from tests.io_kafka.test_step_log import folded, step
 from tests.io_kafka.transitions import begins, loaded
 
-MINUTE_MS = 60_000
 NO_TIME = -1
 
 
@@ -36,7 +37,7 @@ class FakeTopics:
         self, partitions: Iterable[TopicPartition], milliseconds: int
     ) -> dict[TopicPartition, int | None]:
         self.probes += 1
-        return {p: next((n for n, at in enumerate(self.times[p]) if at >= milliseconds), None) for p in partitions}
+        return dict(offsets_since(self.times)(tuple(partitions), milliseconds))
 
     def end_offsets_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {p: len(self.times[p]) for p in partitions}
@@ -100,15 +101,6 @@ class Story:
             assert sizes[-1] <= rows and len(sizes) < 10_000
         assert self.log.is_read_again and self.reading.left(self.log) == 0
         return sizes
-
-
-def uneven(chance: random.Random) -> dict[TopicPartition, list[int]]:
-    """Ten days in four partitions, of which one has most of the messages and one has a pause."""
-    days = 10 * 24 * 60 * MINUTE_MS
-    counts = (4000, 400, 40, 400)
-    times = {TopicPartition("in", n): sorted(chance.randrange(days) for _ in range(c)) for n, c in enumerate(counts)}
-    times[TopicPartition("in", 3)] = [at for at in times[TopicPartition("in", 3)] if not days // 3 < at < days // 2]
-    return times
 
 
 def test_partitions_are_read_beside_each_other_by_time() -> None:

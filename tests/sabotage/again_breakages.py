@@ -7,6 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 RULES, LOG, VALUE = "io_kafka/step_log/rules.py", "io_kafka/step_log/state.py", "io_kafka/step_log/value.py"
 RECORDS, READING = "io_kafka/step_log/records.py", "coordinator/transition/reading.py"
 STEPPING, TASKS, SOURCES = "coordinator/stepping/stepping.py", "engine/run/tasks.py", "engine/run/sources.py"
+TIME_CUT = "io_kafka/clients/time_cut.py"
 TEST_RULES, TEST_READING = "tests/io_kafka/test_read_again_rules.py", "tests/coordinator/test_reading_again.py"
 TEST_RUNS, TEST_FILLING = "tests/end_to_end/test_reading_again.py", "tests/engine/test_filling.py"
 ONCE, BATCH, RECORDED = "exactly once", "the batch answer", "a step runs what the log says"
@@ -80,8 +81,8 @@ READ_AGAIN = (
         (
             Edit(
                 READING,
-                "        return self._by_time(starts, ends, rows)\n",
-                "        return _proportional(starts, ends, rows)\n",
+                "        return self._cut.cut(starts, ends, rows)\n",
+                "        return proportional(starts, ends, rows)\n",
             ),
         ),
         (f"{TEST_READING}::test_partitions_are_read_beside_each_other_by_time",),
@@ -97,7 +98,7 @@ READ_AGAIN = (
         "the-whole-search-for-each-portion",
         "The search for the time of a portion begins anew each time.",
         "a portion costs few questions",
-        (Edit(READING, "        stride = self.width_ms\n", "        stride = 0\n"),),
+        (Edit(TIME_CUT, "self.width_ms or 1", "0"),),
         (f"{TEST_READING}::test_a_portion_costs_few_questions",),
     ),
     Breakage(

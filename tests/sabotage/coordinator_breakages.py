@@ -200,7 +200,7 @@ COORDINATOR = (
         (
             Edit(
                 INPUTS,
-                "            if division is None or division.rows < whole:\n",
+                "            if division is None or not dividing.is_full(division, limits):\n",
                 "            if division is None:\n",
             ),
         ),

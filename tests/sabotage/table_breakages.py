@@ -35,7 +35,7 @@ TABLE_BREAKAGES = (
         "the batch answer",
         (
             Edit(
-                "coordinator/stepping/inputs.py",
+                "coordinator/stepping/dividing.py",
                 "of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}",
                 "of_tables = {**ends, **self._table_ends}",
             ),

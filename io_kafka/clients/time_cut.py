@@ -1,0 +1,141 @@
+"""Up to where several partitions are read together, so that all of them are read up to one time of their messages.
+
+A query with event time leaves out rows that are late. If each partition were read at its own pace, the watermark would follow the one that is
+ahead, and rows of the others would be late although they came in time. So a cut has one time for all partitions: it has the messages with
+earlier timestamps, as the broker finds them (offsets_for_times). Where many messages have one timestamp or none, the partitions are read in
+proportion to what they have left.
+
+So are messages that were all written within the tolerance, which is the delay of the watermark: no order in which they are read makes a row late
+whose event time is near its timestamp. A topic that somebody has just loaded, one partition after the other, is read evenly then.
+
+Guarantee: a cut is never beyond the ends, and it reads at least one message if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from io_kafka.offsets import TopicPartition
+
+Offsets = dict[TopicPartition, int]
+
+OffsetsSince = Callable[[Sequence[TopicPartition], int], Mapping[TopicPartition, int | None]]
+"""As Topics.offsets_since: the first offset of each partition whose message has this timestamp, in milliseconds, or a later one."""
+
+TIME_END_MS = 1 << 43
+"""The year 2248, which is later than every timestamp."""
+
+PROBES_MAX = 64
+"""How often the broker is asked for the offsets of a timestamp before a cut. It bounds what a topic with strange timestamps can cost; about
+forty questions find any millisecond, and with the last cut as a guide two or three do."""
+
+AIMED_AT = 0.8
+"""The part of what a cut may have at which the first question aims. A cut that would have too much costs two or three questions more."""
+
+FULL_ENOUGH = 0.5
+"""A cut that has such a part of what it may have is taken as it is."""
+
+
+class _Bracket(NamedTuple):
+    """Two times in milliseconds, and the first offsets from them on. Before the low one are few enough messages, and before the high one too
+    many. `none_ms`: the latest time before which no message was found."""
+
+    none_ms: int
+    low_ms: int
+    at_low: Offsets
+    high_ms: int
+    at_high: Offsets
+
+
+@dataclass
+class TimeCut:
+    """Of one group of partitions. `tolerance_ms`: if all that waits has timestamps within less than this, it is read in proportion. `time_ms`:
+    the time of the last cut. `width_ms`: how much time the next one probably has; 0 if that is not known."""
+
+    offsets_since: OffsetsSince
+    tolerance_ms: int = 0
+    time_ms: int = 0
+    width_ms: int = 0
+
+    def cut(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
+        """The ends of at most `rows` messages from `starts` on, and at most up to `ends`; if more are there, of about half as many at least.
+        It searches the latest time before which there are at most `rows` messages, and begins where the last cut suggests."""
+        if count(starts, ends) <= rows:
+            return dict(ends)
+        found = self._search(
+            _Bracket(self.time_ms, self.time_ms, dict(starts), TIME_END_MS, dict(ends)),
+            self.width_ms or 1,
+            rows,
+            ends,
+        )
+        if found.low_ms == self.time_ms:
+            found = self._search_below(found, rows, starts, ends)
+        if self._is_within_tolerance(found, starts, ends):
+            return proportional(starts, ends, rows)
+        read = count(starts, found.at_low)
+        self.time_ms, width_ms = found.low_ms, found.low_ms - found.none_ms
+        self.width_ms = int(width_ms * AIMED_AT * rows / read) if read else 0
+        if read >= FULL_ENOUGH * rows:
+            return found.at_low
+        return proportional(found.at_low, found.at_high, rows - read)
+
+    def _search(self, within: _Bracket, stride: int, rows: int, ends: Mapping[TopicPartition, int]) -> _Bracket:
+        """The bracket around the latest time before which there are at most `rows` messages, or one that ends full enough. `stride`: how far
+        from the low end the search begins, in milliseconds; 1 if nothing is known, which only tells messages of one time apart."""
+        none, low, at_low, high, at_high = within
+        starts = dict(at_low)
+        for _ in range(PROBES_MAX):
+            if high - low <= 1:
+                break
+            guess = low + stride if 0 < stride < high - low else (low + high) // 2
+            found = self._at(guess, starts, ends)
+            read = count(starts, found)
+            if read > rows:
+                high, at_high, stride = guess, found, 0
+                continue
+            low, at_low, stride = guess, found, 2 * stride if stride > 1 else 0
+            none = none if read else guess
+            if read >= FULL_ENOUGH * rows:
+                break
+        return _Bracket(none, low, at_low, high, at_high)
+
+    def _search_below(
+        self, found: _Bracket, rows: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> _Bracket:
+        """If nothing fits after the time of the last cut, messages with an earlier time may have come since, or the last cut was not taken."""
+        at_time = self._at(self.time_ms, starts, ends)
+        earlier = count(starts, at_time)
+        if earlier > rows:
+            return self._search(_Bracket(0, 0, dict(starts), self.time_ms, at_time), 0, rows, ends)
+        return found._replace(at_low=at_time)
+
+    def _is_within_tolerance(
+        self, found: _Bracket, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> bool:
+        last_ms = found.none_ms + self.tolerance_ms - 1
+        return found.low_ms <= last_ms and self._at(last_ms + 1, starts, ends) == dict(ends)
+
+    def _at(self, time_ms: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
+        """The first offsets from this time on, within the bounds."""
+        found = self.offsets_since([where for where in starts if starts[where] < ends[where]], time_ms)
+        every = {where: ends[where] if (at := found.get(where)) is None else at for where in starts}
+        return {where: min(max(every[where], start), ends[where]) for where, start in starts.items()}
+
+
+def count(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+    """The number of offsets between `starts` and `ends`."""
+    return sum(ends[where] - start for where, start in starts.items())
+
+
+def proportional(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
+    """At most `rows` more in all, but at least one: of each partition the same part of what it has."""
+    whole = count(starts, ends)
+    if whole <= rows:
+        return {where: ends[where] for where in starts}
+    chosen = {where: start + (ends[where] - start) * rows // whole for where, start in starts.items()}
+    if chosen == dict(starts):
+        largest = max(sorted(starts), key=lambda where: ends[where] - starts[where])
+        chosen[largest] += 1
+    return chosen
