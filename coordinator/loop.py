@@ -59,7 +59,7 @@ from coordinator.starting.start import (
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
-from coordinator.stepping.views_in_error import check_answers, error_texts
+from coordinator.stepping.views_in_error import check_answers, error_rows, error_texts
 from coordinator.storing.restoring import layout_if_restored, restore_missing
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
@@ -382,6 +382,7 @@ class Pipeline:
             checkpoint_step=version.step,
             in_error=error_texts(crew.setup.numbered, self._writer.state.errors, self._spec.column_names),
         )
+        self._board.measures.show_error_rows(error_rows(crew.setup.numbered, self._writer.state.errors))
         rescale = Rescale.resume(owned, self._writer.state)
         core = Core(
             version,

@@ -15,12 +15,19 @@ START_SECONDS_MAX = 10.0
 
 
 class HttpThread:
-    """Serves the routes on a bound socket, from `start` to `close`."""
+    """Serves the routes on a bound socket, from `start` to `close`. `connections_max`: beyond that it answers 503; None means no bound."""
 
-    def __init__(self, bound: socket.socket, routes: Sequence[Route], name: str) -> None:
+    def __init__(
+        self, bound: socket.socket, routes: Sequence[Route], name: str, connections_max: int | None = None
+    ) -> None:
         self._socket = bound
         config = uvicorn.Config(
-            Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", server_header=False
+            Starlette(routes=routes),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            limit_concurrency=connections_max,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([bound],), daemon=True, name=name)
