@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from engine.model.rows import Distinct, Source
 from engine.operators.aggregate_errors import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire
+from engine.run import stage
 from engine.run.exchange import ExchangeMessage
 from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore
@@ -113,3 +115,15 @@ def test_a_stage_says_what_each_view_has_cost_and_how_many_rows_have_changed() -
         "the view has its operators' time"
     )
     assert all(ms > 0 for ms, _ in work.values())
+
+
+def test_to_measure_a_stage_costs_nothing_for_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    monkeypatch.setattr(stage, "time", SimpleNamespace(perf_counter=lambda: looks.append(1) or float(len(looks))))
+    counts = []
+    for rows in (1, 1000):
+        arrived = [message_of(TASK, [(number, "a") for number in range(rows)])]
+        looks.clear()
+        run_stage(TASK, 1, DictStore(), arrived, {})
+        counts.append(len(looks))
+    assert counts[0] == counts[1] <= 1 + len(CIRCUIT.nodes)
