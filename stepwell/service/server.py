@@ -146,7 +146,7 @@ class ControlServer:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", port))
         self.endpoint = Endpoint.new(bound.getsockname()[1])
-        page = PageRoutes(board, self.exposition, self.endpoint.token, bound.getsockname()[1])
+        page = PageRoutes(requests, board, self.exposition, self.endpoint)
         revision = RevisionRoutes(requests, board, plan_files)
         routes = [
             Route("/alive", self._alive),

@@ -127,6 +127,8 @@ def _shows_its_page(shop: CommandLine) -> None:
         opened = browser.get(shop.asked("page", "--no-open")["url"])
         assert opened.status_code == 200
         found = browser.get(str(opened.url) + "/data").json()["sections"]
+        rows = browser.get(str(opened.url) + "/rows", params={"view": "sales_by_country"})
+        assert rows.status_code == 200 and "in no order, before step" in rows.text
     assert "<strong" in found["summary"] and "Nothing is wrong" in found["problems"]
     assert "sales_by_country" in found["graph"] and "rows/s" in found["graph"]
     assert "view sales_by_country" in found["views"] and "p99" in found["steps"]

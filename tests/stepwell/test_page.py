@@ -12,8 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
+from base.version import VersionId
+from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows
 from coordinator.measures import ProjectShown, ViewWork
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
@@ -25,6 +28,7 @@ from stepwell.service.page.content import SECTIONS, Shown, sections_of
 from stepwell.service.page.graph import PipelineGraph, Place, drawing_of, graph_of
 from stepwell.service.page.rates import Rate, Rates
 from stepwell.service.page.routes import HEADERS, page_of
+from stepwell.service.page.rows import ROWS_MAX, STATE_BYTES_MAX, NoRows, kept_views, rows_table, view_to_read
 from stepwell.service.page.svg import Line, chart_svg
 from stepwell.service.page.texts import number_text, seconds_text
 from stepwell.service.server import ControlServer
@@ -68,7 +72,10 @@ class Page(HTMLParser):
 def shown(board: StatusBoard, rates: dict[str, Rate] | None = None) -> Shown:
     project = board.measures.project
     graph = PipelineGraph((), ()) if project is None else graph_of(project.circuit)
-    return Shown(Exposition(board).look(), rates or {}, graph, {} if project is None else project.topics)
+    look = Exposition(board).look()
+    if project is None:
+        return Shown(look, rates or {}, graph)
+    return Shown(look, rates or {}, graph, project.topics, frozenset(kept_views(project.circuit)))
 
 
 def whole_board() -> StatusBoard:
@@ -180,6 +187,60 @@ def test_a_partition_of_which_nothing_was_read_makes_no_time() -> None:
     assert "late by</dt><dd>–" in sections_of(shown(board))["summary"]
     board.update(lag={"in/0": 0})
     assert "late by</dt><dd>0 ms" in sections_of(shown(board))["summary"]
+
+
+def rows_of(parts: list[pa.Table]) -> ViewRows:
+    """As the workers answer."""
+    streams = []
+    for part in parts:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, part.schema) as writer:
+            writer.write_table(part)
+        streams.append(sink.getvalue())
+    return ViewRows(VersionId(4, 71, "c"), (tuple(streams),))
+
+
+def test_the_rows_of_a_view_are_the_first_of_all_workers() -> None:
+    parts = [pa.table({"word": [EVIL, None], "n": [1, 2]}), pa.table({"word": ["x" * 500] * 300, "n": [3] * 300})]
+    html = rows_table("v", rows_of(parts))
+    words = Page(html).words
+    assert (
+        f"the first {ROWS_MAX} of 302 rows, in no order, before step 71" in words and EVIL in words and "NULL" in words
+    )
+    assert html.count("<tr>") == 1 + ROWS_MAX and max(map(len, words)) == 200
+    assert "2 rows, in no order" in rows_table("v", rows_of(parts[:1]))
+
+
+def test_only_kept_views_that_are_not_large_are_read() -> None:
+    circuit = whole_circuit()
+    assert view_to_read("total", circuit, {"view total": STATE_BYTES_MAX}).name == "total"
+    with pytest.raises(NoRows, match="no kept view source"):
+        view_to_read("source", circuit, {})
+    with pytest.raises(NoRows, match=r"has 67\.1 MB of state.*\n  Use `stepwell query`"):
+        view_to_read("total", circuit, {"view total": STATE_BYTES_MAX + 1})
+    with pytest.raises(NoRows, match="no kept view total"):
+        view_to_read("total", None, {})
+
+
+def test_rows_need_the_cookie_and_a_fault_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def ask(self: Questions, views: list[str], seconds: float) -> ViewRows:
+        asked.extend(views)
+        if len(asked) > 1:
+            raise NoAnswer(EVIL, "Ask again.")
+        return rows_of([pa.table({"n": [17]})])
+
+    monkeypatch.setattr(Questions, "ask", ask)
+    with serving(whole_board()) as endpoint, httpx.Client(base_url=endpoint.url, trust_env=False) as browser:
+        assert browser.get("/page/rows?view=total").status_code == 401 and not asked
+        browser.post("/page/login", data={"token": endpoint.token})
+        assert "/page/rows?view=total" in browser.get("/page").text
+        assert '<th scope="row">17</th>' in browser.get("/page/rows?view=total").text
+        answer = browser.get("/page/rows?view=total")
+        assert answer.status_code == 409 and "Ask again." in answer.text
+        assert [each.get("src") for each in Page(answer.text).all("script")] == []
+        assert browser.get("/page/rows?view=" + EVIL).status_code == 409 and set(asked) == {"total"}
 
 
 def test_rates_are_over_the_last_looks_and_first_since_the_run_began() -> None:

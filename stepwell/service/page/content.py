@@ -6,10 +6,11 @@ Every text of a user, of a file or of a fault is escaped. Rows of the data are n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
+from urllib.parse import urlencode
 
 from coordinator.measures import MINUTES, Histogram, Minute, lag_seconds
 from stepwell.service.metrics.metric import Seen
@@ -27,12 +28,14 @@ IDLE = Rate(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Shown:
-    """`rates`, `topics`: by the name for users. `graph`: empty before the first step can begin."""
+    """`rates`, `topics`: by the name for users. `graph`: empty before the first step can begin. `kept`: the views whose rows can
+    be read."""
 
     seen: Seen
     rates: Mapping[str, Rate]
     graph: PipelineGraph
-    topics: Mapping[str, tuple[str, ...]]
+    topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -181,13 +184,20 @@ def _row_id(name: str) -> str:
     return "row-" + "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
+def _rows_link(shown: Shown, name: str) -> str:
+    bare = _bare(name)
+    if _kind(name) != "view" or bare not in shown.kept:
+        return ""
+    return f' <a href="/page/rows?{escape(urlencode({"view": bare}))}" aria-label="rows of {escape(bare)}">rows</a>'
+
+
 def _views(shown: Shown) -> str:
     sizes, work = shown.status["state_bytes"], shown.seen.measured.work
     names = [*shown.graph.names, *sorted({*work, *sizes} - set(shown.graph.names))]
     errors = shown.seen.measured.error_rows
     rows = [
         (
-            f'<span id="{_row_id(name)}" tabindex="-1">{escape(name)}</span>',
+            f'<span id="{_row_id(name)}" tabindex="-1">{escape(name)}</span>{_rows_link(shown, name)}',
             number_text(shown.rates.get(name, IDLE).rows),
             percent_text(shown.rates.get(name, IDLE).busy),
             number_text(work[name].rows) if name in work else NONE,

@@ -5,6 +5,7 @@ GET  /page/data            its sections, which the page takes every two seconds 
 POST /page/login           the form: {token}; it sets the cookie
 POST /page/ticket          for `stepwell page`, with the token: an address that opens the page once
 GET  /page/open?ticket=    that address; it sets the cookie
+GET  /page/rows?view=      the first rows of a kept view, as of the last checkpoint
 GET  /page/page.css, /page/page.js
 
 Nothing is made before somebody looks, and nothing can be changed from here.
@@ -25,12 +26,16 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from coordinator.measures import ProjectShown
+from coordinator.requests import Requests
 from coordinator.status import StatusBoard
+from engine.model.circuit import View
+from stepwell.service.endpoint import READ_SECONDS_MAX, Endpoint
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page.access import TICKET_SECONDS_MAX, Access
 from stepwell.service.page.content import SECTIONS, Shown, sections_of
 from stepwell.service.page.graph import NOTHING_DRAWN, graph_of
 from stepwell.service.page.rates import Rates
+from stepwell.service.page.rows import kept_views, rows_table, view_to_read
 
 FORM_BYTES_MAX = 4096
 
@@ -47,9 +52,10 @@ HEADERS = {
 
 
 class PageRoutes:
-    def __init__(self, board: StatusBoard, exposition: Exposition, token: str, port: int) -> None:
-        self._board, self._exposition = board, exposition
-        self._access, self._rates = Access(token), Rates(time.time())
+    def __init__(self, requests: Requests, board: StatusBoard, exposition: Exposition, endpoint: Endpoint) -> None:
+        self._requests, self._board, self._exposition = requests, board, exposition
+        self._access, self._rates = Access(endpoint.token), Rates(time.time())
+        port = endpoint.url.rpartition(":")[2]
         self._lock = threading.Lock()
         self._drawn: ProjectShown | None = None
         self._graph = NOTHING_DRAWN
@@ -60,6 +66,7 @@ class PageRoutes:
         return [
             Route("/page", self._page),
             Route("/page/data", self._data),
+            Route("/page/rows", self._rows),
             Route("/page/login", self._login, methods=["POST"]),
             Route("/page/ticket", self._ticket, methods=["POST"]),
             Route("/page/open", self._open),
@@ -75,6 +82,19 @@ class PageRoutes:
         if not self._may_see(request):
             return JSONResponse({"error": "log in again"}, 401, HEADERS)
         return JSONResponse({"sections": await run_in_threadpool(self._sections)}, headers=HEADERS)
+
+    async def _rows(self, request: Request) -> Response:
+        if not self._may_see(request):
+            return _html(form(""), 401)
+        name, project = request.query_params.get("view", ""), self._board.measures.project
+        try:
+            view = view_to_read(name, None if project is None else project.circuit, self._board.show()["state_bytes"])
+            return _html(rows_page(name, await run_in_threadpool(self._read, view)))
+        except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
+            return _html(rows_page(name, f'<p class="bad" role="alert">{escape(str(fault))}</p>'), 409)
+
+    def _read(self, view: View) -> str:
+        return rows_table(view.name, self._requests.questions.ask([view.name], READ_SECONDS_MAX))
 
     async def _login(self, request: Request) -> Response:
         body = b""
@@ -118,7 +138,9 @@ class PageRoutes:
             if project is not self._drawn:
                 self._drawn, self._graph = project, NOTHING_DRAWN if project is None else graph_of(project.circuit)
             graph = self._graph
-        return sections_of(Shown(seen, rates, graph, {} if project is None else project.topics))
+        if project is None:
+            return sections_of(Shown(seen, rates, graph))
+        return sections_of(Shown(seen, rates, graph, project.topics, frozenset(kept_views(project.circuit))))
 
 
 def page_of(pipeline: str, sections: Mapping[str, str]) -> str:
@@ -132,6 +154,14 @@ def page_of(pipeline: str, sections: Mapping[str, str]) -> str:
         f'<a class="skip" href="#summary">to the content</a><header><h1>{escape(pipeline)}</h1>'
         f'<p id="when" role="status">as of this moment</p><nav aria-label="sections">{links}</nav></header><main>{parts}</main>',
         script=True,
+    )
+
+
+def rows_page(name: str, content: str) -> str:
+    return _document(
+        f"{name} – Stepwell",
+        f'<header><h1>{escape(name)}</h1><p><a href="/page">back to the pipeline</a></p></header><main><section>{content}</section></main>',
+        script=False,
     )
 
 
