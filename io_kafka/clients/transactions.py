@@ -344,6 +344,8 @@ class FencedLog:
             "error_cb": self._on_error,
         }
         producer = self._settings.outside.producer(config)
+        # A client without a connection asks for the coordinator of its transactions a second time only after 500 ms.
+        producer.list_topics(self._log_topic, timeout=self._limits.init_seconds_max)
         producer.init_transactions(self._limits.init_seconds_max)
         found += self._read_tail()
         self._is_in_doubt = False

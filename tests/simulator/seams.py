@@ -26,7 +26,7 @@ from base.slots import SlotSet
 from base.term import Term
 from coordinator.rescale import copying, cut_budget, preparing
 from coordinator.storing import storing as of_run
-from coordinator.transition import reading, transitions
+from coordinator.transition import transitions
 from engine.errors import DataError
 from engine.model.filling import ContentFeed, Difference, Switched, is_read_again
 from engine.model.rows import Source
@@ -36,7 +36,7 @@ from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
-from io_kafka.clients import consumed, reader
+from io_kafka.clients import consumed, reader, time_cut
 from io_kafka.outside import Outside
 from storage import committed, database, drafts, durable, folding, host_folder
 from storage.remote import pack, patience, restoring, spool, uploading
@@ -222,7 +222,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         ),
         (worker, {"measure": stages.measure}),
         (transitions, {"CLEARED_BYTES_MAX": CLEARED_BYTES}),
-        (reading, {"TIME_END_MS": TIME_END_MS}),
+        (time_cut, {"TIME_END_MS": TIME_END_MS}),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),
