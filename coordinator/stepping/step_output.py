@@ -92,10 +92,10 @@ def _reads(done: StepDone) -> list[PartitionRead]:
         PartitionRead(
             each.topic,
             each.partition,
-            messages[each.topic, each.partition],
-            each.bytes,
-            None if each.oldest_ms < 0 else each.oldest_ms,
-            None if each.newest_ms < 0 else each.newest_ms,
+            messages=messages[each.topic, each.partition],
+            bytes=each.bytes,
+            oldest_ms=None if each.oldest_ms < 0 else each.oldest_ms,
+            newest_ms=None if each.newest_ms < 0 else each.newest_ms,
         )
         for each in done.readings
     ]

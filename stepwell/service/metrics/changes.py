@@ -122,8 +122,8 @@ OF_CHANGES = (
         "gauge",
         "1 for the last decision on the number of workers.",
         states(DECISIONS, _decision),
-        ("decision",),
-        f"decision ({len(DECISIONS)})",
+        labels=("decision",),
+        per=f"decision ({len(DECISIONS)})",
     ),
     Metric("stepwell_revision", "gauge", "The revision that is in force.", one(lambda seen: seen.status["revision"])),
     Metric(
@@ -137,8 +137,8 @@ OF_CHANGES = (
         "gauge",
         "1 for the phase of the transition. `held` and `detached` wait for a person.",
         lambda seen: [((name,), float(name == _phase(seen))) for name in PHASES],
-        ("phase",),
-        f"phase ({len(PHASES)})",
+        labels=("phase",),
+        per=f"phase ({len(PHASES)})",
     ),
     Metric("stepwell_transition_filled_ratio", "gauge", "The part of new nodes that is filled.", _transition("filled")),
     Metric(

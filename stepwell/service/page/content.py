@@ -161,7 +161,15 @@ def _box_text(shown: Shown, name: str, busiest: float) -> BoxText:
     title = f"{name}{f' (topic {topics})' if topics else ''}: {'; '.join(lines)}"
     is_bad = _is_in_error(shown, name)
     title += "; in error" if is_bad else ""
-    return BoxText(_kind(name), _bare(name), lines, min(1.0, rate.busy / busiest), is_bad, _row_id(name), title)
+    return BoxText(
+        kind=_kind(name),
+        name=_bare(name),
+        lines=lines,
+        share=min(1.0, rate.busy / busiest),
+        is_in_error=is_bad,
+        link=_row_id(name),
+        title=title,
+    )
 
 
 def _is_in_error(shown: Shown, name: str) -> bool:
