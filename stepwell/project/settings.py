@@ -26,6 +26,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from base.address import Address
 from base.options import SWITCH_ROWS_MAX, WORKERS_MAX, OnError
 from base.slots import SLOTS
 from engine.model.layout import INACCURACY, SHARDS_FIXED
@@ -148,6 +149,20 @@ class StepwellSettings(BaseSettings):
     switch_rows_max: int = Field(default=SWITCH_ROWS_MAX, ge=1)
     # The port of the control endpoint on loopback. 0 means any free port.
     control_port: int = Field(default=0, ge=0, le=65535)
+    # HOST:PORT at which metrics and probes can be had without the token of the control endpoint. None: there alone.
+    metrics_address: str | None = None
+    # The file with the token that this listener asks for. None: it asks for none on loopback, and elsewhere the file is `metrics.token` in the
+    # project's storage folder. A file that is missing is made.
+    metrics_token_file: Path | None = None
+    # A pipeline counts as ready while the newest message that it has read is no older than this, although others wait, or while its lag falls.
+    ready_lag: Duration = Field(default="1min", ge=1, le=86400)  # type: ignore[assignment]
+
+    @field_validator("metrics_address")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None:
+            Address.parse(value)
+        return value
 
     @field_validator("local_dir")
     @classmethod
