@@ -18,7 +18,9 @@ SEED ?= 0
 SEEDS ?= 0-199
 SECONDS ?= 600
 
-.PHONY: set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
+TOOLS := build/tools/usr/bin/promtool
+
+.PHONY: tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
 
 set-up: $(STAMP)
 
@@ -89,6 +91,16 @@ $(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
 	$(BIN)/python -m compileall -q -j 0 -x '$(NEVER_IMPORTED)' $(VENV)/lib > /dev/null || true
 	$(BIN)/python -m stepwell.spark.make_class_archive & spark=$$!; $(BIN)/python -m tests.broker_classes && wait $$spark
 	@touch $@
+
+# For tests that are skipped without them: a browser, and Prometheus' checker of metrics and rules. The checker comes out of Debian's package
+# without an installation, so that no service starts.
+tools: $(TOOLS)
+	@command -v chromium > /dev/null || apt-get install -y -qq --no-install-recommends chromium
+
+$(TOOLS):
+	@mkdir -p build/tools
+	apt-get update -qq
+	cd build/tools && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb usr/bin/prometheus
 
 clean:
 	rm -rf build $(VENV)

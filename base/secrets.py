@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from html import escape
 from threading import Lock
 from urllib.parse import quote
 
@@ -89,14 +90,15 @@ class _Known:
 
 
 def _notations(value: str) -> set[str]:
-    """How the value may stand in a text: as it is, as JSON, as Python shows it, in a URL, and each line of several."""
+    """How the value may stand in a text: as it is, as JSON, as Python shows it, in a URL, in HTML, and each line of
+    several."""
     texts = {value}
     if not _CHARACTERS_ONLY.fullmatch(value):
         texts |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
         texts |= {
             line for line in value.splitlines() if len(line) >= HIDDEN_CHARACTERS_MIN and not line.startswith("-----")
         }
-    return {*texts, quote(value, safe="")}
+    return {*texts, quote(value, safe=""), escape(value)}
 
 
 _known = _Known()

@@ -59,7 +59,7 @@ from coordinator.starting.start import (
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.stepping import DividedAgain, Stepping
-from coordinator.stepping.views_in_error import check_answers, error_texts
+from coordinator.stepping.views_in_error import check_answers, error_rows, error_texts
 from coordinator.storing.restoring import layout_if_restored, restore_missing
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
@@ -321,15 +321,18 @@ class Pipeline:
                 return
             except DividedAgain as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
+                self._board.measures.note_recovery("divided_again", again)
                 _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])
             except RECOVERABLE as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
+                self._board.measures.note_recovery("worker_lost", fault)
                 if not self._transitions.take_loss():
                     self._count_loss(recoveries, fault)
             except DAMAGED as fault:
                 if not self._storing.can_restore:
                     raise
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
+                self._board.measures.note_recovery("state_damaged", fault)
                 if not isinstance(fault, NoDatabase) and fault.worker is not None:
                     self._distrusted |= {fault.worker}
                 self._count_loss(recoveries, fault)
@@ -337,6 +340,7 @@ class Pipeline:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 if not self._transitions.take_fault(fault):
                     raise
+                self._board.measures.note_recovery("transition_failed", fault)
             finally:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
@@ -389,6 +393,7 @@ class Pipeline:
             checkpoint_step=version.step,
             in_error=error_texts(crew.setup.numbered, self._writer.state.errors, self._spec.column_names),
         )
+        self._board.measures.show_error_rows(error_rows(crew.setup.numbered, self._writer.state.errors))
         rescale = Rescale.resume(owned, self._writer.state)
         core = Core(
             version,

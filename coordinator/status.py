@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coordinator.measures import Measures
+
 RATE_STEPS = 50
 """The number of steps over which rows/s is averaged: enough to be steady, and few enough to follow a change."""
 
@@ -73,11 +75,12 @@ class Status:
 
 
 class StatusBoard:
-    """The status behind a lock. `update` takes fields of `Status` by name."""
+    """The status behind a lock. `update` takes fields of `Status` by name. `measures`: what the run counts and measures beside it."""
 
     def __init__(self, pipeline: str) -> None:
         self._lock = threading.Lock()
         self._status = Status(pipeline)
+        self.measures = Measures()
         self._recent: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
         self._checkpoint_at = time.monotonic()
 
@@ -119,6 +122,7 @@ class StatusBoard:
             self._checkpoint_at = time.monotonic()
             self._status.checkpoint_version, self._status.checkpoint_step = version, step
             self._status.checkpoint_ms = round(took_ms, 1)
+        self.measures.note_checkpoint(took_ms)
 
     def lag_rows(self) -> int | None:
         """In all partitions; None as long as nobody has looked."""

@@ -24,6 +24,8 @@ COMMANDS = {
     "apply": "stepwell.commands.apply",
     "run": "stepwell.commands.run",
     "status": "stepwell.commands.control",
+    "page": "stepwell.commands.page",
+    "metrics": "stepwell.commands.metrics",
     "pause": "stepwell.commands.control",
     "resume": "stepwell.commands.control",
     "stop": "stepwell.commands.control",

@@ -343,7 +343,9 @@ class Inputs:
             ends = ends_until(self._until, positions)
         else:
             ends = self._ends_of(sorted(positions))
-        self._board.update(lag={str(partition): ends[partition] - positions[partition] for partition in ends})
+        lag = {str(partition): ends[partition] - positions[partition] for partition in ends}
+        self._board.update(lag=lag)
+        self._board.measures.note_lag(sum(lag.values()))
         return ends
 
     def _check_for_growth_if_due(self, log: StepLogState) -> None:

@@ -88,6 +88,13 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
         is_sum = 0 <= rows.checksum <= CHECKSUM_MAX and len(rows.example) <= EXAMPLE_CHARACTERS_MAX
         if node not in expected.counted or not is_sum:
             return f"it has error rows of node {node}, which are not counted or of another form"
+    for node, work in done.work.items():
+        if not 0 <= node < len(nodes) or not work.ms >= 0 or work.rows < 0:
+            return f"it says {work} of node {node}"
+    read = {(checksum.topic, checksum.partition) for checksum in done.inputs}
+    for reading in done.readings:
+        if (reading.topic, reading.partition) not in read or reading.bytes < 0:
+            return f"it says {reading} of what it has not read"
     if len(done.stages) != expected.plan.stages:
         return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
     for checksum in (*done.inputs, *done.again):

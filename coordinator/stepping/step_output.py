@@ -11,23 +11,29 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from coordinator.measures import PartitionRead, ViewWork
 from coordinator.specification import PipelineSpec
 from coordinator.stepping.step_answers import Expected, read_answers
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
+from engine.resident.messages import StepDone
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from engine.run.stage import name_of
 from io_kafka.clients.writer import StepOutput
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum
 
+DEAD_LETTER = "dead-letter:"
+"""What the handles of dead-letter topics begin with."""
+
 
 @dataclass
 class StepResult:
     """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
     `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
-    the least. `errors`: what the step changes in the error rows of nodes, by node. `rows` counts input messages. Times are in milliseconds, and
+    the least. `errors`: what the step changes in the error rows of nodes, by node. `reads` and `work` are for people (measures.py).
+    `rows` counts input messages. Times are in milliseconds, and
     those of the slowest worker."""
 
     outputs: list[StepOutput]
@@ -37,6 +43,8 @@ class StepResult:
     late: dict[str, int] = field(default_factory=dict)
     watermarks_us: dict[str, int] = field(default_factory=dict)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
+    reads: list[PartitionRead] = field(default_factory=list)
+    work: dict[str, ViewWork] = field(default_factory=dict)
     rows: int = 0
     read_ms: float = 0.0
     compute_ms: float = 0.0
@@ -63,6 +71,11 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
             view = name_of(plan.circuit, node)
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
         add_all(result.errors, done.errors)
+        result.reads += _reads(done)
+        for node, (ms, rows) in done.work.items():
+            name = name_of(plan.circuit, node)
+            before = result.work.get(name, ViewWork(0.0, 0))
+            result.work[name] = ViewWork(before.ms + ms, before.rows + rows)
         result.read_ms = max(result.read_ms, done.read_ms)
     for read in (result.inputs, result.again):
         read.sort(key=lambda checksum: (checksum.topic, checksum.partition))
@@ -71,6 +84,21 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         result.compute_ms += max(time.compute_ms for time in times)
         result.state_ms += max(time.state_ms for time in times)
     return result
+
+
+def _reads(done: StepDone) -> list[PartitionRead]:
+    messages = {(each.topic, each.partition): each.messages for each in done.inputs}
+    return [
+        PartitionRead(
+            each.topic,
+            each.partition,
+            messages=messages[each.topic, each.partition],
+            bytes=each.bytes,
+            oldest_ms=None if each.oldest_ms < 0 else each.oldest_ms,
+            newest_ms=None if each.newest_ms < 0 else each.newest_ms,
+        )
+        for each in done.readings
+    ]
 
 
 def _recorded(checksum: Checksum) -> InputChecksum:
@@ -101,5 +129,5 @@ def _dead_letters(topics: Mapping[str, str], tables: Mapping[str, Sequence[pa.Ta
     for topic, parts in sorted(by_topic.items()):
         letters = pa.concat_tables([DEAD_LETTER_SCHEMA.empty_table(), *parts])
         messages = letters.add_column(0, OUTPUT_MESSAGES.field(0), pa.nulls(letters.num_rows, pa.int32()).fill_null(0))
-        outputs.append(StepOutput(f"dead-letter:{topic}", topic, 1, canonical(messages.cast(OUTPUT_MESSAGES))))
+        outputs.append(StepOutput(f"{DEAD_LETTER}{topic}", topic, 1, canonical(messages.cast(OUTPUT_MESSAGES))))
     return outputs

@@ -22,11 +22,13 @@ from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.measuring import measured, project_shown
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.views_in_error import (
     can_count,
     count_all,
+    error_rows,
     error_texts,
     errors_before,
     of_division,
@@ -90,6 +92,7 @@ class Stepping:
         self._spec, self._writer, self._inputs = spec, writer, inputs
         self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
+        board.measures.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._run: _Run | None = None  # what the workers have
@@ -175,7 +178,9 @@ class Stepping:
         reached("replay.compared" if action.replay else "step.complete")
         self._note_portion(record, 1e3 * (computed - run.began), setup.plan.circuit)
         times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
+        took_ms = times.divide + 1e3 * (computed - run.began) + times.write
         self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
+        self._board.measures.note_step(measured(result, times, took_ms, replayed=action.replay))
         self._board.of_event_time(result.late, result.watermarks_us)
         self._tell_views_in_error()
         if result.late:
@@ -184,7 +189,7 @@ class Stepping:
         self._divide_ms = 0.0
         if ahead:
             self._inputs.note_record()
-        return times.divide + 1e3 * (computed - run.began) + times.write, times.write
+        return took_ms, times.write
 
     def _is_of_transition(self, step: int, fault: DataError, crew: Crew) -> bool:
         """Whether the step would have gone well without the transition, so that no other input helps."""
@@ -224,6 +229,7 @@ class Stepping:
         """Shows what is in error, and logs what is new or in error no more."""
         now = error_texts(self._answers, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
+        self._board.measures.show_error_rows(error_rows(self._answers, self._writer.state.errors))
         for view in sorted(now.keys() - before.keys()):
             _log.warning("rows are in error, so what depends on them is withheld", view=view, error=now[view])
         for view in sorted(before.keys() - now.keys()):

@@ -139,6 +139,15 @@ def error_texts(plan: NumberedCircuit, errors: Sequence[NodeErrors], sources: So
     return dict(sorted(found.items()))
 
 
+def error_rows(plan: NumberedCircuit, errors: Sequence[NodeErrors]) -> dict[str, int]:
+    """How many rows give an error, by the name for users of what they belong to."""
+    found: dict[str, int] = {}
+    for each in errors:
+        name = _name(plan, each)
+        found[name] = found.get(name, 0) + each.rows
+    return found
+
+
 def _is_output(plan: NumberedCircuit, errors: NodeErrors) -> bool:
     index = plan.index(errors.node)
     return index is not None and isinstance(plan.circuit.nodes[index], Output)

@@ -18,6 +18,7 @@ later stage is not the next one, the stages between pass the channel on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.model.circuit import Circuit, Output
 from engine.operators.arrangement import Everyone, Exchange, Key
@@ -62,6 +63,18 @@ class StagePlan:
     @property
     def stages(self) -> int:
         return max(self.stage, default=0) + 1
+
+    @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """For each node, the first view, source or output that it belongs to; itself if there is none."""
+        nodes = self.circuit.nodes
+        named = [operator_of(node).user_name(node) is not None for node in nodes]
+        found = [index if named[index] else len(nodes) for index in range(len(nodes))]
+        for index in range(len(nodes) - 1, -1, -1):
+            for producer in nodes[index].inputs:
+                if not named[producer]:
+                    found[producer] = min(found[producer], found[index])
+        return tuple(index if owner == len(nodes) else owner for index, owner in enumerate(found))
 
     def nodes_of(self, stage: int) -> list[int]:
         return [index for index, at in enumerate(self.stage) if at == stage]

@@ -49,14 +49,27 @@ class Refused(NamedTuple):
     column: int
 
 
+class Work(NamedTuple):
+    """What a step has cost, for people: the time in milliseconds, and the rows that came out."""
+
+    ms: float = 0.0
+    rows: int = 0
+
+
 @dataclass
 class Findings:
     """What the operators of a stage find beside their output. `errors`: what the step changes in the error rows of nodes, by node, as far as it
-    counts them. `refused`: the messages that the state has shown to be malformed. They were left out, whatever the policy of their source is."""
+    counts them. `refused`: the messages that the state has shown to be malformed. They were left out, whatever the policy of their source is.
+    `work`: of the nodes of each view, source and output together, by its own node."""
 
     times: TimeReport = field(default_factory=TimeReport)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
+    work: dict[int, Work] = field(default_factory=dict, compare=False)
+
+    def note_work(self, owner: int, ms: float, rows: int = 0) -> None:
+        before = self.work.get(owner, Work())
+        self.work[owner] = Work(before.ms + ms, before.rows + rows)
 
     def add(self, later: Findings) -> None:
         """Adds those of a later stage. Each node is in one stage."""
@@ -64,6 +77,8 @@ class Findings:
         self.times.watermarks.update(later.times.watermarks)
         self.errors.update(later.errors)
         self.refused += later.refused
+        for owner, work in later.work.items():
+            self.note_work(owner, *work)
 
 
 @dataclass

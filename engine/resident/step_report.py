@@ -30,5 +30,7 @@ def step_done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, 
         stages=tuple(outcome.stages),
         times=outcome.found.times,
         errors=outcome.found.errors,
+        work=outcome.found.work,
+        readings=tuple(outcome.report.readings),
     )
     return message, tuple(buffers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -92,6 +93,17 @@ class Checksum(NamedTuple):
     checksum: int
 
 
+class Reading(NamedTuple):
+    """What was read of one partition, for people: the bytes of keys, values and headers, and the oldest and the newest timestamp in
+    milliseconds since 1970; -1 if that is not known."""
+
+    topic: str
+    partition: int
+    bytes: int
+    oldest_ms: int
+    newest_ms: int
+
+
 JOINED_BYTES_MAX = 1 << 20
 """Of messages of several partitions that are decoded at once. More are decoded apart, because to join them means to copy them."""
 
@@ -114,13 +126,15 @@ class DeadLetter(NamedTuple):
 class SourceReport:
     """What one worker reports of the input that it read. `again`: what was read for new nodes alone. `skipped`: the number of messages that were
     left out, and `dead` the messages for the dead-letter topics, both by the handle that the files have. `silent`: sources of which another one
-    reports the same messages."""
+    reports the same messages. `work_ms`: the time to decode, by Source node. `readings`: of new messages alone."""
 
     inputs: list[Checksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     dead: dict[str, list[DeadLetter]] = field(default_factory=dict)
     again: list[Checksum] = field(default_factory=list)
     silent: frozenset[str] = frozenset()
+    work_ms: dict[int, float] = field(default_factory=dict, compare=False)
+    readings: list[Reading] = field(default_factory=list)
 
 
 def read_sources(
@@ -133,11 +147,15 @@ def read_sources(
     """(rows of every Source node, report). `again`: what is read for new nodes alone. Raises DataError for a malformed message of a source whose
     policy is `fail`."""
     report = SourceReport(
-        inputs=list(map(_checksum, batches)), again=list(map(_checksum, again)), silent=_silent(circuit)
+        inputs=list(map(_checksum, batches)),
+        again=list(map(_checksum, again)),
+        silent=_silent(circuit),
+        readings=list(map(_reading, batches)),
     )
     rows: dict[int, pa.Table] = {}
     for index, node in enumerate(circuit.nodes):
         if isinstance(node, Source):
+            began = time.perf_counter()
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
             every = again if is_read_again(node.handle) else batches
@@ -148,6 +166,7 @@ def read_sources(
                 for records in _joined([batch for batch in mine if batch.range.topic == topic])
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
+            report.work_ms[index] = 1e3 * (time.perf_counter() - began)
     return rows, report
 
 
@@ -175,6 +194,11 @@ def _counted(table: SourceTable, batches: Sequence[RawBatch]) -> list[RawBatch]:
 
 def _checksum(batch: RawBatch) -> Checksum:
     return Checksum(*batch.range.where, batch.messages.length, batch.checksum)
+
+
+def _reading(batch: RawBatch) -> Reading:
+    oldest_ms, newest_ms = batch.times or (-1, -1)
+    return Reading(*batch.range.where, batch.messages.content_bytes, oldest_ms, newest_ms)
 
 
 def name_of_source(handle: str) -> str:

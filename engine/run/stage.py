@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -74,19 +75,23 @@ def run_stage(
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
     found = Findings()
+    owners, began = task.plan.owners, time.perf_counter()
     for index in task.plan.nodes_of(stage):
+        node = task.plan.circuit.nodes[index]
         if index in sources:
             made[index] = sources[index]
-            continue
-        node = task.plan.circuit.nodes[index]
-        inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
-        try:
-            made[index] = _made(task, index, inputs, store, found)
-        except EngineError as error:
-            error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)
-            raise
-        if isinstance(node, Output) and made[index].num_rows:
-            output[index] = made[index]
+        else:
+            inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
+            try:
+                made[index] = _made(task, index, inputs, store, found)
+            except EngineError as error:
+                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)
+                raise
+            if isinstance(node, Output) and made[index].num_rows:
+                output[index] = made[index]
+        ended, owner = time.perf_counter(), owners[index]
+        found.note_work(owner, 1e3 * (ended - began), made[index].num_rows if owner == index else 0)
+        began = ended
     return StageResult(_sent(task, stage, arrived, made), output, found)
 
 

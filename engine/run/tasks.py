@@ -203,6 +203,8 @@ class StepTask:
         batches.clear()  # a later stage needs the memory
         again.clear()
         result = run_stage(task, 0, DictStore(), (), rows)
+        for node, ms in self._outcome.report.work_ms.items():
+            self._outcome.found.note_work(node, ms)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
         self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0, 0.0))

@@ -139,8 +139,15 @@ static int64_t length_of(const Message *message, const void *bytes, size_t lengt
     return message->error || bytes == NULL ? -1 : (int64_t)length;
 }
 
-/* Consecutive messages of one partition are a run: (0, topic, partition, first offset, first, end, None).
- * An error is a run by itself, with its text. */
+/* The timestamp of a message in milliseconds since 1970; -1 if it has none, or is an error. */
+static long long timestamp_of(const Message *message)
+{
+    int kind = 0;
+    return message->error ? -1 : (long long)client.timestamp(message, &kind);
+}
+
+/* Consecutive messages of one partition are a run: (0, topic, partition, first offset, first, end, None, timestamp of the first message,
+ * of the last). An error is a run by itself, with its text. */
 static PyObject *runs_of(Message **messages, Py_ssize_t count)
 {
     PyObject *runs = PyList_New(0);
@@ -152,8 +159,9 @@ static PyObject *runs_of(Message **messages, Py_ssize_t count)
             ;
         const char *topic = message->topic == NULL ? NULL : client.topic_name(message->topic);
         const char *text = message->error ? client.error_text(message) : NULL;
-        PyObject *run = Py_BuildValue("(iziLnnz)", message->error, topic, (int)message->partition,
-                                      (long long)message->offset, first, end, text);
+        PyObject *run = Py_BuildValue("(iziLnnzLL)", message->error, topic, (int)message->partition,
+                                      (long long)message->offset, first, end, text, timestamp_of(message),
+                                      timestamp_of(messages[end - 1]));
         if (run == NULL || PyList_Append(runs, run) < 0)
             Py_CLEAR(runs);
         Py_XDECREF(run);

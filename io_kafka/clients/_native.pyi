@@ -1,6 +1,6 @@
 from typing import Any
 
-Run = tuple[int, str | None, int, int, int, int, str | None]
+Run = tuple[int, str | None, int, int, int, int, str | None, int, int]
 """(error code or 0, topic, partition, offset, first, end, text of the error)."""
 
 def bind(*addresses: int) -> None: ...

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,11 +42,20 @@ class Event:
     offset: int
 
 
+class Run(NamedTuple):
+    """Consecutive messages of one partition, and the timestamps of the first and the last in milliseconds since 1970; -1 if it has none."""
+
+    where: TopicPartition
+    messages: Messages
+    first_ms: int
+    last_ms: int
+
+
 @dataclass(frozen=True)
 class Consumed:
     """The result of one call. `runs` are in the order in which they arrived."""
 
-    runs: list[tuple[TopicPartition, Messages]]
+    runs: list[Run]
     events: list[Event]
 
     def __bool__(self) -> bool:
@@ -85,13 +94,13 @@ class NativeSource:
             of_buffers(extras, len(offsets) // 8, self._extras),
         )
         result = Consumed([], [])
-        for code, topic, partition, offset, first, end, text in runs:
+        for code, topic, partition, offset, first, end, text, first_ms, last_ms in runs:
             where = None if topic is None else TopicPartition(topic, max(partition, 0))
             if code or where is None:
                 result.events.append(Event(KafkaError(code, text), where, max(offset, 0)))
             else:
                 run = all_of_them.part(first, end)
-                result.runs.append((where, run.alone() if len(runs) > 1 else run))
+                result.runs.append(Run(where, run.alone() if len(runs) > 1 else run, first_ms, last_ms))
         return result
 
     def close(self) -> None:
@@ -107,7 +116,11 @@ class PlainSource:
         events = [_event(message) for message in messages if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
-        return Consumed([(where, of_client(run, self._extras)) for where, run in _runs(messages)], events)
+        runs = [
+            Run(where, of_client(run, self._extras), int(run[0].timestamp()[1]), int(run[-1].timestamp()[1]))
+            for where, run in _runs(messages)
+        ]
+        return Consumed(runs, events)
 
     def close(self) -> None:
         """There is nothing to release."""

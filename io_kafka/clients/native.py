@@ -99,11 +99,17 @@ def close_queue(queue: int) -> None:
 def consume(
     consumer: Any, queue: int, most: int, timeout_ms: int, extras: int
 ) -> tuple[
-    list[tuple[int, str | None, int, int, int, int, str | None]], bytes, bytes, bytes, bytes, bytes, tuple[bytes, ...]
+    list[tuple[int, str | None, int, int, int, int, str | None, int, int]],
+    bytes,
+    bytes,
+    bytes,
+    bytes,
+    bytes,
+    tuple[bytes, ...],
 ]:
     """Waits up to `timeout_ms` for `most` messages. Returns (runs, offsets, key lengths, value lengths, keys, values, extras). A run is
-    (error code or 0, topic, partition, offset, first, end, error text). `extras` is the number of an Extras, and the bytes for
-    `extras.of_buffers`."""
+    (error code or 0, topic, partition, offset, first, end, error text, timestamp of the first message, of the last). `extras` is the number of
+    an Extras, and the bytes for `extras.of_buffers`."""
     return _native.consume(consumer, queue, most, timeout_ms, extras)
 
 

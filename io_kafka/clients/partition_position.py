@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from io_kafka.clients.timestamps import Timestamps
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.byte_bound import Amount, kept_messages
@@ -43,12 +44,15 @@ class PartitionPosition:
     is_paused: bool = False
     ahead_bytes: int = 0
     """The bytes of keys and values in `waiting`."""
+    timestamps: Timestamps = field(default_factory=Timestamps)
 
-    def deliver(self, messages: Messages) -> None:
+    def deliver(self, messages: Messages, first_ms: int = -1, last_ms: int = -1) -> None:
+        """The timestamps are those of the first and the last message; -1 if it has none."""
         came = Waiting.of(messages)
         first = messages.offsets[0].as_py()
         assert self.reached <= first <= came.last, f"offset {first} was delivered after {self.reached}"
         self.waiting.append(came)
+        self.timestamps.note(first, first_ms, came.last, last_ms)
         self.ahead_bytes += came.nbytes
         self.reached = came.last + 1
         self.log_end = None

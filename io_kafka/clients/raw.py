@@ -7,12 +7,13 @@ checksums are equal, but for a collision of a 64-bit hash.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import xxhash
 
+from io_kafka.clients.timestamps import Times
 from io_kafka.extras import columns_of
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
@@ -23,11 +24,13 @@ _NULL_LENGTH = -1
 
 @dataclass(frozen=True)
 class RawBatch:
-    """The messages of a range. Invariants: their arrays are equally long, and their offsets ascend within the range."""
+    """The messages of a range. Invariants: their arrays are equally long, and their offsets ascend within the range. `times`: their
+    timestamps, as far as they are known; they are for people alone, and no part of what was read."""
 
     range: OffsetRange
     messages: Messages
     checksum: int
+    times: Times | None = field(default=None, compare=False)
 
     def check(self) -> None:
         """Asserts the invariants."""
@@ -39,9 +42,9 @@ class RawBatch:
         assert self.checksum == checksum_of(span, messages), f"{span}: checksum"
 
 
-def raw_batch(span: OffsetRange, messages: Messages) -> RawBatch:
+def raw_batch(span: OffsetRange, messages: Messages, times: Times | None = None) -> RawBatch:
     """The batch of a range, with its checksum."""
-    return RawBatch(span, messages, checksum_of(span, messages))
+    return RawBatch(span, messages, checksum_of(span, messages), times)
 
 
 def checksum_of(span: OffsetRange, messages: Messages) -> int:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
@@ -33,6 +34,7 @@ from io_kafka.clients.consumed import Consumed, Event, of_client, source_of
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.timestamps import Times
 from io_kafka.clients.topics import Topics, fault_of
 from io_kafka.errors import (
     BrokerRefused,
@@ -254,11 +256,11 @@ class _Positioned:
 
     def _take_in(self, consumed: Consumed) -> bool:
         """Puts messages into their places and handles events. Returns whether there were any."""
-        for where, messages in consumed.runs:
-            self.positions[where].deliver(messages)
+        for run in consumed.runs:
+            self.positions[run.where].deliver(run.messages, run.first_ms, run.last_ms)
         if consumed.runs:
-            count = sum(messages.length for _, messages in consumed.runs)
-            self.message_bytes = 1 + sum(messages.content_bytes for _, messages in consumed.runs) // count
+            count = sum(run.messages.length for run in consumed.runs)
+            self.message_bytes = 1 + sum(run.messages.content_bytes for run in consumed.runs) // count
         for event in consumed.events:
             self._event(event)
         self._pass_markers()
@@ -398,7 +400,7 @@ class RangeReader:
                     taken = self._take(held, [span for span in ranges if span.length], bytes_max)
                     if ahead:
                         held.read_ahead()
-                    return [_batch(span, taken.pop(span.where, []), self._settings.extras) for span in ranges]
+                    return [_batch(span, taken.pop(span.where, _NOTHING), self._settings.extras) for span in ranges]
                 except StepTooLarge:
                     raise
                 except BaseException:
@@ -453,7 +455,7 @@ class RangeReader:
 
     def _take(
         self, held: _Positioned, ranges: Sequence[OffsetRange], bytes_max: int | None
-    ) -> dict[TopicPartition, list[Messages]]:
+    ) -> dict[TopicPartition, _Taken]:
         """Consumes until every range's end is reached. Raises StepTooLarge once it is known where ranges that are too large have to end."""
         held.wanted = frozenset(span.where for span in ranges)
         held.move_to(ranges)
@@ -462,7 +464,7 @@ class RangeReader:
             settled = set() if bytes_max is None else self._bound(held, ranges, bytes_max)
             missing = [s for s in ranges if held.positions[s.where].reached < s.end and s.where not in settled]
             if not missing:
-                taken = {span.where: held.positions[span.where].take(span.end) for span in ranges}
+                taken = {span.where: _taken(held.positions[span.where], span.end) for span in ranges}
                 held.shed(())
                 return taken
             held.shed(held.wanted)
@@ -523,9 +525,21 @@ class RangeReader:
             )
 
 
-def _batch(span: OffsetRange, parts: Sequence[Messages], extras: Extras) -> RawBatch:
+class _Taken(NamedTuple):
+    parts: Sequence[Messages]
+    times: Times | None
+
+
+_NOTHING = _Taken((), None)
+
+
+def _taken(position: PartitionPosition, end: int) -> _Taken:
+    return _Taken(position.take(end), position.timestamps.take(end))
+
+
+def _batch(span: OffsetRange, taken: _Taken, extras: Extras) -> RawBatch:
     try:
-        return raw_batch(span, joined(parts or [of_client([], extras)]))
+        return raw_batch(span, joined(taken.parts or [of_client([], extras)]), taken.times)
     except pa.ArrowInvalid as error:  # the limit of a step is far below what Arrow can hold
         raise BrokerRefused(
             f"reading {span}", f"more than 2 GiB ({error}). Lower `stepwell.step.bytes.max`."

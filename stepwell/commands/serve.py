@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from base.address import Address
 from base.fault import exit_code_of
 from base.options import OnChange
 from coordinator.loop import Pipeline
@@ -44,6 +45,7 @@ from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 from stepwell.service.last_run import write_last_run
+from stepwell.service.listener import Listener, token_of
 from stepwell.service.server import ControlServer
 
 if TYPE_CHECKING:
@@ -272,9 +274,20 @@ def _control(
     """Serves the endpoint while the body runs, and writes the last status afterwards."""
     settings = project.settings.stepwell
     policies = policies_of(settings)
-    server = ControlServer(requests, board, settings.control_port, policies, plan_files=definitions.plan_files)
+    server = ControlServer(
+        requests,
+        board,
+        settings.control_port,
+        policies,
+        plan_files=definitions.plan_files,
+        ready_lag_s=settings.ready_lag,
+    )
+    listener = _listener(project, server)
     server.start()
     try:
+        if listener is not None:
+            listener.start()
+            note(f"{project.name}: metrics at http://{listener.address}/metrics")
         server.endpoint.write_unless_served(project.state_folder)
         yield server
     except Exception as error:
@@ -286,6 +299,18 @@ def _control(
         write_last_run(project.state_folder, board.show())
         server.endpoint.remove(project.state_folder)
         server.close()
+        if listener is not None:
+            listener.close()
+
+
+def _listener(project: Project, server: ControlServer) -> Listener | None:
+    """For monitoring, if the settings ask for one. Raises MetricsUnavailable."""
+    settings = project.settings.stepwell
+    if settings.metrics_address is None:
+        return None
+    address = Address.parse(settings.metrics_address)
+    token = token_of(address, settings.metrics_token_file, project.state_folder)
+    return Listener(address, token, server.exposition, server.probes)
 
 
 def _claimed(project: Project, server: ControlServer, epoch: int) -> None:

@@ -29,6 +29,7 @@ from pydantic_settings import (
 )
 
 from base import secrets
+from base.address import Address
 from base.options import SWITCH_ROWS_MAX, WORKERS_MAX, OnError
 from base.slots import SLOTS
 from engine.model.layout import INACCURACY, SHARDS_FIXED
@@ -156,6 +157,20 @@ class StepwellSettings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     # From which level on it logs. At `debug` also the clients of Kafka do.
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    # HOST:PORT at which metrics and probes can be had without the token of the control endpoint. None: there alone.
+    metrics_address: str | None = None
+    # The file with the token that this listener asks for. None: it asks for none on loopback, and elsewhere the file is `metrics.token` in the
+    # project's storage folder. A file that is missing is made.
+    metrics_token_file: Path | None = None
+    # A pipeline counts as ready while the newest message that it has read is no older than this, although others wait, or while its lag falls.
+    ready_lag: Duration = Field(default="1min", ge=1, le=86400)  # type: ignore[assignment]
+
+    @field_validator("metrics_address")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None:
+            Address.parse(value)
+        return value
 
     @field_validator("local_dir")
     @classmethod

@@ -69,6 +69,14 @@ class ControlClient:
     def status(self) -> dict[str, Any]:
         return self._call("GET", "/status")
 
+    def page(self) -> str:
+        """An address that opens the page in a browser, once and soon."""
+        return self.endpoint().url + str(self._call("POST", "/page/ticket")["path"])
+
+    def metrics(self) -> str:
+        """What Prometheus gets."""
+        return self._answer("GET", "/metrics").text
+
     def ask(self, what: str) -> dict[str, Any]:
         return self._call("POST", f"/{what}")
 

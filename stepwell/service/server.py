@@ -2,6 +2,8 @@
 
 GET  /alive                               which run this is; it needs no token, so that a second run can ask
 GET  /status, /metrics                    what the pipeline does
+GET  /livez, /readyz                      whether it lives and is ready (probes.py); without a token
+GET  /page                                a page for browsers (page/routes.py says the paths below it)
 GET  /views?name=...                      what kept views hold; it waits until all workers have answered. With next=FINGERPRINT, of the circuit
                                           of the next revision: what its views hold before the switch
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
@@ -26,13 +28,10 @@ from __future__ import annotations
 
 import hmac
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self, TypeVar
 
-import uvicorn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -57,13 +56,15 @@ from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtoc
 from stepwell.errors import StepwellError
 from stepwell.service.bodies import Answer, told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
-from stepwell.service.metrics import metrics
+from stepwell.service.http_thread import HttpThread
+from stepwell.service.listener import shown
+from stepwell.service.metrics.exposition import Exposition
+from stepwell.service.page.routes import PageRoutes
+from stepwell.service.probes import READY_LAG_SECONDS, Probes
 from stepwell.service.revisions import PlanFiles, RevisionRoutes
 from stepwell.service.views import encode_views
 
 REQUESTS = ("pause", "resume", "stop", "checkpoint")
-START_SECONDS_MAX = 10.0
-"""The time for a server on loopback to begin to listen. It was measured as 0.05 s."""
 
 REQUESTS_OF_A_RESCALE: Mapping[str, LayoutRequest] = {
     "pause": PauseRequest(is_paused=True),
@@ -142,7 +143,7 @@ class AutoBody(BaseModel):
 
 class ControlServer:
     """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a rescale may ask for. `plan_files`: called in a
-    thread of its own, one call at a time or several."""
+    thread of its own, one call at a time or several. `ready_lag_s`: see Probes."""
 
     def __init__(
         self,
@@ -152,19 +153,24 @@ class ControlServer:
         policies: Mapping[PolicyName, Policy],
         *,
         plan_files: PlanFiles,
+        ready_lag_s: float = READY_LAG_SECONDS,
     ) -> None:
         self._requests, self._board, self._policies = requests, board, policies
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.exposition, self.probes = Exposition(board), Probes(board, ready_lag_s)
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._socket.bind(("127.0.0.1", port))
+            bound.bind(("127.0.0.1", port))
         except OSError as fault:
-            self._socket.close()
+            bound.close()
             raise PortUnavailable(port, fault) from None
-        self.endpoint = Endpoint.new(self._socket.getsockname()[1])
+        self.endpoint = Endpoint.new(bound.getsockname()[1])
+        page = PageRoutes(requests, board, self.exposition, self.endpoint)
         revision = RevisionRoutes(requests, board, plan_files)
         routes = [
             Route("/alive", self._alive),
+            *self.probes.routes,
+            *page.routes,
             Route("/status", self._guarded(self._status)),
             Route("/metrics", self._guarded(self._metrics)),
             Route("/views", self._guarded(self._views)),
@@ -178,23 +184,13 @@ class ControlServer:
             Route("/revision/{what}", self._guarded(revision.turn), methods=["POST"]),
             Route("/{what}", self._guarded(self._ask), methods=["POST"]),
         ]
-        config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True, name="control")
+        self._thread = HttpThread(bound, routes, "control")
 
     def start(self) -> None:
         self._thread.start()
-        waited = threading.Event()
-        for _ in range(int(START_SECONDS_MAX / 0.01)):
-            if self._server.started or not self._thread.is_alive():
-                break
-            waited.wait(0.01)
-        assert self._server.started, "the control endpoint did not start"
 
     def close(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(START_SECONDS_MAX)
-        self._socket.close()
+        self._thread.close()
 
     def _guarded(self, handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
@@ -285,4 +281,4 @@ class ControlServer:
         return {**shown["layout"], "fault": shown["layout_fault"], "automatic": shown["automatic"]}
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(metrics(self._board), media_type="text/plain; version=0.0.4")
+        return await shown(self.exposition, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from urllib.parse import quote
 
 import pytest
@@ -82,6 +83,7 @@ def test_known_secrets_are_found_in_every_notation() -> None:
         json.dumps(value, ensure_ascii=False),
         repr(value),
         quote(value, safe=""),
+        escape(value),
     ):
         assert "geheim" not in hidden(f"it said {text}, twice {text}") and MASK in hidden(text)
     assert hidden("nothing of it") == "nothing of it"

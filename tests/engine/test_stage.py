@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from engine.model.rows import Distinct, Source
 from engine.operators.aggregate_errors import NegativeCount
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.faults import from_wire, to_wire
+from engine.run import stage
 from engine.run.exchange import ExchangeMessage
 from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore
@@ -104,3 +106,24 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
 def test_output_messages_have_the_declared_types() -> None:
     result = run_stage(TASK, 1, DictStore(), [message_of(TASK, [(1, "a")])], {})
     assert result.output[OUTPUT_NODE].schema.types == OUTPUT_MESSAGES.types
+
+
+def test_a_stage_says_what_each_view_has_cost_and_how_many_rows_have_changed() -> None:
+    arrived = [message_of(TASK, [(1, "a"), (2, "b")])]
+    work = run_stage(TASK, 1, DictStore(), arrived, {}).found.work
+    assert {node: rows for node, (_, rows) in work.items()} == {2: 2, OUTPUT_NODE: 2}, (
+        "the view has its operators' time"
+    )
+    assert all(ms > 0 for ms, _ in work.values())
+
+
+def test_to_measure_a_stage_costs_nothing_for_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    monkeypatch.setattr(stage, "time", SimpleNamespace(perf_counter=lambda: looks.append(1) or float(len(looks))))
+    counts = []
+    for rows in (1, 1000):
+        arrived = [message_of(TASK, [(number, "a") for number in range(rows)])]
+        looks.clear()
+        run_stage(TASK, 1, DictStore(), arrived, {})
+        counts.append(len(looks))
+    assert counts[0] == counts[1] <= 1 + len(CIRCUIT.nodes)

@@ -20,6 +20,7 @@ from engine.model.node import Expression
 from engine.model.rows import Constant, Distinct, LastByKey, Map, Source, Union
 from engine.run.exchange import to_buffer
 from engine.run.in_process import InProcess
+from engine.run.stage import name_of
 from io_kafka.step_log.digest import canonical
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
 from tests.examples import examples
@@ -223,3 +224,11 @@ def test_one_column_may_be_compared_with_two_of_the_other_side(workers: int) -> 
             "some": Counter({json.dumps(row): n for row, n in left.items() if row[1] in matched}),
         }
         assert {handle: +rows for handle, rows in found.items()} == expected
+
+
+def test_the_owner_of_a_node_is_what_its_errors_name() -> None:
+    plan = plan_stages(whole_circuit())
+    names = [name_of(plan.circuit, index) for index in range(len(plan.circuit.nodes))]
+    assert [name_of(plan.circuit, owner) for owner in plan.owners] == names
+    assert all(plan.owners[owner] == owner for owner in plan.owners)
+    assert names[4] == "view by_word" and plan.owners[4] == 6

@@ -108,6 +108,24 @@ def test_markers_and_aborted_records_take_offsets_and_yield_nothing(
 
 
 @IN_BOTH_WAYS
+def test_a_range_tells_the_times_of_its_messages(settings: KafkaSettings, reader: RangeReader, topic: str) -> None:
+    """Of a part of a delivery, the oldest is never too young."""
+    first = round(1e3 * time.time())
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for number in range(10):
+        producer.produce(topic, b"v", partition=0, timestamp=first + 10 * number)
+    producer.flush()
+    (whole,) = reader.read([OffsetRange(topic, 0, 0, 10)])
+    assert whole.times == (first, first + 90)
+    for start, end in ((0, 3), (3, 10)):
+        (batch,) = reader.read([OffsetRange(topic, 0, start, end)])
+        assert batch.times is not None
+        assert batch.times.oldest_ms <= first + 10 * start and batch.times.newest_ms <= first + 10 * (end - 1)
+    (nothing,) = reader.read([OffsetRange(topic, 0, 4, 4)])
+    assert nothing.times is None
+
+
+@IN_BOTH_WAYS
 def test_neighbouring_ranges_follow_each_other(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
 ) -> None:

@@ -145,9 +145,9 @@ APPLIED = (
         TOLD,
         (
             Edit(
-                "stepwell/service/metrics.py",
-                'shown["transition_is_held"] = int(transition["phase"] == "held")',
-                'shown["transition_is_held"] = int(transition["phase"] == "detached")',
+                "stepwell/service/metrics/changes.py",
+                "lambda seen: [((name,), float(name == _phase(seen))) for name in PHASES]",
+                'lambda seen: [((name,), float(name == _phase(seen) != "held")) for name in PHASES]',
             ),
         ),
         (f"{TEST_REVISION}::test_status_and_metrics_have_the_transition",),

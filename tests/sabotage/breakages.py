@@ -26,6 +26,7 @@ from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.led_over_breakages import LED_OVER
 from tests.sabotage.loading_breakages import LOADED
+from tests.sabotage.metric_breakages import MONITORED
 from tests.sabotage.passage_breakages import PASSAGES
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
@@ -89,4 +90,5 @@ BREAKAGES: tuple[Breakage, ...] = (
     *PASSAGES,
     *DRAINED,
     *COMBINATIONS,
+    *MONITORED,
 )

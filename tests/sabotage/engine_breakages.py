@@ -327,9 +327,9 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "            error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
-                "            if 'step' not in error.message:\n"
                 "                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
+                "                if 'step' not in error.message:\n"
+                "                    error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
             ),
         ),
         (f"{TEST_REGION}::test_a_value_that_contains_view_or_step_does_not_hide_the_place",),

@@ -14,7 +14,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from tests.simulator.broker import Broker, Outcome, Partition, Refused, Request, Where
@@ -48,7 +48,7 @@ def kafka_error(code: int, reason: str = "", **flags: bool) -> KafkaException:
 class Message:
     """As confluent_kafka's."""
 
-    __slots__ = ("_error", "_headers", "_key", "_offset", "_partition", "_topic", "_value")
+    __slots__ = ("_error", "_headers", "_key", "_offset", "_partition", "_time_ms", "_topic", "_value")
 
     def __init__(
         self,
@@ -58,9 +58,11 @@ class Message:
         value: bytes | None = None,
         headers: tuple[tuple[str, bytes], ...] = (),
         *,
+        time_ms: int = 0,
         error: KafkaError | None = None,
     ) -> None:
         self._topic, self._partition = where or (None, None)
+        self._time_ms = time_ms
         self._offset, self._key, self._value, self._headers, self._error = offset, key, value, headers, error
 
     def topic(self) -> str | None:
@@ -80,6 +82,9 @@ class Message:
 
     def headers(self) -> tuple[tuple[str, bytes], ...]:
         return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_CREATE_TIME, self._time_ms
 
     def error(self) -> KafkaError | None:
         return self._error
@@ -380,7 +385,7 @@ class Consumer:
                 entry = partition.entries[at]
                 at += 1
                 if entry.is_committed:
-                    found.append(Message(where, at - 1, entry.key, entry.value, entry.headers))
+                    found.append(Message(where, at - 1, entry.key, entry.value, entry.headers, time_ms=entry.time_ms))
                     self._position[where] = at
             self._next[where] = at
             if at == stable and len(found) < most and self._ended.get(where) != at:

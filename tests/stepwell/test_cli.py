@@ -26,6 +26,7 @@ from stepwell.service.endpoint import read_endpoint
 from stepwell.spark.session import cores
 from tests.conftest import Broker
 from tests.stepwell.command_line import CommandLine, Service
+from tests.stepwell.metric_samples import samples_in
 
 WORKERS = min(cores(), WORKERS_DEFAULT_MAX)
 
@@ -110,8 +111,29 @@ def _answers_whoever_may_ask(shop: CommandLine) -> None:
     for headers in ({}, {"Authorization": "Bearer guessed"}):
         assert httpx.post(endpoint.url + "/stop", headers=headers, trust_env=False).status_code == 401
     right = {"Authorization": f"Bearer {endpoint.token}"}
-    assert "stepwell_rows 320.0" in httpx.get(endpoint.url + "/metrics", headers=right, trust_env=False).text
+    told = httpx.get(endpoint.url + "/metrics", headers=right, trust_env=False).text
+    read = [value for name, value in samples_in(told).items() if name.startswith("read_messages_total")]
+    assert sum(read) == 320
+    assert "stepwell_latency_seconds_count" in told and 'stepwell_view_rows_total{kind="view"' in told
+    assert {"service", "jvm", "worker"} <= set(re.findall(r'role="(\w+)"', told))
+    _shows_its_page(shop)
+    assert httpx.get(endpoint.url + "/readyz", trust_env=False).json() == {"ready": True, "why": []}
     assert shop.asked("status")["phase"] == "run"
+
+
+def _shows_its_page(shop: CommandLine) -> None:
+    """Every panel has what only a running pipeline knows."""
+    with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        opened = browser.get(shop.asked("page", "--no-open")["url"])
+        assert opened.status_code == 200
+        found = browser.get(str(opened.url) + "/data").json()["sections"]
+        rows = browser.get(str(opened.url) + "/rows", params={"view": "sales_by_country"})
+        assert rows.status_code == 200 and "in no order, before step" in rows.text
+    assert "<strong" in found["summary"] and "Nothing is wrong" in found["problems"]
+    assert "sales_by_country" in found["graph"] and "rows/s" in found["graph"]
+    assert "view sales_by_country" in found["views"] and "p99" in found["steps"]
+    assert found["lag"].count("<tr>") > 1 and "version" in found["state"]
+    assert found["workers"].count(socket.gethostname()) == WORKERS and "is in force" in found["change"]
 
 
 def _refuses_a_second_run(shop: CommandLine, service: Service) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.automatic.choice import Ground, Limits
 from coordinator.automatic.load import LoadSample, StepClass
@@ -20,10 +19,10 @@ from coordinator.status import StatusBoard
 from io_kafka.step_log.layout_records import AutoBounds
 from stepwell.commands.control import status_table
 from stepwell.commands.layout_text import automatic_text
-from stepwell.service.metrics import metrics
 from tests.io_kafka.layouts import auto, layout
 from tests.stepwell.command_line import CommandLine
 from tests.stepwell.folder import write
+from tests.stepwell.metric_samples import samples_of
 from tests.stepwell.test_layout_commands import Loop, log, playing  # noqa: F401 (a fixture)
 
 TWO_TO_EIGHT = AutoRequest(AutoBounds(min=2, max=8))
@@ -146,22 +145,16 @@ def test_the_metrics_and_the_status_have_the_last_decision() -> None:
     board = StatusBoard("p")
 
     def numbers() -> dict[str, float]:
-        families = text_string_to_metric_families(metrics(board).decode())
-        return {
-            "".join((sample.name, *sample.labels.values())): sample.value
-            for family in families
-            for sample in family.samples
-            if "_auto_" in sample.name
-        }
+        return {name: value for name, value in samples_of(board).items() if name.startswith("auto_")}
 
-    assert {name for name, value in numbers().items() if value} == {"stepwell_auto_decisionoff"}
+    assert {name for name, value in numbers().items() if value} == {"auto_decision:off"}
     board.update(automatic=told(Limits(2, 8)))
     found = numbers()
-    assert (found["stepwell_auto_is_on"], found["stepwell_auto_min"], found["stepwell_auto_max"]) == (1, 2, 8)
-    assert found["stepwell_auto_decisionwatching"] == 1 and found["stepwell_auto_decisionoff"] == 0
-    assert found["stepwell_auto_workers"] == 3 and found["stepwell_auto_arrived_per_s"] == 10
+    assert (found["auto_on"], found["auto_workers_min"], found["auto_workers_max"]) == (1, 2, 8)
+    assert found["auto_decision:watching"] == 1 and found["auto_decision:off"] == 0
+    assert found["auto_workers"] == 3 and found["auto_arrived_per_second"] == 10
     board.update(automatic=told(Limits(4, 8)))
-    assert numbers()["stepwell_auto_decisionbounds"] == 1 and numbers()["stepwell_auto_workers"] == 4
+    assert numbers()["auto_decision:bounds"] == 1 and numbers()["auto_workers"] == 4
     automatic = board.show()["automatic"]
     assert automatic_text(automatic) == (
         "Stepwell chooses 4 to 8 workers. bounds: 3 workers are fewer than the bounds allow: 4 to 8 workers."

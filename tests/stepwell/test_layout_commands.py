@@ -25,12 +25,12 @@ from stepwell.commands import common, steps
 from stepwell.commands.control import status_table
 from stepwell.commands.layout_text import RescaleBar, done_text, moved_share, rescale_text, shares_text, time_text
 from stepwell.service.last_run import write_last_run
-from stepwell.service.metrics import metrics
 from stepwell.service.server import ControlServer, RescaleBody
 from storage.host_folder import HostFolder
 from tests.io_kafka.layouts import change, layout
 from tests.stepwell.command_line import CommandLine
 from tests.stepwell.folder import write
+from tests.stepwell.metric_samples import samples_of
 
 HALF = 1 << 15
 
@@ -410,7 +410,7 @@ def test_a_change_in_words() -> None:
 
 def test_status_and_metrics_have_the_layout() -> None:
     board = StatusBoard("test")
-    assert b"stepwell_workers 0.0" in metrics(board)
+    assert samples_of(board)["workers"] == 0
     board.update(
         layout=shown(
             4,
@@ -419,18 +419,17 @@ def test_status_and_metrics_have_the_layout() -> None:
         ),
         layout_fault="no tasks",
     )
-    told = metrics(board).decode()
     expected = {
         "workers": 2,
         "layout_number": 4,
         "layout_changing": 1,
-        "layout_bytes_moved": 7,
-        "layout_bytes_left": 9,
-        "layout_bytes_per_s": 3,
-        "layout_seconds_left": 3.5,
-        "layout_longest_pause_ms": 6.5,
+        "layout_moved_bytes": 7,
+        "layout_left_bytes": 9,
+        "layout_bytes_per_second": 3,
+        "layout_left_seconds": 3.5,
     }
-    assert all(f"stepwell_{name} {number:.1f}" in told for name, number in expected.items())
+    assert expected.items() <= (found := samples_of(board)).items()
+    assert found["layout_longest_pause_seconds"] == pytest.approx(0.0065)
     cells = [str(cell) for column in status_table(board.show()).columns for cell in column.cells]
     assert "2 workers, 50.0 % of the slots each" in cells and "no tasks" in cells
     assert any(cell.startswith("to 1 worker, live") for cell in cells)

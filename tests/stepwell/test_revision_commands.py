@@ -34,9 +34,9 @@ from stepwell.commands.control import status_table
 from stepwell.commands.transition_text import TransitionBar, ended_text, transition_text, ways_out, whole_text
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient
-from stepwell.service.metrics import metrics
 from tests.stepwell.command_line import CommandLine, Ended
 from tests.stepwell.folder import write
+from tests.stepwell.metric_samples import samples_of
 from tests.stepwell.played_loop import PlayedLoop
 from tests.stepwell.transitions import (
     held,
@@ -234,32 +234,33 @@ def test_a_transition_is_a_bar_on_a_terminal_and_a_line_elsewhere() -> None:
 
 
 def gauges(board: StatusBoard) -> dict[str, float]:
-    rows = [
-        text.rsplit(" ", 1) for text in metrics(board).decode().splitlines() if text.startswith("stepwell_transition")
-    ]
-    return {name.removeprefix("stepwell_transition_"): float(value) for name, value in rows}
+    return {
+        name.removeprefix("transition_"): value
+        for name, value in samples_of(board).items()
+        if name.startswith("transition_")
+    }
 
 
 def test_status_and_metrics_have_the_transition() -> None:
     board = StatusBoard("test")
     without = gauges(board)
-    assert set(without.values()) == {0.0} and {f'phase{{phase="{name}"}}' for name in PHASES} < without.keys()
+    assert set(without.values()) == {0.0} and {f"phase:{name}" for name in PHASES} < without.keys()
     assert "transition" not in [str(cell) for column in status_table(board.show()).columns for cell in column.cells]
     board.update(transition=under_way(is_paused=True))
     found = gauges(board)
     assert found.keys() == without.keys()
     shown = {name: value for name, value in found.items() if value}
     assert shown == {
-        'phase{phase="filling"}': 1.0,
+        "phase:filling": 1.0,
         "number": 5.0,
-        "filled": 0.437,
-        "seconds_left": 12.0,
-        "is_paused": 1.0,
+        "filled_ratio": 0.437,
+        "left_seconds": 12.0,
+        "paused": 1.0,
     }
     board.update(transition=held())
     found = gauges(board)
-    assert found["is_held"] == found['phase{phase="held"}'] == 1.0 and found['phase{phase="filling"}'] == 0.0
-    assert "seconds_left" not in found, "it is not known"
+    assert found["phase:held"] == 1.0 and found["phase:filling"] == 0.0
+    assert "left_seconds" not in found, "it is not known"
     cells = [str(cell) for column in status_table(board.show()).columns for cell in column.cells]
     assert any(cell.startswith("revision 4 -> 5: held: append output") for cell in cells)
 

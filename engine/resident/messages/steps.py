@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from base.options import OnError, Truncate
-from engine.operators.base import TimeReport
+from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.resident.messages.message import Answer, Order, PeerMessage
-from engine.run.sources import Checksum
+from engine.run.sources import Checksum, Reading
 from engine.run.tasks import StageTimes
 from io_kafka.offsets import OffsetRange
 
 
 class StepDone(Answer):
     """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
-    each stage in order. `times`, `errors`: see Findings."""
+    each stage in order. `times`, `errors`, `work`: see Findings. `readings`: see SourceReport."""
 
     step: int
     output: tuple[int, ...]
@@ -25,6 +25,8 @@ class StepDone(Answer):
     stages: tuple[StageTimes, ...]
     times: TimeReport
     errors: dict[int, ErrorRows]
+    work: dict[int, Work]
+    readings: tuple[Reading, ...]
 
 
 class StepAbandoned(Answer):

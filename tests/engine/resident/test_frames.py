@@ -13,7 +13,7 @@ from base.slots import NO_SLOTS, SlotSet
 from base.term import Term
 from base.version import VersionId
 from engine.model.placement import Placement
-from engine.operators.base import TimeReport
+from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.resident import messages
 from engine.resident.frames import (
@@ -30,7 +30,7 @@ from engine.resident.frames import (
     encode,
 )
 from engine.resident.messages import Address, Message
-from engine.run.sources import Checksum
+from engine.run.sources import Checksum, Reading
 from engine.run.tasks import StageTimes
 from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.offsets import OffsetRange
@@ -146,6 +146,8 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         stages=(StageTimes(1.0, 2.0, 3.0),),
         times=TimeReport({3: 1}, {5: 2**50}),
         errors={4: ErrorRows(-2, 2**64 - 1, "a text")},
+        work={4: Work(1.5, 7)},
+        readings=(Reading("t", 0, 2**40, 1_700_000_000_000, -1),),
     ),
     messages.StepAbandoned(step=7),
     messages.Failed(doing="fold", fault=messages.WireFault(known=True, name="DataError", fields={"a": [1, None]})),

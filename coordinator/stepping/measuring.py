@@ -1,0 +1,35 @@
+"""What a settled step tells the measures of the run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from coordinator.measures import ProjectShown, StepMeasured, Written
+from coordinator.specification import PipelineSpec
+from coordinator.status import StepTimes
+from coordinator.stepping.step_output import DEAD_LETTER, StepResult
+from engine.model.numbers import NumberedCircuit
+from io_kafka.clients.writer import StepOutput
+
+
+def measured(result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> StepMeasured:
+    return StepMeasured(
+        took_ms=took_ms,
+        parts_ms=asdict(times),
+        reads=result.reads,
+        written=[_written(output) for output in result.outputs],
+        work=result.work,
+        replayed=replayed,
+    )
+
+
+def project_shown(spec: PipelineSpec, answers: NumberedCircuit) -> ProjectShown:
+    """`answers`: the circuit of the project whose views have answers."""
+    sources = {f"source {each.table.handle}": each.table.topics for each in spec.inputs}
+    outputs = {f"output {each.handle}": (each.topic,) for each in spec.outputs}
+    return ProjectShown(answers.circuit, {**sources, **outputs})
+
+
+def _written(output: StepOutput) -> Written:
+    size = sum(output.messages.column(name).nbytes for name in ("key", "value"))
+    return Written(output.topic, output.messages.num_rows, size, output.handle.startswith(DEAD_LETTER))

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: a table of all of them (table.py), by subject; how they are shown and documented."""

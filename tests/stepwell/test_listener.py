@@ -1,0 +1,155 @@
+"""The listener for monitoring: who may see metrics, and whether the service lives and is ready."""
+
+from __future__ import annotations
+
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from base.address import Address
+from coordinator.measures import Measures, PartitionRead, StepMeasured
+from coordinator.status import StatusBoard
+from stepwell.errors import SettingsError
+from stepwell.project.settings import load_settings
+from stepwell.service.listener import TOKEN_FILE, Listener, MetricsUnavailable, token_of
+from stepwell.service.metrics.exposition import Exposition
+from stepwell.service.probes import Probes, why_not_ready
+
+LOOPBACK = Address("127.0.0.1", 0)
+EVERYWHERE = Address("0.0.0.0", 0)
+
+
+@contextmanager
+def listening(board: StatusBoard, token: str | None = None) -> Iterator[str]:
+    listener = Listener(LOOPBACK, token, Exposition(board), Probes(board, 60.0))
+    listener.start()
+    try:
+        yield f"http://{listener.address}"
+    finally:
+        listener.close()
+
+
+def get(url: str, token: str | None = None) -> httpx.Response:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.get(url, headers=headers, trust_env=False)
+
+
+def test_metrics_need_the_token_and_probes_do_not() -> None:
+    board = StatusBoard("shop")
+    with listening(board, "t" * 32) as url:
+        refused = [get(url + "/metrics", token) for token in (None, "t" * 31, "guessed")]
+        assert {answer.status_code for answer in refused} == {401}
+        assert all("shop" not in answer.text for answer in refused)
+        assert 'stepwell_phase{phase="starting",pipeline="shop"} 1.0' in get(url + "/metrics", "t" * 32).text
+        assert get(url + "/livez").status_code == 200
+        assert get(url + "/readyz").status_code == 503
+        assert get(url + "/status", "t" * 32).status_code == 404, "its token controls nothing"
+    with listening(board) as url:
+        assert get(url + "/metrics").status_code == 200
+
+
+def test_a_token_survives_a_restart_and_is_private(tmp_path: Path) -> None:
+    assert token_of(LOOPBACK, None, tmp_path) is None and not list(tmp_path.iterdir())
+    token = token_of(EVERYWHERE, None, tmp_path / "new")
+    file = tmp_path / "new" / TOKEN_FILE
+    assert token is not None and len(token) > 32 and stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert token_of(EVERYWHERE, None, tmp_path / "new") == token
+    assert token_of(LOOPBACK, file, tmp_path) == token, "a file that is named counts on loopback too"
+
+
+def test_a_file_without_a_token_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("short\n")
+    with pytest.raises(MetricsUnavailable, match=f"{file} has fewer than 16 characters") as refused:
+        token_of(EVERYWHERE, file, tmp_path)
+    assert "the next start makes one" in refused.value.what_to_do and "short" not in str(refused.value)
+    with pytest.raises(MetricsUnavailable, match=str(tmp_path)):
+        token_of(EVERYWHERE, tmp_path, tmp_path)  # a folder
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = Address("127.0.0.1", other.getsockname()[1])
+        board = StatusBoard("p")
+        with pytest.raises(MetricsUnavailable, match=f"listen for metrics at {address}: Address already in use"):
+            Listener(address, None, Exposition(board), Probes(board, 60.0))
+    with pytest.raises(MetricsUnavailable, match=r"no\.such\.host\.invalid:9464"):
+        Listener(Address("no.such.host.invalid", 9464), None, Exposition(board), Probes(board, 60.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "is_loopback"),
+    [
+        ("127.0.0.1:9464", "127.0.0.1", 9464, True),
+        ("0.0.0.0:0", "0.0.0.0", 0, False),
+        ("[::1]:80", "::1", 80, True),
+        ("[::]:65535", "::", 65535, False),
+        ("localhost:1", "localhost", 1, True),
+        ("host.example:1", "host.example", 1, False),
+    ],
+)
+def test_an_address_is_read_and_written(text: str, host: str, port: int, is_loopback: bool) -> None:
+    address = Address.parse(text)
+    assert (address.host, address.port, address.is_loopback, str(address)) == (host, port, is_loopback, text)
+
+
+@pytest.mark.parametrize("text", ["9464", ":9464", "host:", "host:x", "host:65536", "::1:80", "[::1]", "[host]:1", ""])
+def test_what_is_no_address_is_an_error_of_the_setting(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"stepwell\.metrics\.address"):
+        load_settings({"stepwell.metrics.address": text})
+
+
+# Ready
+
+
+def read_until(board: StatusBoard, seconds_ago: float) -> None:
+    at = int(1000 * (time.time() - seconds_ago))
+    board.measures.note_step(StepMeasured(took_ms=1, parts_ms={}, reads=[PartitionRead("in", 0, 1, 1, at, at)]))
+
+
+def why(board: StatusBoard) -> list[str]:
+    return why_not_ready(board.show(), board.measures, 60.0)
+
+
+@pytest.mark.parametrize(
+    "phase", ["starting", "recovering", "paused", "stopping", "waiting for Kafka since 07:00", "failed"]
+)
+def test_a_service_that_does_not_run_is_not_ready(phase: str) -> None:
+    board = StatusBoard("p")
+    board.update(phase=phase)
+    assert why(board) == [f"the service is at: {phase}"]
+
+
+def test_a_service_is_ready_while_it_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = StatusBoard("p")
+    board.update(phase="run")
+    assert why(board) == []
+    board.update(lag={"in/0": 5})
+    assert why(board) == ["1 input partitions have messages, and none was read yet"]
+    read_until(board, 30)
+    assert why(board) == []
+    read_until(board, 90)
+    assert why(board) == ["1 input partitions are more than 60 s late, and the lag does not fall"]
+    board.update(lag={"in/0": 0})
+    assert why(board) == [], "nothing waits"
+    board.update(lag={"in/0": 5})
+    monkeypatch.setattr(Measures, "is_lag_falling", property(lambda self: True))
+    assert why(board) == []
+
+
+def test_a_failed_service_does_not_live() -> None:
+    board = StatusBoard("p")
+    with listening(board) as url:
+        board.update(phase="failed", error="secret")
+        assert (
+            get(url + "/livez").status_code == 503
+            and "secret" not in get(url + "/livez").text + get(url + "/readyz").text
+        )
