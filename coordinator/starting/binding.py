@@ -390,11 +390,12 @@ def _pool(copies: Iterable[Copy], allowed: Set[Standing]) -> tuple[Copy, ...]:
 
 def _behind(pools: Mapping[int, Sequence[Copy]]) -> list[int]:
     """The numbers whose copies all lack the latest version that there is, if no version is common to all numbers. A better copy may be on a host
-    that has not been asked."""
+    that has not been asked. A copy can be without any version that has these owners, where others were restored to one of before a rescale."""
     held = _versions_by_number(pools)
+    held.update({n: set() for n in pools.keys() - held.keys() if any(c.standing is Standing.HELD for c in pools[n])})
     if not held or set.intersection(*held.values()):
         return []
-    latest = max(version for versions in held.values() for version in versions)
+    latest = max((version for versions in held.values() for version in versions), default=EMPTY)
     return [number for number, versions in held.items() if latest not in versions]
 
 

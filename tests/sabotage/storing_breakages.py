@@ -123,6 +123,19 @@ STORING_OF_RUNS = (
         (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(
+        "half-restored-taken-for-whole",
+        "A start binds databases of which some were restored and others are of versions with other owners.",
+        VERSIONS,
+        (
+            Edit(
+                "coordinator/starting/binding.py",
+                "    held.update({n: set() for n in pools.keys() - held.keys() if any(c.standing is Standing.HELD for c in pools[n])})\n",
+                "",
+            ),
+        ),
+        ("tests/coordinator/test_binding.py::test_a_restore_that_was_broken_off_after_a_rescale_is_made_again",),
+    ),
+    Breakage(
         "quick-version-not-collected",
         "What a version leaves behind that is stored during a deletion stays in the store when the run ends.",
         VERSIONS,

@@ -462,9 +462,11 @@ class Oracle:
         ranges: Mapping[Where, tuple[int, int]],
         former: Mapping[Where, tuple[int, int]],
     ) -> None:
-        """`former`: what an earlier division of the step says. It stays there when the transition is over, and then it means nothing."""
+        """`former`: what an earlier division of the step says. It stays there when the transition is over, and then it means nothing; where the
+        step is divided again, it ends no later than the rest of the step."""
         again, step = _spans(record["again"]), record["step"]
-        assert self.revisions.phase == "filling" or again in ({}, former), f"step {step} reads {again} again"
+        is_over = self.revisions.phase != "filling"
+        assert not is_over or _is_part(again, former), f"step {step} reads {again} again after {former}"
         known = self.read_again
         for where, (start, end) in again.items() if self.revisions.phase == "filling" else ():
             before = known[where] if where in known else self.first[where]
@@ -1086,6 +1088,13 @@ def _summed(rows: Iterable[tuple[str, int, int]]) -> Sums:
         found[0] += weight
         found[1] += number * weight
     return {key: (count, total) for key, (count, total) in sums.items() if count or total}
+
+
+def _is_part(some: Mapping[Where, tuple[int, int]], whole: Mapping[Where, tuple[int, int]]) -> bool:
+    """Whether these ranges begin where those of `whole` do, and end no later."""
+    return all(
+        where in whole and start == whole[where][0] and end <= whole[where][1] for where, (start, end) in some.items()
+    )
 
 
 def _spans(parts: Iterable[Mapping[str, Any]]) -> dict[Where, tuple[int, int]]:
