@@ -6,10 +6,10 @@ of a transaction the reader sees all records or none. A log that was emptied or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import (
     ANSWER_SECONDS_MIN,
+    FIRST_ANSWER_SECONDS,
     NO_ANSWER,
     NO_LEADER,
     OLD_EPOCH,
@@ -26,7 +27,7 @@ from io_kafka.clients.topics import (
     Topics,
     fault_of,
 )
-from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.errors import BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
@@ -106,6 +107,7 @@ class StepLogReader:
 
     def __init__(self, settings: KafkaSettings, topic: str, *, timeout_s: float = READ_SECONDS_MAX) -> None:
         self._settings, self._topic, self._timeout_s = settings, topic, timeout_s
+        self._reports = settings.reports()
 
     def read(self, *, is_known: bool = False) -> StepLogState:
         """The state of the whole log. `is_known`: some broker has the topic, so one that does not know it will soon learn of it."""
@@ -173,19 +175,25 @@ class StepLogReader:
     def _repeated(self, ask: Callable[[float, float], A], unknown_s: float = 0.0) -> A:
         """Does `ask(deadline, seconds for an answer)` again while what fails may pass."""
         outside = self._settings.outside
-        began, patience_s = outside.monotonic(), ANSWER_SECONDS_MIN
+        began = outside.monotonic()
+        patience_s = ANSWER_SECONDS_MIN if self._reports.has_answered else FIRST_ANSWER_SECONDS
         deadline = began + self._timeout_s
         while True:
             left_s = deadline - outside.monotonic()
             try:
-                return ask(deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
+                found = ask(deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
             except KafkaException as error:
                 code = error.args[0].code()
+                if code in _PASSING and (refusal := self._reports.refusal()) is not None:
+                    raise refusal from error
                 is_new = code in UNKNOWN_TOPIC and outside.monotonic() - began < unknown_s
                 if left_s <= PASSING_SECONDS or not (is_new or code in (*_ASK_AGAIN, *_PASSING)):
                     raise self._fault(error) from error
                 if code in _PASSING:
                     patience_s *= 2
+            else:
+                self._reports.answered()
+                return found
             outside.sleep(PASSING_SECONDS)
 
     def _records_now(
@@ -195,7 +203,7 @@ class StepLogReader:
         long the answer about the offsets may take."""
         partition = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
-        with closing(self._settings.outside.consumer(config)) as consumer:
+        with self._client(config) as consumer:
             low, end = consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)
             at = begin(low, end)
             consumer.assign([ClientPartition(self._topic, 0, at)])
@@ -207,10 +215,20 @@ class StepLogReader:
         config = {**self._settings.consumer_config(), "isolation.level": isolation_level}
 
         def ask(_: float, answer_s: float) -> int:
-            with closing(self._settings.outside.consumer(config)) as consumer:
+            with self._client(config) as consumer:
                 return int(consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)[1])
 
         return self._repeated(ask)
+
+    @contextmanager
+    def _client(self, config: Mapping[str, Any]) -> Iterator[Consumer]:
+        """A consumer of its own for the body. If it fails, the reasons that the client knows are in the reports."""
+        with closing(self._settings.outside.consumer({**config, "error_cb": self._reports.note})) as consumer:
+            try:
+                yield consumer
+            except KafkaException:
+                consumer.poll(0)  # serves the callback
+                raise
 
     def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
         found: list[tuple[int, Record]] = []
@@ -233,6 +251,8 @@ class StepLogReader:
     def _fault(self, error: KafkaException) -> KafkaFault:
         doing = f"reading the step log {self._topic!r}"
         fault = fault_of(error, self._settings.bootstrap_servers, doing, self._topic, 0)
+        if isinstance(fault, BrokerUnreachable):
+            return self._reports.explained(fault)
         return StepLogGone(self._topic) if isinstance(fault, UnknownTopic) else fault
 
 

@@ -44,7 +44,15 @@ from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, NoLeader, OffsetGone, ReadDeadline
+from io_kafka.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    CannotConnect,
+    KafkaFault,
+    NoLeader,
+    OffsetGone,
+    ReadDeadline,
+)
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Claim, Record, encode
 from io_kafka.step_log.state import StepLogState
@@ -153,6 +161,7 @@ class FencedLog:
         self._settings, self._id, self._log_topic = settings, transactional_id, log_topic
         self._limits = limits or WriterLimits()
         self._reader = StepLogReader(settings, log_topic)
+        self._reports = settings.reports()
         self._producer: Producer | None = None
         self._is_in_doubt = False  # the client has reported an error since the producer was made
         self._fenced_without_claim = 0
@@ -347,6 +356,7 @@ class FencedLog:
         producer.init_transactions(self._limits.init_seconds_max)
         found += self._read_tail()
         self._is_in_doubt = False
+        self._reports.answered()
         self._producer = producer
 
     def _read_tail(self, *, in_doubt: bool = False) -> list[Record]:
@@ -405,7 +415,8 @@ class FencedLog:
                 raise Fenced(self._id, self._state.epoch, None) from error
             if isinstance(error, KafkaException) and _code(error) in _REFUSED:
                 raise WriteRefused(what, None, error.args[0]) from error
-            raise OutcomeUnknown(what, self._limits.recovery_seconds_max, str(error)) from error
+            reason = self._reports.reason or str(error)
+            raise OutcomeUnknown(what, self._limits.recovery_seconds_max, reason) from error
 
     def _give_up_if_refused(self, what: str, transaction: OpenTransaction, error: KafkaException) -> None:
         cause = transaction.error or error.args[0]
@@ -450,6 +461,7 @@ class FencedLog:
 
     def _on_error(self, error: KafkaError) -> None:
         self._is_in_doubt = True
+        self._reports.note(error)
         _log.debug("the client reports an error", error=str(error))
 
 
@@ -468,8 +480,9 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, (*_AWAY, NotCommitted))
 
 
-_AWAY = (BrokerUnreachable, NoLeader, ReadDeadline)
-"""Faults of a broker that does not answer for the step log, or not yet: after a restart it has no leaders for some seconds."""
+_AWAY = (BrokerUnreachable, CannotConnect, NoLeader, ReadDeadline)
+"""Faults of a broker that does not answer for the step log, or not yet: after a restart it has no leaders for some seconds. The log was read
+with the same settings before, so a login that fails now may go well again."""
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from base.fault import Fault
 from coordinator.specification import log_topic_of, plan_topic_of
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
-from io_kafka.clients.settings import KafkaSettings, brokers_of, client_version
+from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault, UnknownTopic
@@ -33,18 +33,10 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
         return [Check("broker", "FAIL", str(fault), "Correct the kafka.* settings of spark-pipeline.yml.")], None
     began = time.monotonic()
     try:
-        cluster = brokers_of(kafka.bootstrap_servers, timeout_s=ANSWER_SECONDS_MAX)[0] if _is_plain(settings) else "?"
         topics = Topics(kafka, timeout_s=ANSWER_SECONDS_MAX)
-        count = len(topics.names())
+        cluster, count = topics.cluster_id(), len(topics.names())
     except KafkaFault as fault:
-        return [
-            Check(
-                "broker",
-                "FAIL",
-                str(fault),
-                "Start it: `stepwell dev up` for the local one; or correct kafka.bootstrap.servers.",
-            )
-        ], None
+        return [Check("broker", "FAIL", fault.message, fault.what_to_do or "Correct the kafka.* settings.")], None
     took_ms = 1e3 * (time.monotonic() - began)
     found = (
         f"cluster {cluster} at {kafka.bootstrap_servers}, {count} topics, answered in {took_ms:.0f} ms "
@@ -55,11 +47,6 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
             Check("broker", "WARN", found, "Every step waits for the broker: bring it nearer, or look at its load.")
         ], topics
     return [Check("broker", "OK", found)], topics
-
-
-def _is_plain(settings: Mapping[str, str]) -> bool:
-    """Whether an address suffices to connect. `brokers_of` does not support security settings."""
-    return settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
 
 
 def log_check(topics: Topics, pipeline: str) -> Check:

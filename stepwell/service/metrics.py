@@ -45,6 +45,8 @@ def metrics(board: StatusBoard) -> bytes:
     )
     for name in plain:
         Gauge(f"stepwell_{name}", name.replace("_", " "), registry=registry).set(shown[name])
+    up = Gauge("stepwell_kafka_up", "1 while a broker answers, 0 while the pipeline waits for one", registry=registry)
+    up.set(shown["kafka_up"])
     labelled = {"lag": "partition", "state_bytes": "owner", "skipped": "source", "late": "view"}
     for name, label in labelled.items():
         gauge = Gauge(f"stepwell_{name}", name.replace("_", " "), [label], registry=registry)
