@@ -7,14 +7,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any
 
 RATE_STEPS = 50
 """The number of steps over which rows/s is averaged: enough to be steady, and few enough to follow a change."""
 
 IDLE_SECONDS = 5.0
-"""A pipeline without a step for so long, and for twice the longest time between its last steps, is idle: its rate is 0."""
+"""A pipeline without a step for so long, and for twice as long as its longest step has taken lately, is idle: its rate is 0."""
 
 ENDED = ("starting", "stopped", "failed")
 """The phases in which a pipeline waits for nothing."""
@@ -45,9 +44,9 @@ class Status:
     under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why
     the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one has ended
     (revisions/view.py). `kafka_up`: whether a broker answers; while none does, `kafka_away_since` has the time in seconds since 1970 and
-    `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`. `checkpoint_age_s`: how long there has been something that the
-    last checkpoint does not have; 0 if it has everything. `store`: the checkpoint store (storing/view.py); None without one. `automatic`: how Stepwell chooses the number of
-    workers (automatic/view.py); None if it does not."""
+    `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`. `checkpoint_age_s`: how long there has been something that
+    the last checkpoint does not have; 0 if it has everything. `store`: the checkpoint store (storing/view.py); None without one. `automatic`:
+    how Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
 
     pipeline: str
     epoch: int = 0
@@ -93,7 +92,7 @@ class StatusBoard:
     def __init__(self, pipeline: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._monotonic = threading.Lock(), monotonic
         self._status = Status(pipeline)
-        self._recent: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
+        self._recent: deque[tuple[float, int, float]] = deque(maxlen=RATE_STEPS)  # end, rows and seconds of a step
         self._checkpoint_at = monotonic()
         self._uncovered_since: float | None = None  # since when there is a step that the last checkpoint does not have
 
@@ -112,23 +111,21 @@ class StatusBoard:
             status.rows += rows
             for handle, count in skipped.items():
                 status.skipped[handle] = status.skipped.get(handle, 0) + count
-            now = self._monotonic()
-            if self._is_idle(now):
+            now, took_s = self._monotonic(), 1e-3 * sum(asdict(times).values())
+            if self._recent and now - took_s - self._recent[-1][0] > IDLE_SECONDS:
                 self._recent.clear()  # the time without input says nothing of the rate
-            self._recent.append((now, rows))
+            self._recent.append((now, rows, took_s))
             if self._uncovered_since is None:
                 self._uncovered_since = now
 
-    def _is_idle(self, now: float) -> bool:
-        times = [at for at, _ in self._recent]
-        longest = max((after - before for before, after in pairwise(times)), default=0.0)
-        return not times or now - times[-1] > max(IDLE_SECONDS, 2 * longest)
-
     def _rows_per_s(self, now: float) -> float:
-        if len(self._recent) < 2 or self._is_idle(now) or not self._status.kafka_up:
+        if len(self._recent) < 2 or not self._status.kafka_up:
+            return 0.0
+        longest_s = max(took_s for _, _, took_s in self._recent)
+        if now - self._recent[-1][0] > max(IDLE_SECONDS, 2 * longest_s):
             return 0.0
         elapsed = self._recent[-1][0] - self._recent[0][0]
-        return round(sum(rows for _, rows in list(self._recent)[1:]) / max(elapsed, 1e-9), 1)
+        return round(sum(rows for _, rows, _ in list(self._recent)[1:]) / max(elapsed, 1e-9), 1)
 
     def kafka_is_away(self, since: float, fault: str) -> None:
         """No broker answers. `since`: in seconds since 1970."""
