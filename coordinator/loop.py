@@ -91,8 +91,8 @@ WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
 
 AWAY_SECONDS_MAX = 120.0
-"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the run
-ends, and what has started it decides."""
+"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
+run ends, and what has started it decides."""
 
 LOOK_SECONDS = 0.01
 """The longest wait while the workers fold or read, between two looks at what they have answered."""

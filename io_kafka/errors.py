@@ -74,13 +74,18 @@ class UnknownHost(CannotConnect):
 
 
 class NotAuthorized(KafkaFault):
-    """The broker refuses the operation to the user of the settings, or refuses the login."""
+    """The broker refuses the operation to the user of the settings."""
 
     def __init__(self, what: str, doing: str, reason: str) -> None:
         self.what = what
         super().__init__(
-            f"{what}: the broker refuses {doing}: {reason}.", "Grant it to the user of the `kafka.` settings."
+            f"{what}: the broker refuses {doing}: {reason.rstrip('.')}.",
+            "Grant it to the user of the `kafka.` settings. `stepwell doctor` says which rights are missing, and how to grant them.",
         )
+
+
+class RightsMissing(KafkaFault):
+    """The user of the settings lacks rights without which something must not begin."""
 
 
 class UnknownTopic(KafkaFault):

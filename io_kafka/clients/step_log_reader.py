@@ -59,6 +59,9 @@ default the broker delays its answer for half a second."""
 _PASSING = {*NO_ANSWER, KafkaError._RESOLVE}
 """Errors from which a consumer recovers by itself. The deadline bounds the wait."""
 
+_OF_NO_CONCERN = {KafkaError.GROUP_AUTHORIZATION_FAILED}
+"""The client names a group and never uses it, so it does not matter whether it may."""
+
 _ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH, *NO_LEADER}
 """Errors after which the reader starts over: the log was truncated between the request for its offsets and the fetch, or the partition has
 no leader while a broker restarts. It also starts over after those of _PASSING."""
@@ -244,7 +247,7 @@ class StepLogReader:
                         found.append((message.offset(), decode(message.value(), self._topic, message.offset())))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     at = message.offset()  # this is beyond the markers, which are never delivered
-                elif not error.retriable() and error.code() not in _PASSING:
+                elif not error.retriable() and error.code() not in {*_PASSING, *_OF_NO_CONCERN}:
                     raise KafkaException(error)
         return found
 

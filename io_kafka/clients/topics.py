@@ -161,6 +161,37 @@ class Topics:
         except KafkaException as error:
             raise self._fault(error, doing) from error
 
+    def allowed(self, name: str) -> frozenset[str] | None:
+        """The operations that the user may do with this topic, such as "DescribeConfigs"; None if the broker does not say. Raises UnknownTopic,
+        and NotAuthorized without the right to describe it."""
+        found = self._ask(
+            f"describing the topic {name}",
+            lambda seconds: self._admin.describe_topics(
+                TopicCollection([name]), include_authorized_operations=True, request_timeout=seconds
+            ),
+            str,
+        )[name].authorized_operations
+        words = [operation.name.title().replace("_", "") for operation in found or ()]
+        return frozenset(words) or None
+
+    def may_create(self, name: str) -> bool:
+        """Whether the user may create this topic, which is not there. It is not created."""
+        new = NewTopic(name, num_partitions=1, replication_factor=-1)
+        try:
+            self._ask(
+                f"creating the topic {name}",
+                lambda seconds: self._admin.create_topics([new], validate_only=True, request_timeout=seconds),
+                str,
+            )
+        except NotAuthorized:
+            return False
+        except (
+            _Exists,
+            BrokerRefused,
+        ):  # a broker that would refuse it for another reason has looked at the right before
+            return True
+        return True
+
     def ensure(
         self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replication: int = -1
     ) -> TopicFacts:

@@ -30,7 +30,7 @@ has timed out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,8 +42,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from base.fault import ExitCode
 from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
+from io_kafka.clients.rights import Operation, Right, missing_on_topics, rights_missing
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -52,6 +54,7 @@ from io_kafka.errors import (
     NoLeader,
     OffsetGone,
     ReadDeadline,
+    RightsMissing,
 )
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Claim, Record, encode
@@ -106,9 +109,9 @@ class WriteRefused(KafkaFault):
     def __init__(self, what: str, where: TopicPartition | None, cause: KafkaError) -> None:
         self.where = where
         place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
+        advice = LARGER if cause.code() in _TOO_LARGE else "Correct the topic or the permissions, and run again."
         super().__init__(
-            f"{what}{place}: Kafka refuses to write it: {cause.str()}. Nothing of it was written.",
-            LARGER if cause.code() in _TOO_LARGE else "Correct the topic or the permissions, and run again.",
+            f"{what}{place}: Kafka refuses to write it: {cause.str().rstrip('.')}. Nothing of it was written.", advice
         )
 
 
@@ -414,7 +417,7 @@ class FencedLog:
             if isinstance(error, KafkaException) and _code(error) in _FENCED:
                 raise Fenced(self._id, self._state.epoch, None) from error
             if isinstance(error, KafkaException) and _code(error) in _REFUSED:
-                raise WriteRefused(what, None, error.args[0]) from error
+                raise self._refused(what, None, error.args[0], {self._log_topic}) from error
             reason = self._reports.reason or str(error)
             raise OutcomeUnknown(what, self._limits.recovery_seconds_max, reason) from error
 
@@ -425,7 +428,23 @@ class FencedLog:
         with suppress(KafkaException):
             transaction.producer.abort_transaction(self._limits.abort_seconds_max)
         self._discard()
-        raise WriteRefused(what, transaction.where, cause) from error
+        raise self._refused(what, transaction.where, cause, {self._log_topic, *transaction.topics}) from error
+
+    def _refused(
+        self, what: str, where: TopicPartition | None, cause: KafkaError, topics: Collection[str]
+    ) -> WriteRefused | RightsMissing:
+        """The fault of a refusal. If it is for a right, the client says neither of which topic nor which right, so the broker is asked.
+        `topics`: those that the transaction writes to."""
+        doing = f"{what} cannot be written"
+        if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return rights_missing(self._settings, {Right("transactional-id", self._id, "Write")}, doing)
+        if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            with suppress(KafkaFault):
+                write: tuple[Operation, ...] = ("Write",)
+                missing = missing_on_topics(Topics(self._settings), dict.fromkeys(topics, write))
+                if missing:
+                    return rights_missing(self._settings, missing, doing)
+        return WriteRefused(what, where, cause)
 
     def _give_up_if_fenced_again(self, error: KafkaException) -> None:
         """Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without

@@ -6,10 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from base.fault import ExitCode
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
@@ -18,6 +21,7 @@ from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.registry import registry_checks
+from stepwell.doctor.rights import right_checks, wanted_by
 from stepwell.doctor.state import state_checks
 from stepwell.doctor.store import store_checks
 from stepwell.errors import StepwellError
@@ -33,7 +37,7 @@ def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     with report_faults(as_json):
         checks = examine(spec)
         failed = sum(check.level == "FAIL" for check in checks)
-        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_table(checks))
+        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_text(checks))
         if failed:
             raise typer.Exit(int(ExitCode.MACHINE))
 
@@ -56,29 +60,49 @@ def examine(spec: Path | None) -> list[Check]:
         checks.append(log_check(topics, project.name))
         checks.append(plan_topic_check(topics, project.name))
         checks += layout_checks(project.settings.kafka, topics, project.name)
+    resolved = None
     if all(check.level != "FAIL" for check in machine):
-        checks += _definition_checks(project, topics)
+        resolved, found = _definition_checks(project, topics)
+        checks += found
+    if topics is not None:
+        checks += _right_checks(project, resolved, topics)
     return [*checks, *state_checks(project)]
 
 
-def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
-    """The checks of the definitions, and of the topics and registries that they name."""
+def _definition_checks(project: Project, topics: Topics | None) -> tuple[ResolvedProject | None, list[Check]]:
+    """The project, if its definitions can be read; and the checks of them, and of the topics and registries that they name."""
     try:
         with planning_session(project) as (session, kept):
             resolved = resolve(project, session, kept)
     except SparkUnavailable as error:
-        return [Check("spark", "FAIL", error.message, error.what_to_do)]
+        return None, [Check("spark", "FAIL", error.message, error.what_to_do)]
     except StepwellError as error:
-        return [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
+        return None, [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
     found = f"{len(resolved.sources)} sources, {len(resolved.views)} views"
     of_topics = [] if topics is None else _topic_checks(resolved, topics)
-    return [Check("definitions", "OK", found), *of_topics, *registry_checks(resolved)]
+    return resolved, [Check("definitions", "OK", found), *of_topics, *registry_checks(resolved)]
+
+
+def _right_checks(project: Project, resolved: ResolvedProject | None, topics: Topics) -> list[Check]:
+    """Of all that the definitions name; of what every pipeline needs, if they cannot be read."""
+    sources = () if resolved is None else resolved.sources
+    outputs = [] if resolved is None else [view.output for view in resolved.views if view.output is not None]
+    wanted = wanted_by(project.name, topics, sources, outputs)
+    return right_checks(KafkaSettings.parse(project.settings.kafka), topics, project.name, wanted)
 
 
 def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
     outputs = [view.output for view in resolved.views if view.output is not None]
     interval_s = resolved.project.settings.stepwell.checkpoint_interval
     return input_checks(topics, resolved.sources, interval_s) + output_checks(topics, outputs)
+
+
+def _text(checks: list[Check]) -> RenderableType:
+    """The table, and below it the commands, each on a line of its own to be copied."""
+    commands = [command for check in checks for command in check.commands]
+    return Group(
+        _table(checks), *([""] if commands else []), *(Text(command, overflow="ignore") for command in commands)
+    )
 
 
 def _table(checks: list[Check]) -> Table:

@@ -12,7 +12,7 @@ from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
-from io_kafka.errors import KafkaFault, UnknownTopic
+from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
 from stepwell.doctor.check import Check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
@@ -87,8 +87,8 @@ def plan_topic_check(topics: Topics, pipeline: str) -> Check:
 def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) -> list[Check]:
     """Whether a rescale is under way, as the step log has it; nothing for a pipeline that has never run."""
     name = log_topic_of(pipeline)
-    if _facts(topics, name) is None:
-        return []
+    if not isinstance(_facts(topics, name), TopicFacts):
+        return []  # what prevents a look at the topic is told by `log_check`
     try:
         log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
     except Fault as fault:
@@ -213,4 +213,6 @@ def _facts(topics: Topics, name: str) -> TopicFacts | KafkaFault | None:
 
 
 def _asked_in_vain(name: str, fault: KafkaFault) -> Check:
-    return Check(name, "FAIL", str(fault), "Correct the connection or the permission, and ask again.")
+    if isinstance(fault, NotAuthorized):
+        return Check(name, "FAIL", fault.message, "See which rights are missing, at the end.")
+    return Check(name, "FAIL", str(fault), "Correct the connection, and ask again.")
