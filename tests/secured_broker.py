@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -34,6 +36,7 @@ from io_kafka.broker.local import LocalBroker
 from io_kafka.broker.node import HOST
 from io_kafka.broker.ports import free_port
 from io_kafka.broker.properties import Secured
+from io_kafka.clients.rights import Right
 
 USER, PASSWORD = "app", "app-secret"
 CLIENT_NAME = "worker"
@@ -42,9 +45,6 @@ MECHANISM = "SCRAM-SHA-512"
 ANSWER_SECONDS_MAX = 20.0
 ITERATIONS = 4096
 """The least that Kafka allows."""
-
-Right = tuple[str, str, str]
-"""(kind of the resource, its name, operation), such as ("topic", "orders", "read")."""
 
 
 class Authority:
@@ -187,37 +187,35 @@ class SecuredBroker:
     # Rights
 
     def allow(self, rights: Iterable[Right], principal: str = f"User:{USER}") -> None:
-        bindings = [_binding(right, principal) for right in rights]
+        bindings = [AclBinding(*_of(right, principal)) for right in rights]
         for future in self.admin.create_acls(bindings, request_timeout=ANSWER_SECONDS_MAX).values():
             future.result()
 
     def take_away(self, rights: Iterable[Right], principal: str = f"User:{USER}") -> None:
-        filters = [_filter(right, principal) for right in rights]
+        filters = [AclBindingFilter(*_of(right, principal)) for right in rights]
         for future in self.admin.delete_acls(filters, request_timeout=ANSWER_SECONDS_MAX).values():
             future.result()
 
 
 _KINDS: Mapping[str, ResourceType] = {
     "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
     "transactional-id": ResourceType.TRANSACTIONAL_ID,
-    "cluster": ResourceType.BROKER,
 }
 
 
-def _binding(right: Right, principal: str) -> AclBinding:
-    kind, name, operation = right
-    return AclBinding(
-        _KINDS[kind], name, ResourcePatternType.LITERAL, principal, "*", _operation(operation), AclPermissionType.ALLOW
+def _of(right: Right, principal: str) -> tuple[Any, ...]:
+    pattern = ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL
+    operation = AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", right.operation).upper()]
+    return _KINDS[right.kind], right.name, pattern, principal, "*", operation, AclPermissionType.ALLOW
+
+
+def words_of(line: str) -> list[str]:
+    """The rights that a line of `acl_lines` grants, as `str` of a right says it."""
+    match = re.fullmatch(
+        r"kafka-acls\.sh --bootstrap-server \S+ --add --allow-principal \S+ (?:--operation \w+ )+--(?P<kind>[\w-]+) (?P<name>\S+)"
+        r"(?P<prefix> --resource-pattern-type prefixed)?",
+        line,
     )
-
-
-def _filter(right: Right, principal: str) -> AclBindingFilter:
-    kind, name, operation = right
-    return AclBindingFilter(
-        _KINDS[kind], name, ResourcePatternType.LITERAL, principal, "*", _operation(operation), AclPermissionType.ALLOW
-    )
-
-
-def _operation(name: str) -> AclOperation:
-    return AclOperation[name.upper().replace("-", "_")]
+    assert match is not None, line
+    star = "*" if match["prefix"] else ""
+    return [f"{each} on {match['kind']} {match['name']}{star}" for each in re.findall(r"--operation (\w+)", line)]

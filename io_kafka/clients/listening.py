@@ -33,7 +33,7 @@ def addresses(servers: str) -> list[tuple[str, int]]:
 
 
 def what_listens(servers: str) -> Found:
-    """What the first of these servers that accepts a connection speaks; "nothing" if none accepts one."""
+    """What the first of these servers that accepts a connection speaks; "nothing" if none accepts one, or says nothing in time."""
     for host, port in addresses(servers)[:ADDRESSES_MAX]:
         try:
             with socket.create_connection((host, port), ANSWER_SECONDS_MAX) as connection:
@@ -44,13 +44,15 @@ def what_listens(servers: str) -> Found:
 
 
 def _speaks_tls(connection: socket.socket, host: str) -> bool:
-    """A listener without TLS closes the connection, or never answers."""
+    """A broker's listener without TLS closes the connection at once. Raises TimeoutError if nothing happens."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLError as error:
         return "ALERT" in (error.reason or "").upper()  # only TLS has alerts
+    except TimeoutError:
+        raise
     except OSError:
         return False
     return True

@@ -74,11 +74,18 @@ def missing_on_topics(topics: Topics, wanted: Mapping[str, Collection[Operation]
                 missing.add(Right("topic", name, "Create"))
             continue
         except NotAuthorized:
-            missing |= {Right("topic", name, operation) for operation in operations}
+            missing |= {Right("topic", name, each) for each in operations if not _is_allowed_unseen(topics, name, each)}
             continue
         if allowed is not None:
             missing |= {Right("topic", name, each) for each in operations if each != "Create" and each not in allowed}
     return missing
+
+
+def _is_allowed_unseen(topics: Topics, name: str, operation: Operation) -> bool:
+    """Whether the user may do this with a topic that it may not describe. Reading, writing and deleting would include that."""
+    if operation == "Create":
+        return topics.may_create(name)
+    return operation == "DescribeConfigs" and topics.may_describe_config(name)
 
 
 def refuse_without(

@@ -174,8 +174,23 @@ class Topics:
         words = [operation.name.title().replace("_", "") for operation in found or ()]
         return frozenset(words) or None
 
+    def may_describe_config(self, name: str) -> bool:
+        """Whether the user may read the configuration of this topic."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            self._ask(
+                f"describing the topic {name}",
+                lambda seconds: self._admin.describe_configs([resource], request_timeout=seconds),
+                lambda found: str(found.name),
+            )
+        except NotAuthorized:
+            return False
+        except UnknownTopic:
+            return True
+        return True
+
     def may_create(self, name: str) -> bool:
-        """Whether the user may create this topic, which is not there. It is not created."""
+        """Whether the user may create this topic, if it is not there. It is not created."""
         new = NewTopic(name, num_partitions=1, replication_factor=-1)
         try:
             self._ask(

@@ -220,13 +220,20 @@ def test_what_listens_and_why_its_certificate_is_not_trusted(tmp_path: Path) -> 
         except OSError:
             return
 
-    with listener(speak_tls) as secure, listener(lambda connection: None) as plain:
+    ended = threading.Event()
+
+    def say_nothing(connection: socket.socket) -> None:
+        ended.wait(10.0)
+
+    with listener(speak_tls) as secure, listener(lambda connection: None) as plain, listener(say_nothing) as silent:
         assert what_listens(secure) == "tls" and what_listens(plain) == "plain"
+        assert what_listens(silent) == "nothing"
         assert what_listens("127.0.0.1:9") == "nothing" and what_listens(f"127.0.0.1:9,{secure}") == "tls"
         assert why_not_verified(secure, {"ssl.ca.location": str(authority.file)}) is None
         why = why_not_verified(secure, {"ssl.ca.location": str(stranger.file)})
         assert why is not None and "issuer" in why
         assert why_not_verified(secure, {"ssl.ca.location": str(tmp_path / "none")}) is None
+        ended.set()
 
 
 def test_addresses_are_read_as_clients_read_them() -> None:
