@@ -15,7 +15,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, KafkaException
 
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import Topics
+from io_kafka.clients.topics import Topics, fault_of
 from io_kafka.errors import NotAuthorized, RightsMissing, UnknownTopic
 
 Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"]
@@ -106,7 +106,7 @@ def rights_missing(settings: KafkaSettings, missing: Collection[Right], doing: s
 
 
 def may_use_transactional_id(settings: KafkaSettings, name: str) -> bool:
-    """Whether the user may write with this transactional id. Raises KafkaException if no broker answers."""
+    """Whether the user may write with this transactional id. Raises KafkaFault if no broker answers."""
     config = {**settings.producer_config(name), "transaction.timeout.ms": NO_TIMEOUT_MS}
     producer = settings.outside.producer(config)
     try:
@@ -116,5 +116,5 @@ def may_use_transactional_id(settings: KafkaSettings, name: str) -> bool:
             return True
         if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return False
-        raise
+        raise fault_of(error, settings.bootstrap_servers, f"asking for the transactional id {name}") from error
     return True

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException
-
 from coordinator.specification import is_table_topic, log_topic_of, plan_topic_of, table_topic_of, transactional_id_of
 from io_kafka.clients.rights import Operation, Right, acl_lines, may_use_transactional_id, missing_on_topics
 from io_kafka.clients.settings import KafkaSettings
@@ -59,6 +57,7 @@ def wanted_by(
             _add(now, name, INPUT)
         if source.dead_letter_topic is not None:
             _add(now, source.dead_letter_topic, DEAD_LETTERS)
+            _add(later, source.dead_letter_topic, REFRESH_OTHER)
     for output in outputs:
         _add(now, output.topic, OUTPUT)
         _add(later, output.topic, REFRESH_UPSERT if output.mode == "upsert" else REFRESH_OTHER)
@@ -76,7 +75,7 @@ def right_checks(settings: KafkaSettings, topics: Topics, pipeline: str, wanted:
         if not may_use_transactional_id(settings, identifier):
             missing.add(Right("transactional-id", identifier, "Write"))
         later = missing_on_topics(topics, wanted.later)
-    except (KafkaFault, KafkaException) as fault:
+    except KafkaFault as fault:
         return [Check("rights", "WARN", f"not all could be looked at: {fault}", "Ask again when the broker answers.")]
     count = 1 + sum(map(len, wanted.now.values())) + len(TABLES) * wanted.tables
     return [

@@ -17,18 +17,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
-from confluent_kafka import KafkaException
 
 from coordinator.status import StatusBoard
+from io_kafka.clients.probe import ANSWER_SECONDS_MAX, BrokerProbe
 from io_kafka.clients.settings import KafkaSettings
 
 _log = structlog.get_logger("stepwell.service.kafka_watch")
 
 LOOK_SECONDS = 1.5
 """Between two questions. With ANSWER_SECONDS_MAX it makes less than five seconds, within which a loss has to be seen."""
-
-ANSWER_SECONDS_MAX = 2.0
-"""A broker answers this question within milliseconds, a loaded one within a second."""
 
 
 class KafkaWatch:
@@ -51,28 +48,10 @@ class KafkaWatch:
             self._board.kafka_is_back()
 
 
-class _Question:
-    """The question to the cluster, by a client of its own."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._reports = settings.reports()
-        self._admin = settings.outside.admin({**settings.admin_config(), "error_cb": self._reports.note})
-
-    def ask(self) -> str | None:
-        try:
-            self._admin.describe_cluster(request_timeout=ANSWER_SECONDS_MAX).result()
-        except KafkaException as error:
-            self._admin.poll(0)
-            return self._reports.reason or error.args[0].str()
-        self._admin.poll(0)
-        self._reports.answered()
-        return None
-
-
 @contextmanager
 def kafka_watched(settings: KafkaSettings, board: StatusBoard) -> Iterator[None]:
     """Watches while the body runs."""
-    watch, ended = KafkaWatch(_Question(settings).ask, board), threading.Event()
+    watch, ended = KafkaWatch(BrokerProbe(settings).ask, board), threading.Event()
 
     def run() -> None:
         while not ended.wait(LOOK_SECONDS):

@@ -8,9 +8,9 @@ from rich.console import Console
 from structlog.testing import capture_logs
 
 from coordinator.status import StatusBoard
+from io_kafka.clients.probe import BrokerProbe
 from io_kafka.clients.settings import KafkaSettings
 from stepwell.commands.control import status_table
-from stepwell.service import kafka_watch
 from stepwell.service.kafka_watch import KafkaWatch, kafka_watched
 from stepwell.service.metrics import metrics
 from tests.conftest import Broker
@@ -56,4 +56,4 @@ def test_it_watches_a_real_address(broker: Broker) -> None:
     with kafka_watched(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), board):
         wait_until(lambda: not board.show()["kafka_up"])
     assert "Connection refused" in board.show()["kafka_fault"]
-    assert kafka_watch._Question(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})).ask() is None
+    assert BrokerProbe(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})).ask() is None

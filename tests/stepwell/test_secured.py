@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -283,3 +284,25 @@ def test_a_broker_without_an_authorizer_allows_everything(secured: SecuredBroker
     """The administrator, who may do all, gets the same answers."""
     topics = Topics(KafkaSettings.parse({"bootstrap.servers": secured.plain}))
     assert missing_on_topics(topics, {"not-there": ("Create",), **WANTED.now}) == set()
+
+
+def test_the_table_of_the_documents_is_that_of_doctor() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    table = re.findall(
+        r"^\| (.+?) \| (.*?) ?\| ?(.*?) ?\|$", text.split("| resource |")[1].split("\n\n")[0], re.MULTILINE
+    )
+    listed = [
+        (cells[0].split("`")[1] if "`" in cells[0] else cells[0], cells[1], cells[2])
+        for cells in table
+        if "---" not in cells[0]
+    ]
+    both = f"{', '.join(rights.REFRESH_UPSERT)} of mode upsert, {', '.join(rights.REFRESH_OTHER)} of the other modes"
+    assert listed == [
+        ("stepwell.NAME.steps", ", ".join(rights.STEP_LOG), ", ".join(rights.STEP_LOG_LATER)),
+        ("stepwell.NAME.plans", ", ".join(rights.PLANS), ""),
+        ("each input topic", ", ".join(rights.INPUT), ""),
+        ("each output topic", ", ".join(rights.OUTPUT), both),
+        ("each topic of dead letters", ", ".join(rights.DEAD_LETTERS), ", ".join(rights.REFRESH_OTHER)),
+        ("stepwell.NAME.table.*", ", ".join(rights.TABLES), ""),
+        ("stepwell.NAME", "Write", ""),
+    ]
