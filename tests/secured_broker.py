@@ -37,6 +37,7 @@ from io_kafka.broker.node import HOST
 from io_kafka.broker.ports import free_port
 from io_kafka.broker.properties import Secured
 from io_kafka.clients.rights import Right
+from io_kafka.outside import CLIENT_LOG
 
 USER, PASSWORD = "app", "app-secret"
 CLIENT_NAME = "worker"
@@ -147,7 +148,7 @@ class SecuredBroker:
 
     @cached_property
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.local.bootstrap_servers})
+        return AdminClient({"bootstrap.servers": self.local.bootstrap_servers}, logger=CLIENT_LOG)
 
     @property
     def plain(self) -> str:
