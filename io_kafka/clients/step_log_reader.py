@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -27,10 +28,12 @@ from io_kafka.clients.topics import (
     Topics,
     fault_of,
 )
-from io_kafka.errors import BrokerUnreachable, KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
+
+_log = structlog.get_logger("io_kafka.clients.step_log_reader")
 
 LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """The broker must never remove records by itself: only a truncation at a snapshot may do that."""
@@ -48,6 +51,9 @@ that has died may stay open for a minute, and nobody should wait for that."""
 
 NEW_TOPIC_SECONDS_MAX = 10.0
 """How long a broker may not know a topic that another broker has. It learns of it within a second, even if it is busy."""
+
+HIDDEN_SECONDS_MAX = 5.0
+"""For the question whether a topic that is not found is only hidden. The broker has just answered."""
 
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
@@ -256,7 +262,17 @@ class StepLogReader:
         fault = fault_of(error, self._settings.bootstrap_servers, doing, self._topic, 0)
         if isinstance(fault, BrokerUnreachable):
             return self._reports.explained(fault)
-        return StepLogGone(self._topic) if isinstance(fault, UnknownTopic) else fault
+        return self._gone_or_hidden() if isinstance(fault, UnknownTopic) else fault
+
+    def _gone_or_hidden(self) -> KafkaFault:
+        """A consumer does not distinguish a topic that is not there from one that its user may not see."""
+        try:
+            Topics(self._settings, timeout_s=HIDDEN_SECONDS_MAX).allowed(self._topic)
+        except NotAuthorized as hidden:
+            return hidden
+        except KafkaFault as fault:
+            _log.debug("it is not known whether the step log is hidden", fault=fault.message)
+        return StepLogGone(self._topic)
 
 
 def _arrived(consumer: Consumer) -> list[Message]:

@@ -95,6 +95,20 @@ CONNECTION_BREAKAGES = (
         tells="GROUP_AUTHORIZATION_FAILED",
     ),
     Breakage(
+        "hidden-log-taken-for-none",
+        "A step log that the user may not see is taken for one of a pipeline that has never run.",
+        LEAST,
+        (
+            Edit(
+                "io_kafka/clients/step_log_reader.py",
+                "            return hidden\n",
+                "            return StepLogGone(self._topic)\n",
+            ),
+        ),
+        (f"{TEST_SECURED}::test_a_log_that_the_user_may_not_see_is_not_taken_for_one_that_is_gone",),
+        tells="StepLogGone",
+    ),
+    Breakage(
         "truncation-right-required",
         "A run ends at the first truncation of its log, if it has no right to delete.",
         LEAST,

@@ -26,6 +26,7 @@ from io_kafka.errors import (
     CertificateRefused,
     KafkaFault,
     LoginRefused,
+    NotAuthorized,
     RightsMissing,
     UnknownHost,
     WrongProtocol,
@@ -243,8 +244,16 @@ def test_a_writer_names_the_right_that_is_missing(allowed: SecuredBroker) -> Non
     log.close()
 
 
+def test_a_log_that_the_user_may_not_see_is_not_taken_for_one_that_is_gone(allowed: SecuredBroker) -> None:
+    with pytest.raises(NotAuthorized, match=r"stepwell\.hidden\.steps"):
+        StepLogReader(settings_of(allowed), log_topic_of("hidden")).read()
+
+
 def test_nobody_needs_a_right_on_the_group(allowed: SecuredBroker) -> None:
     """`allowed` has granted none."""
+    writer = PipelineWriter(FencedLog(settings_of(allowed), ID, LOG))
+    writer.start(pipeline=NAME, host="h", pid=1)
+    writer.close()
     state = StepLogReader(settings_of(allowed), LOG).read()
     assert state.offset_next > 0
 
