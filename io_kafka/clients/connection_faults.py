@@ -60,6 +60,7 @@ class ConnectionReports:
         self._servers, self._options = servers, options
         self._by_place: dict[tuple[str, str], KafkaError] = {}
         self._are_all_down = False
+        self._no_token: KafkaError | None = None  # the one reason that concerns no broker
         self.has_answered = False
 
     def note(self, error: KafkaError) -> None:
@@ -68,15 +69,20 @@ class ConnectionReports:
             self._are_all_down = True
         elif (place := _PLACE.match(error.str())) is not None:
             self._by_place[place["server"], place["node"]] = error
+        elif error.code() == KafkaError._AUTHENTICATION:
+            self._no_token = error
 
     def answered(self) -> None:
         """A broker has answered, so what was reported before is over."""
         self.has_answered, self._are_all_down = True, False
         self._by_place.clear()
+        self._no_token = None
 
     @property
     def reason(self) -> str | None:
         """The last reason that was reported, without the client's own words about its state; None if nothing was."""
+        if self._no_token is not None:
+            return _plain(self._no_token)
         return _plain(list(self._by_place.values())[-1]) if self._by_place else None
 
     def refusal(self) -> CannotConnect | None:
@@ -95,6 +101,11 @@ class ConnectionReports:
 
     def lasting(self) -> CannotConnect | None:
         """The fault of a lasting reason, whether a broker has answered before or not. It may take some connections of our own to find it."""
+        if self._no_token is not None:
+            return LoginRefused(
+                f"there is nothing to log in with at the Kafka broker {self._servers}: {_plain(self._no_token)}.",
+                "Correct the kafka.sasl.oauthbearer settings, and see whether the token endpoint answers.",
+            )
         reports = list(self._by_place.items())
         if reports and self._are_all_known:
             faults = [self._fault_of(server, node, error) for (server, node), error in reports]

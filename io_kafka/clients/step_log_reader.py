@@ -270,6 +270,8 @@ class StepLogReader:
             Topics(self._settings, timeout_s=HIDDEN_SECONDS_MAX).allowed(self._topic)
         except NotAuthorized as hidden:
             return hidden
+        except UnknownTopic:
+            return StepLogGone(self._topic)
         except KafkaFault as fault:
             _log.debug("it is not known whether the step log is hidden", fault=fault.message)
         return StepLogGone(self._topic)

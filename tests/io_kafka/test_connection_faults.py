@@ -82,7 +82,7 @@ CASES = [
     Case(
         LoginRefused,
         KafkaError._AUTHENTICATION,
-        "sasl_ssl://kafka-1:9094/bootstrap: SASL authentication error: Failed to acquire SASL OAUTHBEARER token (after 1ms in state CONNECT)",
+        "sasl_ssl://kafka-1:9094/bootstrap: SASL authentication error: OAUTHBEARER token is invalid (after 1ms in state AUTH_REQ)",
         ("kafka.sasl.oauthbearer", "token endpoint"),
     ),
     Case(
@@ -169,6 +169,16 @@ def test_a_client_that_was_answered_waits_for_a_login_too() -> None:
     found.note(ALL_DOWN)
     assert found.refusal() is None
     assert isinstance(found.explained(BrokerUnreachable(SERVERS, "asking", "timed out")), LoginRefused)
+
+
+def test_a_token_that_is_not_given_is_a_reason_of_no_broker() -> None:
+    text = 'Failed to acquire SASL OAUTHBEARER token: {"error":"invalid_client"}'
+    found = reports(CLOSED, KafkaError(KafkaError._AUTHENTICATION, text))
+    fault = found.refusal()
+    assert isinstance(fault, LoginRefused) and text in str(fault) and "token endpoint" in str(fault)
+    assert found.reason == text
+    found.answered()
+    assert found.reason is None
 
 
 def test_connections_that_end_without_a_reason_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
