@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from base.fault import ExitCode
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SpecOption, out, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.spark import SparkUnavailable
 from stepwell.doctor.check import Check
@@ -29,44 +30,56 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
 
+LEVEL_CHARACTERS, NAME_CHARACTERS = 4, 34
+"""The widths of the columns. The checks are printed as they are made, so the longest name is not known; a longer one takes two lines."""
+
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 
 def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Check Java, Spark, broker, topics, registries, disk, checkpoint store and state, and say how to correct each."""
     with report_faults(as_json):
-        checks = examine(spec)
+        checks = []
+        for check in looked_at(spec):
+            checks.append(check)
+            if not as_json:
+                out.print(_row(check))
         failed = sum(check.level == "FAIL" for check in checks)
-        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_text(checks))
+        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_commands(checks))
         if failed:
             raise typer.Exit(int(ExitCode.MACHINE))
 
 
 def examine(spec: Path | None) -> list[Check]:
     """All checks that can be made. If something prevents further checks, it is itself a failed check."""
+    return list(looked_at(spec))
+
+
+def looked_at(spec: Path | None) -> Iterator[Check]:
+    """As `examine`, one after the other: Spark reads the definitions, which takes longer than all other checks together."""
     try:
         project = project_of(spec)
     except StepwellError as error:
-        return [
-            *machine_checks(None),
-            Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml."),
-        ]
+        yield from machine_checks(None)
+        yield Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml.")
+        return
     machine = machine_checks(project.storage)
-    checks = [*machine, Check("project", "OK", f"{project.name}, {project.spec_file}")]
-    checks += store_checks(project.settings.stepwell.store)
+    yield from machine
+    yield Check("project", "OK", f"{project.name}, {project.spec_file}")
     broker, topics = broker_checks(project.settings.kafka)
-    checks += broker
+    yield from broker
+    yield from store_checks(project.settings.stepwell.store)
     if topics is not None:
-        checks.append(log_check(topics, project.name))
-        checks.append(plan_topic_check(topics, project.name))
-        checks += layout_checks(project.settings.kafka, topics, project.name)
+        yield log_check(topics, project.name)
+        yield plan_topic_check(topics, project.name)
+        yield from layout_checks(project.settings.kafka, topics, project.name)
     resolved = None
     if all(check.level != "FAIL" for check in machine):
         resolved, found = _definition_checks(project, topics)
-        checks += found
+        yield from found
     if topics is not None:
-        checks += _right_checks(project, resolved, topics)
-    return [*checks, *state_checks(project)]
+        yield from _right_checks(project, resolved, topics)
+    yield from state_checks(project)
 
 
 def _definition_checks(project: Project, topics: Topics | None) -> tuple[ResolvedProject | None, list[Check]]:
@@ -97,19 +110,18 @@ def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
     return input_checks(topics, resolved.sources, interval_s) + output_checks(topics, outputs)
 
 
-def _text(checks: list[Check]) -> RenderableType:
-    """The table, and below it the commands, each on a line of its own to be copied."""
+def _commands(checks: list[Check]) -> RenderableType:
+    """What is to be called, each on a line of its own to be copied."""
     commands = [command for check in checks for command in check.commands]
-    return Group(
-        _table(checks), *([""] if commands else []), *(Text(command, overflow="ignore") for command in commands)
-    )
+    return Group(*(Text(command, overflow="ignore") for command in commands))
 
 
-def _table(checks: list[Check]) -> Table:
-    table = Table("", "", "", box=None, show_header=False, pad_edge=False)
-    for check in checks:
-        what_to_do = f"\n[dim]->[/] {escape(check.what_to_do)}" if check.what_to_do else ""
-        table.add_row(
-            f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + what_to_do
-        )
+def _row(check: Check) -> Table:
+    """A table of one row, whose columns are as wide as those of the other rows."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(width=LEVEL_CHARACTERS)
+    table.add_column(width=NAME_CHARACTERS, overflow="fold")
+    table.add_column()
+    what_to_do = f"\n[dim]->[/] {escape(check.what_to_do)}" if check.what_to_do else ""
+    table.add_row(f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + what_to_do)
     return table

@@ -92,7 +92,7 @@ def _check(name: str, all_of_them: str, level: Level, settings: KafkaSettings, m
         return Check(name, "OK", all_of_them)
     purpose = "" if level == "FAIL" else " (for the truncation of the step log, or for a full refresh)"
     found = f"missing: {', '.join(str(right) for right in lacking)}{purpose}"
-    what_to_do = "Have an administrator of Kafka grant them, by the lines below the table."
+    what_to_do = "Have an administrator of Kafka grant them, by the lines at the end."
     return Check(name, level, found, what_to_do, tuple(acl_lines(settings, lacking)))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from rich.console import Console
 from structlog.testing import capture_logs
 
 from coordinator.status import StatusBoard
 from io_kafka.clients.probe import BrokerProbe
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.errors import UnknownHost
 from stepwell.commands.control import status_table
 from stepwell.service.kafka_watch import KafkaWatch, kafka_watched
 from stepwell.service.metrics import metrics
@@ -56,4 +58,7 @@ def test_it_watches_a_real_address(broker: Broker) -> None:
     with kafka_watched(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), board):
         wait_until(lambda: not board.show()["kafka_up"])
     assert "Connection refused" in board.show()["kafka_fault"]
+    BrokerProbe(KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"})).refuse_if_lasting()  # it may come
+    with pytest.raises(UnknownHost, match=r"kafka\.invalid"):
+        BrokerProbe(KafkaSettings.parse({"bootstrap.servers": "kafka.invalid:9092"})).refuse_if_lasting()
     assert BrokerProbe(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})).ask() is None
