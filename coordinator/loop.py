@@ -90,6 +90,10 @@ _log = structlog.get_logger("coordinator.loop")
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
 
+AWAY_SECONDS_MAX = 120.0
+"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
+run ends, and what has started it decides."""
+
 LOOK_SECONDS = 0.01
 """The longest wait while the workers fold or read, between two looks at what they have answered."""
 
@@ -112,7 +116,7 @@ class Pipeline:
         self._table_rows = table_rows
         self._spec, self._cluster, self._requests, self._board = spec, cluster, requests, board
         self._outside = spec.kafka.outside
-        self._topics = Topics(spec.kafka)
+        self._topics = Topics(spec.kafka, timeout_s=AWAY_SECONDS_MAX)
         log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
         self._writer = PipelineWriter(log, step_header=spec.step_header)
         self._checkpoints = Checkpointing(spec, self._writer, self._topics, board, kept=lambda: self._storing.kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,14 @@ from coordinator.measures import Measures
 
 RATE_STEPS = 50
 """The number of steps over which rows/s is averaged: enough to be steady, and few enough to follow a change."""
+
+IDLE_SECONDS = 5.0
+"""A pipeline without a step for so long, and for twice as long as its longest step has taken lately, is idle: its rate is 0."""
+
+ENDED = ("starting", "stopped", "failed")
+"""The phases in which a pipeline waits for nothing."""
+
+WAITING_FOR_KAFKA = "waiting for Kafka"
 
 
 @dataclass
@@ -37,8 +45,10 @@ class Status:
     have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the change
     under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why
     the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one has ended
-    (revisions/view.py). `store`: the checkpoint store (storing/view.py); None without one. `automatic`: how Stepwell chooses the number of
-    workers (automatic/view.py); None if it does not."""
+    (revisions/view.py). `kafka_up`: whether a broker answers; while none does, `kafka_away_since` has the time in seconds since 1970 and
+    `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`. `checkpoint_age_s`: how long there has been something that
+    the last checkpoint does not have; 0 if it has everything. `store`: the checkpoint store (storing/view.py); None without one. `automatic`:
+    how Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
 
     pipeline: str
     epoch: int = 0
@@ -50,6 +60,10 @@ class Status:
     rows: int = 0
     rows_per_s: float = 0.0
     lag: dict[str, int] = field(default_factory=dict)
+    lag_is_stale: bool = False
+    kafka_up: bool = True
+    kafka_away_since: float | None = None
+    kafka_fault: str | None = None
     last_step: StepTimes = field(default_factory=StepTimes)
     checkpoint_version: int = 0
     checkpoint_step: int = 0
@@ -77,12 +91,13 @@ class Status:
 class StatusBoard:
     """The status behind a lock. `update` takes fields of `Status` by name. `measures`: what the run counts and measures beside it."""
 
-    def __init__(self, pipeline: str) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, pipeline: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lock, self._monotonic = threading.Lock(), monotonic
         self._status = Status(pipeline)
         self.measures = Measures()
-        self._recent: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
-        self._checkpoint_at = time.monotonic()
+        self._recent: deque[tuple[float, int, float]] = deque(maxlen=RATE_STEPS)  # end, rows and seconds of a step
+        self._checkpoint_at = monotonic()
+        self._uncovered_since: float | None = None  # since when there is a step that the last checkpoint does not have
 
     def update(self, **changes: Any) -> None:
         with self._lock:
@@ -99,10 +114,28 @@ class StatusBoard:
             status.rows += rows
             for handle, count in skipped.items():
                 status.skipped[handle] = status.skipped.get(handle, 0) + count
-            self._recent.append((time.monotonic(), rows))
-            if len(self._recent) > 1:
-                elapsed = self._recent[-1][0] - self._recent[0][0]
-                status.rows_per_s = round(sum(r for _, r in list(self._recent)[1:]) / max(elapsed, 1e-9), 1)
+            now, took_s = self._monotonic(), 1e-3 * sum(asdict(times).values())
+            if self._recent and now - took_s - self._recent[-1][0] > IDLE_SECONDS:
+                self._recent.clear()  # the time without input says nothing of the rate
+            self._recent.append((now, rows, took_s))
+            if self._uncovered_since is None:
+                self._uncovered_since = now
+
+    def _rows_per_s(self, now: float) -> float:
+        if len(self._recent) < 2 or not self._status.kafka_up:
+            return 0.0
+        longest_s = max(took_s for _, _, took_s in self._recent)
+        if now - self._recent[-1][0] > max(IDLE_SECONDS, 2 * longest_s):
+            return 0.0
+        elapsed = self._recent[-1][0] - self._recent[0][0]
+        return round(sum(rows for _, rows, _ in list(self._recent)[1:]) / max(elapsed, 1e-9), 1)
+
+    def kafka_is_away(self, since: float, fault: str) -> None:
+        """No broker answers. `since`: in seconds since 1970."""
+        self.update(kafka_up=False, kafka_away_since=since, kafka_fault=fault)
+
+    def kafka_is_back(self) -> None:
+        self.update(kafka_up=True, kafka_away_since=None, kafka_fault=None)
 
     def of_event_time(self, late: Mapping[str, int], watermarks_us: Mapping[str, int]) -> None:
         """What a step says of event time: the late rows by view, and the watermarks after it."""
@@ -119,7 +152,9 @@ class StatusBoard:
 
     def note_checkpoint(self, version: int, step: int, took_ms: float) -> None:
         with self._lock:
-            self._checkpoint_at = time.monotonic()
+            self._checkpoint_at = self._monotonic()
+            if self._status.step < step:
+                self._uncovered_since = None
             self._status.checkpoint_version, self._status.checkpoint_step = version, step
             self._status.checkpoint_ms = round(took_ms, 1)
         self.measures.note_checkpoint(took_ms)
@@ -136,5 +171,10 @@ class StatusBoard:
 
     def show(self) -> dict[str, Any]:
         with self._lock:
-            self._status.checkpoint_age_s = round(time.monotonic() - self._checkpoint_at, 1)
-            return asdict(self._status)
+            status, now = self._status, self._monotonic()
+            uncovered = self._uncovered_since
+            status.checkpoint_age_s = 0.0 if uncovered is None else round(now - max(uncovered, self._checkpoint_at), 1)
+            status.rows_per_s = self._rows_per_s(now)
+            waits = not status.kafka_up and status.phase not in ENDED
+            status.lag_is_stale = waits
+            return {**asdict(status), "phase": WAITING_FOR_KAFKA if waits else status.phase}

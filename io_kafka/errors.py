@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from base.fault import ExitCode, Fault
 from io_kafka.offsets import TopicPartition
 
+LOCAL_HOSTS = ("127.", "localhost", "[::1]")
+
+
+def is_local(servers: str) -> bool:
+    """Whether the first of these servers is on this machine."""
+    return servers.rsplit("://", 1)[-1].startswith(LOCAL_HOSTS)
+
 
 class KafkaFault(Fault):
     """The base class of all faults of Kafka and of the step log."""
@@ -34,22 +41,51 @@ class BrokerUnreachable(KafkaFault):
     """No broker answered before the deadline."""
 
     def __init__(self, servers: str, doing: str, reason: str) -> None:
-        self.servers = servers
+        self.servers, self.doing = servers, doing
+        local = ", or start the local one with `stepwell dev up`" if is_local(servers) else ""
         super().__init__(
             f"no Kafka broker answered at {servers} while {doing}: {reason}.",
-            "Check that it runs and that `kafka.bootstrap.servers` and the `kafka.` security settings are right, or start the "
-            "local one with `stepwell dev up`.",
+            f"Check that it runs and that `kafka.bootstrap.servers` and the `kafka.` security settings are right{local}.",
         )
 
 
+class CannotConnect(KafkaFault):
+    """The base class of the reasons for which no connection to Kafka is possible with these settings, whatever the broker's health."""
+
+
+class LoginRefused(CannotConnect):
+    """The broker does not accept the user, the password, the token or the mechanism."""
+
+
+class BrokerNotTrusted(CannotConnect):
+    """The broker's certificate cannot be verified, or TLS fails otherwise."""
+
+
+class CertificateRefused(CannotConnect):
+    """The broker does not accept the client's certificate, or there is none."""
+
+
+class WrongProtocol(CannotConnect):
+    """The port speaks TLS and the settings do not say so, or the other way round."""
+
+
+class UnknownHost(CannotConnect):
+    """The name of the broker's host cannot be resolved."""
+
+
 class NotAuthorized(KafkaFault):
-    """The broker refuses the operation to the user of the settings, or refuses the login."""
+    """The broker refuses the operation to the user of the settings."""
 
     def __init__(self, what: str, doing: str, reason: str) -> None:
         self.what = what
         super().__init__(
-            f"{what}: the broker refuses {doing}: {reason}.", "Grant it to the user of the `kafka.` settings."
+            f"{what}: the broker refuses {doing}: {reason.rstrip('.')}.",
+            "Grant it to the user of the `kafka.` settings. `stepwell doctor` says which rights are missing, and how to grant them.",
         )
+
+
+class RightsMissing(KafkaFault):
+    """The user of the settings lacks rights without which something must not begin."""
 
 
 class UnknownTopic(KafkaFault):

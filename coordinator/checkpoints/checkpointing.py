@@ -14,7 +14,7 @@ from typing import assert_never
 import structlog
 
 from base.version import VersionId
-from coordinator.checkpoints.truncation import snapshot_due, truncate
+from coordinator.checkpoints.truncation import Truncation, snapshot_due
 from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
 from coordinator.specification import PipelineSpec
 from coordinator.starting.layouts import completion_records, ownership_of
@@ -49,9 +49,10 @@ class Checkpointing:
         kept: Callable[[], Iterable[VersionId]],
     ) -> None:
         """`kept`: the versions of the checkpoint store from which the steps have to stay in the log (see Storing)."""
-        self._spec, self._writer, self._topics, self._board = spec, writer, topics, board
+        self._spec, self._writer, self._board = spec, writer, board
         self._kept = kept
         self._monotonic = spec.kafka.outside.monotonic
+        self._truncation = Truncation(topics, self._monotonic)
         self._began_at = self._monotonic()
         self._folded: dict[int, Folded] = {}
         self._fold_told_at = 0.0
@@ -134,7 +135,7 @@ class Checkpointing:
         pace = self._spec.pace
         earliest = first_needed_step(action.former, (action.former,), self._kept())
         writer.forget(earliest)
-        cut = truncate(self._topics, writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
+        cut = self._truncation.make(writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:
             writer.note_truncation(cut)
             reached("checkpoint.truncated")

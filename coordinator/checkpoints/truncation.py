@@ -10,9 +10,12 @@ steps it costs no more per step than the step's own record. A start reads and co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from io_kafka.clients.topics import Topics
+from io_kafka.errors import NotAuthorized
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.state import StepLogState
 
@@ -20,6 +23,10 @@ _log = structlog.get_logger("coordinator.checkpoints.truncation")
 
 SNAPSHOT_STEPS_MIN = 100
 """Steps between two snapshots. A snapshot of 50 KB then costs 500 bytes per step, which is about the size of a step's own record."""
+
+REFUSED_SECONDS = 3600.0
+"""The time between two requests to delete the beginning of the log, if the broker refuses them to this user: often enough to notice that
+somebody has granted the right, and rare enough for a log."""
 
 TRUNCATE_STEPS_MIN = 10_000
 """The least number of steps that one deletion removes: about ten MB. Less is not worth a request to the broker, because a start reads ten
@@ -42,3 +49,26 @@ def truncate(topics: Topics, state: StepLogState, earliest: int, kept: int, step
     topics.delete_below({TopicPartition(state.topic, 0): point})
     _log.info("step log truncated", offset=point)
     return point
+
+
+class Truncation:
+    """The truncations of one run. A log that cannot be cut short grows, which is no reason to stop: it is told once an hour."""
+
+    def __init__(self, topics: Topics, monotonic: Callable[[], float]) -> None:
+        self._topics, self._monotonic = topics, monotonic
+        self._refused_at: float | None = None
+
+    def make(self, state: StepLogState, earliest: int, kept: int, steps_min: int) -> int | None:
+        """As `truncate`. None also if the broker refuses it, or has done so lately."""
+        if self._refused_at is not None and self._monotonic() - self._refused_at < REFUSED_SECONDS:
+            return None
+        try:
+            return truncate(self._topics, state, earliest, kept, steps_min)
+        except NotAuthorized as fault:
+            self._refused_at = self._monotonic()
+            _log.warning(
+                "the step log cannot be truncated, so it grows; grant the right Delete on its topic",
+                topic=state.topic,
+                fault=fault.message,
+            )
+            return None

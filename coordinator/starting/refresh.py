@@ -28,6 +28,7 @@ import structlog
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from io_kafka.clients.reader import RangeReader
+from io_kafka.clients.rights import Operation, refuse_without
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter, StepOutput
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -47,7 +48,9 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
     """Begins a refresh, or continues one that an earlier run began, and ends it with the reset. It runs after the claim, and before any
     database is touched."""
     if writer.state.refresh is None:
-        writer.append([_plan(spec, writer, topics)])
+        plan_of_it = _plan(spec, writer, topics)
+        refuse_without(spec.kafka, topics, _rights(spec, plan_of_it), "a full refresh")
+        writer.append([plan_of_it])
     plan = writer.state.refresh
     assert plan is not None
     facts = _still_there(plan.topics, topics)
@@ -76,6 +79,16 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
         tombstones=tombstones,
         ends=tuple(PartitionOffset(topic=w.topic, partition=w.partition, offset=end) for w, end in ends.items()),
     )
+
+
+def _rights(spec: PipelineSpec, plan: Refresh) -> dict[str, tuple[Operation, ...]]:
+    """What taking back the outputs and writing them again needs, by topic. Without it the refresh would begin and could not end. A topic that
+    the user may not even see is not in the plan, as if it were gone. So all outputs are looked at."""
+    wanted: dict[str, tuple[Operation, ...]] = {output.topic: ("Write", "Create") for output in spec.outputs}
+    wanted |= dict.fromkeys(spec.dead_letter_topics.values(), ("Write", "Create"))
+    for topic in plan.topics:
+        wanted[topic.topic] = ("Read", "Write") if topic.topic in plan.tombstones else ("Write", "Delete")
+    return wanted
 
 
 def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[str, TopicFacts]:

@@ -25,7 +25,7 @@ from io_kafka.broker.folder_process import POLL_SECONDS, start_lock
 from io_kafka.broker.jars import java_command, kafka_jars
 from io_kafka.broker.node import HOST, START_SECONDS_MAX, BrokerNode
 from io_kafka.broker.ports import PORT_TRIES_MAX, PORTS, free_port
-from io_kafka.broker.properties import GROUP_SIZES, NodePorts, server_properties
+from io_kafka.broker.properties import GROUP_SIZES, PLAIN, NodePorts, Secured, server_properties
 from io_kafka.errors import LocalBrokerFault
 
 HEAP = {1: ("-Xms128m", "-Xmx512m"), 3: ("-Xms64m", "-Xmx256m")}
@@ -33,12 +33,14 @@ HEAP = {1: ("-Xms128m", "-Xmx512m"), 3: ("-Xms64m", "-Xmx256m")}
 
 
 class BrokerGroup:
-    """The nodes of one folder. `port`: of the first broker, where the folder is new; None chooses a free one, and later starts keep it."""
+    """The nodes of one folder. `port`: of the first broker, where the folder is new; None chooses a free one, and later starts keep it.
+    `secured`: what a broker alone has beside its plain listener."""
 
     stop_command = "stepwell dev cluster down"
 
-    def __init__(self, folder: Path, size: int = 3, port: int | None = None) -> None:
-        assert size in GROUP_SIZES
+    def __init__(self, folder: Path, size: int = 3, port: int | None = None, secured: Secured = PLAIN) -> None:
+        assert size in GROUP_SIZES and (size == 1 or secured == PLAIN)
+        self._secured = secured
         self.folder = Path(folder).absolute()
         self._port = port
         folders = [self.folder] if size == 1 else [self.folder / str(number) for number in range(1, size + 1)]
@@ -161,7 +163,7 @@ class BrokerGroup:
         # A node alone forms its quorum itself. Three nodes find theirs in the settings.
         options = ("--standalone",) if self.size == 1 else ()
         for number, node in self.nodes.items():
-            node.write_files(server_properties(number, HOST, known, node.data))
+            node.write_files(server_properties(number, HOST, known, node.data, self._secured))
             node.format(java, cluster_id, *options)
 
     def _wait_until_up(self, nodes: Sequence[BrokerNode]) -> BrokerNode | None:

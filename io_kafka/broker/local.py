@@ -13,6 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from io_kafka.broker.group import BrokerGroup
+from io_kafka.broker.properties import PLAIN, Secured
 
 
 class LocalBroker(BrokerGroup):
@@ -20,8 +21,8 @@ class LocalBroker(BrokerGroup):
 
     stop_command = "stepwell dev down"
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
-        super().__init__(folder, 1, port)
+    def __init__(self, folder: Path, port: int | None = None, secured: Secured = PLAIN) -> None:
+        super().__init__(folder, 1, port, secured)
 
     @classmethod
     def find_running(cls, folder: Path) -> LocalBroker | None:

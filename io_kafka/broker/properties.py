@@ -9,7 +9,7 @@ written. So one broker can be lost at any moment, and the others go on without l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 GROUP_SIZES = (1, 3)
@@ -45,6 +45,18 @@ class NodePorts:
     controller: int
 
 
+@dataclass(frozen=True)
+class Secured:
+    """What a broker has beside its plain listener. `listeners`: the name of each one more, with its protocol (SSL, SASL_SSL or SASL_PLAINTEXT)
+    and its port. `settings`: how they authenticate, and what the authorizer allows. Brokers and their controllers go on to use the plain one."""
+
+    listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+PLAIN = Secured()
+
+
 def replication(nodes: int) -> dict[str, str]:
     """How many replicas topics have, and how many of them must have a message, in a group of so many nodes."""
     assert nodes in GROUP_SIZES
@@ -68,10 +80,15 @@ def quorum(host: str, ports: Mapping[int, NodePorts]) -> dict[str, str]:
     return {"controller.quorum.voters": ",".join(voters)}
 
 
-def server_properties(number: int, host: str, ports: Mapping[int, NodePorts], data: Path) -> dict[str, str]:
+def server_properties(
+    number: int, host: str, ports: Mapping[int, NodePorts], data: Path, secured: Secured = PLAIN
+) -> dict[str, str]:
     """All settings of the node `number`. `data`: the folder of its log."""
     own = ports[number]
     listeners = f"PLAINTEXT://{host}:{own.broker},CONTROLLER://{host}:{own.controller}"
+    listeners += "".join(f",{name}://{host}:{port}" for name, (_, port) in secured.listeners.items())
+    protocols = COMMON["listener.security.protocol.map"]
+    protocols += "".join(f",{name}:{protocol}" for name, (protocol, _) in secured.listeners.items())
     return {
         "node.id": str(number),
         "listeners": listeners,
@@ -80,6 +97,8 @@ def server_properties(number: int, host: str, ports: Mapping[int, NodePorts], da
         **quorum(host, ports),
         **replication(len(ports)),
         **COMMON,
+        "listener.security.protocol.map": protocols,
+        **secured.settings,
     }
 
 

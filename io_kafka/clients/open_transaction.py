@@ -20,17 +20,21 @@ from io_kafka.offsets import TopicPartition
 ASK_SECONDS = 1.0
 """How often a flush that takes longer looks whether the transaction has failed. The largest steps flush for some seconds."""
 
+_OF_THE_QUEUE = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+"""What the messages report that were dropped because the transaction has failed. The reason is the transaction's."""
+
 _PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
 """Where librdkafka says which partition refused a message. If it says so otherwise one day, the error's own text still has the place."""
 
 
 class OpenTransaction:
-    """`ends` has the offset after the last message, by partition. `error` is the first error that a delivery or a call reported, and `where`
-    its partition."""
+    """`ends` has the offset after the last message, by partition. `topics`: those that messages were produced for. `error` is the first error
+    that a delivery or a call reported, and `where` its partition."""
 
     def __init__(self, producer: Producer, flush_seconds_max: float) -> None:
         self.producer = producer
         self.ends: dict[TopicPartition, int] = {}
+        self.topics: set[str] = set()
         self.error: KafkaError | None = None
         self.where: TopicPartition | None = None
         self._flush_seconds_max = flush_seconds_max
@@ -44,6 +48,7 @@ class OpenTransaction:
     ) -> None:
         """Produces `count` messages, each (key, value). `extra` are more arguments of confluent-kafka's `produce`. Raises KafkaException."""
         topic, number = where
+        self.topics.add(topic)
         produce, last = self.producer.produce, count - 1
         for index, (key, value) in enumerate(rows):
             options = {**extra, "on_delivery": self._note} if index == last else extra
@@ -82,6 +87,8 @@ class OpenTransaction:
             if left and self.error is None:
                 self._ask_for_a_refusal()
         if self.error is not None:
+            if self.error.code() in _OF_THE_QUEUE:
+                self._ask_for_a_refusal()
             raise KafkaException(self.error)
         if left:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))

@@ -86,6 +86,9 @@ SHORT_LOG_SECONDS_MAX = 5.0
 # For asking which offsets a partition holds, which happens only when a read fails.
 DIAGNOSIS_SECONDS_MAX = 5.0
 
+# How long a consumer that no broker has ever answered tries to connect before its reasons are looked at.
+CONNECT_SECONDS_MAX = 2.0
+
 # The reason in the error of a read without progress, if the client reported none.
 NO_ANSWER = "no answer"
 
@@ -96,6 +99,10 @@ _TRANSIENT = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._DESTROY_BROKER,
         KafkaError._RESOLVE,
+        # A login is lost while a password is changed. `ConnectionReports` says when it is a reason to give up at once.
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._SSL,
         KafkaError._TIMED_OUT,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -108,10 +115,7 @@ _TRANSIENT = frozenset(
     )
 )
 _MISSING = frozenset((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION))
-_REFUSALS = _MISSING | frozenset(
-    (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
-)
-_OF_ONE_TOPIC = _MISSING | frozenset((KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+_REFUSALS = _OF_ONE_TOPIC = _MISSING | frozenset((KafkaError.TOPIC_AUTHORIZATION_FAILED,))
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
@@ -134,6 +138,7 @@ class _Positioned:
         self._awaited = 0
         self._pump: threading.Thread | None = None
         self._servers, self._sleep = settings.bootstrap_servers, settings.outside.sleep
+        self.reports = settings.reports()
         self._consumer = settings.outside.consumer({**settings.consumer_config(), "error_cb": self._note})
         self._source = source_of(self._consumer, settings.extras)
 
@@ -259,6 +264,7 @@ class _Positioned:
         for run in consumed.runs:
             self.positions[run.where].deliver(run.messages, run.first_ms, run.last_ms)
         if consumed.runs:
+            self.reports.answered()
             count = sum(run.messages.length for run in consumed.runs)
             self.message_bytes = 1 + sum(run.messages.content_bytes for run in consumed.runs) // count
         for event in consumed.events:
@@ -297,6 +303,7 @@ class _Positioned:
         elif where is None or position is None:
             raise fault_of(KafkaException(error), self._servers, "reading")
         elif error.code() == KafkaError._PARTITION_EOF:
+            self.reports.answered()
             if event.offset >= position.reached:
                 position.reached = position.log_end = event.offset
         elif error.code() in _OUT_OF_RANGE:
@@ -338,6 +345,7 @@ class _Positioned:
     def _note(self, error: KafkaError) -> None:
         """The client's error callback. It runs within a call to the client and must not raise."""
         self._troubled_by(error)
+        self.reports.note(error)
         if error.code() in _REFUSALS:
             self.refusal = error
 
@@ -361,6 +369,9 @@ class _Positioned:
             left.append(where)
         self.leave(left)
 
+
+_ANSWERED: set[tuple[int, KafkaSettings]] = set()
+"""Of which settings a consumer of this process was answered. Its successor waits like it for a login that fails."""
 
 # By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched.
 _POSITIONED: dict[tuple[int, KafkaSettings], _Positioned] = {}
@@ -444,12 +455,16 @@ class RangeReader:
         with _POSITIONED_LOCK:
             if key not in _POSITIONED:
                 _POSITIONED[key] = _Positioned(self._settings)
+                _POSITIONED[key].reports.has_answered = key in _ANSWERED
             return _POSITIONED[key]
 
     def _drop(self, held: _Positioned) -> None:
+        key = (self._settings.outside.pid(), self._settings)
         with _POSITIONED_LOCK:
-            if _POSITIONED.get((self._settings.outside.pid(), self._settings)) is held:
-                del _POSITIONED[self._settings.outside.pid(), self._settings]
+            if _POSITIONED.get(key) is held:
+                del _POSITIONED[key]
+            if held.reports.has_answered:
+                _ANSWERED.add(key)
         if not held.closed:
             held.close()
 
@@ -504,6 +519,8 @@ class RangeReader:
     def _judge(self, held: _Positioned, missing: Sequence[OffsetRange], still_s: float) -> None:
         """Judges a read without progress for `still_s`. Raises OffsetGone if a log is too short, and ReadDeadline after `stall_s`."""
         late = still_s > self._stall_s
+        if still_s > CONNECT_SECONDS_MAX and (refusal := held.reports.refusal()) is not None:
+            raise refusal
         for span in missing:
             position = held.positions[span.where]
             if (

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
 from base.secrets import masked, remember_all
+from io_kafka.clients.connection_faults import ConnectionReports
 from io_kafka.errors import BadOption, BrokerUnreachable
 from io_kafka.extras import Extras
 from io_kafka.outside import CLIENT_LOG, REAL, Outside
@@ -131,6 +132,10 @@ class KafkaSettings:
 
     def admin_config(self) -> dict[str, Any]:
         return {**_COMMON_DEFAULTS, **dict(self.options)}
+
+    def reports(self) -> ConnectionReports:
+        """For the reasons that a client with these settings reports: its `note` is to be the client's `error_cb`."""
+        return ConnectionReports(self.bootstrap_servers, dict(self.options))
 
     def masked_options(self) -> dict[str, str]:
         """The options as they may be shown: secrets are masked."""

@@ -6,17 +6,19 @@ of a transaction the reader sees all records or none. A log that was emptied or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import (
     ANSWER_SECONDS_MIN,
+    FIRST_ANSWER_SECONDS,
     NO_ANSWER,
     NO_LEADER,
     OLD_EPOCH,
@@ -26,10 +28,12 @@ from io_kafka.clients.topics import (
     Topics,
     fault_of,
 )
-from io_kafka.errors import KafkaFault, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
+
+_log = structlog.get_logger("io_kafka.clients.step_log_reader")
 
 LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """The broker must never remove records by itself: only a truncation at a snapshot may do that."""
@@ -48,6 +52,9 @@ that has died may stay open for a minute, and nobody should wait for that."""
 NEW_TOPIC_SECONDS_MAX = 10.0
 """How long a broker may not know a topic that another broker has. It learns of it within a second, even if it is busy."""
 
+HIDDEN_SECONDS_MAX = 5.0
+"""For the question whether a topic that is not found is only hidden. The broker has just answered."""
+
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
 
@@ -57,6 +64,9 @@ default the broker delays its answer for half a second."""
 
 _PASSING = {*NO_ANSWER, KafkaError._RESOLVE}
 """Errors from which a consumer recovers by itself. The deadline bounds the wait."""
+
+_OF_NO_CONCERN = {KafkaError.GROUP_AUTHORIZATION_FAILED}
+"""The client names a group and never uses it, so it does not matter whether it may."""
 
 _ASK_AGAIN = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, *OLD_EPOCH, *NO_LEADER}
 """Errors after which the reader starts over: the log was truncated between the request for its offsets and the fetch, or the partition has
@@ -106,6 +116,7 @@ class StepLogReader:
 
     def __init__(self, settings: KafkaSettings, topic: str, *, timeout_s: float = READ_SECONDS_MAX) -> None:
         self._settings, self._topic, self._timeout_s = settings, topic, timeout_s
+        self._reports = settings.reports()
 
     def read(self, *, is_known: bool = False) -> StepLogState:
         """The state of the whole log. `is_known`: some broker has the topic, so one that does not know it will soon learn of it."""
@@ -177,19 +188,25 @@ class StepLogReader:
     def _repeated(self, ask: Callable[[float, float], A], unknown_s: float = 0.0) -> A:
         """Does `ask(deadline, seconds for an answer)` again while what fails may pass."""
         outside = self._settings.outside
-        began, patience_s = outside.monotonic(), ANSWER_SECONDS_MIN
+        began = outside.monotonic()
+        patience_s = ANSWER_SECONDS_MIN if self._reports.has_answered else FIRST_ANSWER_SECONDS
         deadline = began + self._timeout_s
         while True:
             left_s = deadline - outside.monotonic()
             try:
-                return ask(deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
+                found = ask(deadline, min(patience_s, max(left_s, PASSING_SECONDS)))
             except KafkaException as error:
                 code = error.args[0].code()
+                if code in _PASSING and (refusal := self._reports.refusal()) is not None:
+                    raise refusal from error
                 is_new = code in UNKNOWN_TOPIC and outside.monotonic() - began < unknown_s
                 if left_s <= PASSING_SECONDS or not (is_new or code in (*_ASK_AGAIN, *_PASSING)):
                     raise self._fault(error) from error
                 if code in _PASSING:
                     patience_s *= 2
+            else:
+                self._reports.answered()
+                return found
             outside.sleep(PASSING_SECONDS)
 
     def _records_now(
@@ -199,7 +216,7 @@ class StepLogReader:
         long the answer about the offsets may take."""
         partition = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
-        with closing(self._settings.outside.consumer(config)) as consumer:
+        with self._client(config) as consumer:
             low, end = consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)
             at = begin(low, end)
             consumer.assign([ClientPartition(self._topic, 0, at)])
@@ -211,10 +228,20 @@ class StepLogReader:
         config = {**self._settings.consumer_config(), "isolation.level": isolation_level}
 
         def ask(_: float, answer_s: float) -> int:
-            with closing(self._settings.outside.consumer(config)) as consumer:
+            with self._client(config) as consumer:
                 return int(consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)[1])
 
         return self._repeated(ask)
+
+    @contextmanager
+    def _client(self, config: Mapping[str, Any]) -> Iterator[Consumer]:
+        """A consumer of its own for the body. If it fails, the reasons that the client knows are in the reports."""
+        with closing(self._settings.outside.consumer({**config, "error_cb": self._reports.note})) as consumer:
+            try:
+                yield consumer
+            except KafkaException:
+                consumer.poll(0)  # serves the callback
+                raise
 
     def _consume(self, consumer: Consumer, at: int, end: int, deadline: float) -> list[tuple[int, Record]]:
         found: list[tuple[int, Record]] = []
@@ -230,14 +257,28 @@ class StepLogReader:
                         found.append((message.offset(), decode(message.value(), self._topic, message.offset())))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     at = message.offset()  # this is beyond the markers, which are never delivered
-                elif not error.retriable() and error.code() not in _PASSING:
+                elif not error.retriable() and error.code() not in {*_PASSING, *_OF_NO_CONCERN}:
                     raise KafkaException(error)
         return found
 
     def _fault(self, error: KafkaException) -> KafkaFault:
         doing = f"reading the step log {self._topic!r}"
         fault = fault_of(error, self._settings.bootstrap_servers, doing, self._topic, 0)
-        return StepLogGone(self._topic) if isinstance(fault, UnknownTopic) else fault
+        if isinstance(fault, BrokerUnreachable):
+            return self._reports.explained(fault)
+        return self._gone_or_hidden() if isinstance(fault, UnknownTopic) else fault
+
+    def _gone_or_hidden(self) -> KafkaFault:
+        """A consumer does not distinguish a topic that is not there from one that its user may not see."""
+        try:
+            Topics(self._settings, timeout_s=HIDDEN_SECONDS_MAX).allowed(self._topic)
+        except NotAuthorized as hidden:
+            return hidden
+        except UnknownTopic:
+            return StepLogGone(self._topic)
+        except KafkaFault as fault:
+            _log.debug("it is not known whether the step log is hidden", fault=fault.message)
+        return StepLogGone(self._topic)
 
 
 def _arrived(consumer: Consumer) -> list[Message]:

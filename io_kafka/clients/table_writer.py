@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from io_kafka.clients.open_transaction import errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import fault_of
-from io_kafka.errors import KafkaFault
+from io_kafka.errors import BrokerUnreachable, KafkaFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,8 @@ class TableWriter:
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._servers, self._topic = settings.bootstrap_servers, topic
-        self._producer = settings.outside.producer(settings.producer_config(None))
+        self._reports = settings.reports()
+        self._producer = settings.outside.producer({**settings.producer_config(None), "error_cb": self._reports.note})
         self.ends: dict[int, int] = {}
         self._refusal: tuple[KafkaError, int] | None = None
         self._stranger: tuple[int, int] | None = None
@@ -74,7 +75,8 @@ class TableWriter:
             )
         if left:
             error = KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged")
-            raise fault_of(KafkaException(error), self._servers, self._doing)
+            fault = fault_of(KafkaException(error), self._servers, self._doing)
+            raise self._reports.explained(fault) if isinstance(fault, BrokerUnreachable) else fault
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         number, offset = int(message.partition() or 0), message.offset()

@@ -17,7 +17,15 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 from tenacity import (
     Retrying,
     retry_if_exception_type,
@@ -30,6 +38,7 @@ from io_kafka.errors import (
     BrokerRefused,
     BrokerUnreachable,
     KafkaFault,
+    LoginRefused,
     NoLeader,
     NotAuthorized,
     UnknownTopic,
@@ -79,6 +88,9 @@ UNKNOWN_TOPIC = (
 # Each new client gets twice the time of the last one, because the broker may only be slow.
 ANSWER_SECONDS_MIN = 2.0
 
+# The same before any broker has answered. A client knows after a third of a second why a login fails, and nobody asks it before.
+FIRST_ANSWER_SECONDS = 1.0
+
 # The pause before a request is repeated because the broker was not ready; it is ready within milliseconds.
 PASSING_SECONDS = 0.1
 
@@ -107,10 +119,11 @@ class Topics:
     def __init__(self, settings: KafkaSettings, *, timeout_s: float = REQUEST_SECONDS_MAX) -> None:
         self._settings, self._servers = settings, settings.bootstrap_servers
         self._timeout_s = timeout_s
+        self._reports = settings.reports()
         self._admin = self._new_admin()
 
     def _new_admin(self) -> AdminClient:
-        return self._settings.outside.admin(self._settings.admin_config())
+        return self._settings.outside.admin({**self._settings.admin_config(), "error_cb": self._reports.note})
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         """The facts of every topic in `names`. Raises UnknownTopic for the first one that is missing."""
@@ -136,12 +149,63 @@ class Topics:
 
     def names(self) -> set[str]:
         """The names of all topics that the user may see, without Kafka's internal ones."""
+        return {str(name) for name in self._listed().topics if not name.startswith("__")}
+
+    def cluster_id(self) -> str:
+        return str(self._listed().cluster_id)
+
+    def _listed(self) -> ClusterMetadata:
         doing = "listing the topics"
         try:
-            found = self._admin.list_topics(timeout=self._timeout_s).topics
+            return self._repeated(lambda seconds: self._admin.list_topics(timeout=seconds), _is_transient)
         except KafkaException as error:
-            raise fault_of(error, self._servers, doing) from error
-        return {str(name) for name in found if not name.startswith("__")}
+            raise self._fault(error, doing) from error
+
+    def allowed(self, name: str) -> frozenset[str] | None:
+        """The operations that the user may do with this topic, such as "DescribeConfigs"; None if the broker does not say. Raises UnknownTopic,
+        and NotAuthorized without the right to describe it."""
+        found = self._ask(
+            f"describing the topic {name}",
+            lambda seconds: self._admin.describe_topics(
+                TopicCollection([name]), include_authorized_operations=True, request_timeout=seconds
+            ),
+            str,
+        )[name].authorized_operations
+        words = [operation.name.title().replace("_", "") for operation in found or ()]
+        return frozenset(words) or None
+
+    def may_describe_config(self, name: str) -> bool:
+        """Whether the user may read the configuration of this topic."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            self._ask(
+                f"describing the topic {name}",
+                lambda seconds: self._admin.describe_configs([resource], request_timeout=seconds),
+                lambda found: str(found.name),
+            )
+        except NotAuthorized:
+            return False
+        except UnknownTopic:
+            return True
+        return True
+
+    def may_create(self, name: str) -> bool:
+        """Whether the user may create this topic, if it is not there. It is not created."""
+        new = NewTopic(name, num_partitions=1, replication_factor=-1)
+        try:
+            self._ask(
+                f"creating the topic {name}",
+                lambda seconds: self._admin.create_topics([new], validate_only=True, request_timeout=seconds),
+                str,
+            )
+        except NotAuthorized:
+            return False
+        except (
+            _Exists,
+            BrokerRefused,
+        ):  # a broker that would refuse it for another reason has looked at the right before
+            return True
+        return True
 
     def ensure(
         self, name: str, partitions: int, config: Mapping[str, str] | None = None, *, replication: int = -1
@@ -302,17 +366,25 @@ class Topics:
 
     def _repeated(self, action: Callable[[float], _T], may_pass: Callable[[Exception], bool]) -> _T:
         """Does `action` until it succeeds, for at most `timeout_s`, as long as `may_pass` holds for its error. `action` gets the seconds that
-        it may take. A client that has not brought success in that time is replaced."""
+        it may take. A client that has not brought success in that time is replaced. Raises CannotConnect at once if no broker has ever answered
+        and none will."""
         outside = self._settings.outside
         began = client_began = outside.monotonic()
-        patience_s = ANSWER_SECONDS_MIN
+        patience_s = ANSWER_SECONDS_MIN if self._reports.has_answered else FIRST_ANSWER_SECONDS
         while True:
             left_s = began + self._timeout_s - outside.monotonic()
             try:
-                return action(min(patience_s, max(left_s, PASSING_SECONDS)))
+                found = action(min(patience_s, max(left_s, PASSING_SECONDS)))
             except Exception as error:
+                self._admin.poll(0)  # serves the callback with the reasons
+                if _code_of(error) in NO_ANSWER and (refusal := self._reports.refusal()) is not None:
+                    raise refusal from error
                 if not may_pass(error) or left_s <= PASSING_SECONDS:
                     raise
+            else:
+                self._admin.poll(0)
+                self._reports.answered()
+                return found
             outside.sleep(PASSING_SECONDS)
             if outside.monotonic() - client_began >= patience_s:
                 self._admin, client_began, patience_s = self._new_admin(), outside.monotonic(), 2 * patience_s
@@ -336,8 +408,14 @@ class Topics:
 
         try:
             return self._repeated(ask, _is_transient)
+        except BrokerUnreachable as fault:
+            raise self._reports.explained(fault) from fault.__cause__
         except KafkaException as error:
-            raise fault_of(error, self._servers, doing) from error
+            raise self._fault(error, doing) from error
+
+    def _fault(self, error: KafkaException, doing: str) -> KafkaFault:
+        fault = fault_of(error, self._servers, doing)
+        return self._reports.explained(fault) if isinstance(fault, BrokerUnreachable) else fault
 
 
 def _is_transient(error: Exception) -> bool:
@@ -377,7 +455,9 @@ def fault_of(
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
         return NotAuthorized(f"topic {topic!r}" if topic else servers, doing, cause.str())
     if code in (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION):
-        return NotAuthorized(servers, "the login", cause.str())
+        return LoginRefused(
+            f"Kafka at {servers} refuses the login: {cause.str()}.", "Correct the `kafka.sasl` settings."
+        )
     if code == KafkaError.TOPIC_ALREADY_EXISTS:
         return _Exists(cause.str())
     return BrokerRefused(doing, f"{cause.name()}: {cause.str()}")

@@ -30,7 +30,7 @@ has timed out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,9 +42,20 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from base.fault import ExitCode
 from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
+from io_kafka.clients.rights import Operation, Right, missing_on_topics, rights_missing
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
-from io_kafka.errors import BrokerRefused, BrokerUnreachable, KafkaFault, NoLeader, OffsetGone, ReadDeadline
+from io_kafka.clients.topics import Topics
+from io_kafka.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    CannotConnect,
+    KafkaFault,
+    NoLeader,
+    OffsetGone,
+    ReadDeadline,
+    RightsMissing,
+)
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Claim, Ended, Record, encode
 from io_kafka.step_log.state import StepLogState
@@ -98,9 +109,9 @@ class WriteRefused(KafkaFault):
     def __init__(self, what: str, where: TopicPartition | None, cause: KafkaError) -> None:
         self.where = where
         place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
+        advice = LARGER if cause.code() in _TOO_LARGE else "Correct the topic or the permissions, and run again."
         super().__init__(
-            f"{what}{place}: Kafka refuses to write it: {cause.str()}. Nothing of it was written.",
-            LARGER if cause.code() in _TOO_LARGE else "Correct the topic or the permissions, and run again.",
+            f"{what}{place}: Kafka refuses to write it: {cause.str().rstrip('.')}. Nothing of it was written.", advice
         )
 
 
@@ -153,6 +164,7 @@ class FencedLog:
         self._settings, self._id, self._log_topic = settings, transactional_id, log_topic
         self._limits = limits or WriterLimits()
         self._reader = StepLogReader(settings, log_topic)
+        self._reports = settings.reports()
         self._producer: Producer | None = None
         self._is_in_doubt = False  # the client has reported an error since the producer was made
         self._fenced_without_claim = 0
@@ -354,6 +366,7 @@ class FencedLog:
         producer.init_transactions(self._limits.init_seconds_max)
         found += self._read_tail()
         self._is_in_doubt = False
+        self._reports.answered()
         self._producer = producer
 
     def _read_tail(self, *, in_doubt: bool = False) -> list[Record]:
@@ -411,8 +424,9 @@ class FencedLog:
             if isinstance(error, KafkaException) and _code(error) in _FENCED:
                 raise Fenced(self._id, self._state.epoch, None) from error
             if isinstance(error, KafkaException) and _code(error) in _REFUSED:
-                raise WriteRefused(what, None, error.args[0]) from error
-            raise OutcomeUnknown(what, self._limits.recovery_seconds_max, str(error)) from error
+                raise self._refused(what, None, error.args[0], {self._log_topic}) from error
+            reason = self._reports.reason or str(error)
+            raise OutcomeUnknown(what, self._limits.recovery_seconds_max, reason) from error
 
     def _give_up_if_refused(self, what: str, transaction: OpenTransaction, error: KafkaException) -> None:
         cause = transaction.error or error.args[0]
@@ -421,7 +435,23 @@ class FencedLog:
         with suppress(KafkaException):
             transaction.producer.abort_transaction(self._limits.abort_seconds_max)
         self._discard()
-        raise WriteRefused(what, transaction.where, cause) from error
+        raise self._refused(what, transaction.where, cause, {self._log_topic, *transaction.topics}) from error
+
+    def _refused(
+        self, what: str, where: TopicPartition | None, cause: KafkaError, topics: Collection[str]
+    ) -> WriteRefused | RightsMissing:
+        """The fault of a refusal. If it is for a right, the client says neither of which topic nor which right, so the broker is asked.
+        `topics`: those that the transaction writes to."""
+        doing = f"{what} cannot be written"
+        if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return rights_missing(self._settings, {Right("transactional-id", self._id, "Write")}, doing)
+        if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            with suppress(KafkaFault):
+                write: tuple[Operation, ...] = ("Write",)
+                missing = missing_on_topics(Topics(self._settings), dict.fromkeys(topics, write))
+                if missing:
+                    return rights_missing(self._settings, missing, doing)
+        return WriteRefused(what, where, cause)
 
     def _give_up_if_fenced_again(self, error: KafkaException) -> None:
         """Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without
@@ -457,6 +487,7 @@ class FencedLog:
 
     def _on_error(self, error: KafkaError) -> None:
         self._is_in_doubt = True
+        self._reports.note(error)
         _log.debug("the client reports an error", error=str(error))
 
 
@@ -475,8 +506,9 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, (*_AWAY, NotCommitted))
 
 
-_AWAY = (BrokerUnreachable, NoLeader, ReadDeadline)
-"""Faults of a broker that does not answer for the step log, or not yet: after a restart it has no leaders for some seconds."""
+_AWAY = (BrokerUnreachable, CannotConnect, NoLeader, ReadDeadline)
+"""Faults of a broker that does not answer for the step log, or not yet: after a restart it has no leaders for some seconds. The log was read
+with the same settings before, so a login that fails now may go well again."""
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from base.sizes import size_text
+from coordinator.status import WAITING_FOR_KAFKA
 from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.layout_text import RescaleBar, automatic_text, shares_text
 from stepwell.commands.transition_text import TransitionBar
@@ -105,6 +106,13 @@ def _checkpoint_text(status: dict[str, Any]) -> str:
     return f"checkpoint {status['checkpoint_version']}, before step {status['checkpoint_step']}"
 
 
+def _phase_text(status: dict[str, Any]) -> str:
+    since = status.get("kafka_away_since")
+    if status["phase"] != WAITING_FOR_KAFKA or since is None:
+        return str(status["phase"])
+    return f"{WAITING_FOR_KAFKA} since {_moment(since)} UTC: {escape(str(status['kafka_fault']))}"
+
+
 def _store_text(store: dict[str, Any]) -> str:
     """What the checkpoint store has, and how far it is behind."""
     has = "nothing yet" if store["version"] is None else f"checkpoint {store['version']}, before step {store['step']}"
@@ -123,16 +131,17 @@ def status_table(status: dict[str, Any]) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2))
     times = status["last_step"]
     rows: dict[str, RenderableType] = {
-        "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, revision {status['revision']}, {status['phase']})",
+        "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, revision {status['revision']}, {_phase_text(status)})",
         "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
         "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
         "layout": shares_text(status["layout"].get("members", {})),
         "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",
-        "lag": ", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-",
+        "lag": (", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-")
+        + " (stale)" * status.get("lag_is_stale", False),
         "last step, ms": ", ".join(f"{part} {value:g}" for part, value in times.items()),
         "checkpoint": _checkpoint_text(status)
-        + f", {status['checkpoint_age_s']:g} s ago, took {status['checkpoint_ms']:g} ms"
-        * bool(status["checkpoint_ms"]),
+        + f", took {status['checkpoint_ms']:g} ms" * bool(status["checkpoint_ms"])
+        + (f", {status['checkpoint_age_s']:g} s behind" if status["checkpoint_age_s"] else ""),
         "state": ", ".join(f"{owner} {size_text(size)}" for owner, size in sorted(status["state_bytes"].items()))
         or "-",
         "on disk": ", ".join(f"{layer} {size_text(size)}" for layer, size in sorted(status["disk_bytes"].items()))

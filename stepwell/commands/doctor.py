@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import typer
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from base.fault import ExitCode
+from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SpecOption, out, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.missing_inputs import is_local_broker
 from stepwell.commands.spark import SparkUnavailable
@@ -19,6 +23,7 @@ from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.registry import registry_checks
+from stepwell.doctor.rights import right_checks, wanted_by
 from stepwell.doctor.state import state_checks
 from stepwell.doctor.store import store_checks
 from stepwell.errors import StepwellError
@@ -26,54 +31,78 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
 
+LEVEL_CHARACTERS, NAME_CHARACTERS = 4, 34
+"""The widths of the columns. The checks are printed as they are made, so the longest name is not known; a longer one takes two lines."""
+
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 
 def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
     """Check Java, Spark, broker, topics, registries, disk, checkpoint store and state, and say how to correct each."""
     with report_faults(as_json):
-        checks = examine(spec)
+        checks = []
+        for check in looked_at(spec):
+            checks.append(check)
+            if not as_json:
+                out.print(_row(check))
         failed = sum(check.level == "FAIL" for check in checks)
-        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_table(checks))
+        show({"checks": [asdict(check) for check in checks], "failed": failed}, as_json=as_json, text=_commands(checks))
         if failed:
             raise typer.Exit(int(ExitCode.MACHINE))
 
 
 def examine(spec: Path | None) -> list[Check]:
     """All checks that can be made. If something prevents further checks, it is itself a failed check."""
+    return list(looked_at(spec))
+
+
+def looked_at(spec: Path | None) -> Iterator[Check]:
+    """As `examine`, one after the other: Spark reads the definitions, which takes longer than all other checks together."""
     try:
         project = project_of(spec)
     except StepwellError as error:
-        return [
-            *machine_checks(None),
-            Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml."),
-        ]
+        yield from machine_checks(None)
+        yield Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml.")
+        return
     machine = machine_checks(project.storage)
-    checks = [*machine, Check("project", "OK", f"{project.name}, {project.spec_file}")]
-    checks += store_checks(project.settings.stepwell.store)
+    yield from machine
+    yield Check("project", "OK", f"{project.name}, {project.spec_file}")
     broker, topics = broker_checks(project.settings.kafka)
-    checks += broker
+    yield from broker
+    yield from store_checks(project.settings.stepwell.store)
     if topics is not None:
-        checks.append(log_check(topics, project.name))
-        checks.append(plan_topic_check(topics, project.name))
-        checks += layout_checks(project.settings.kafka, topics, project.name)
+        yield log_check(topics, project.name)
+        yield plan_topic_check(topics, project.name)
+        yield from layout_checks(project.settings.kafka, topics, project.name)
+    resolved = None
     if all(check.level != "FAIL" for check in machine):
-        checks += _definition_checks(project, topics)
-    return [*checks, *state_checks(project)]
+        resolved, found = _definition_checks(project, topics)
+        yield from found
+    if topics is not None:
+        yield from _right_checks(project, resolved, topics)
+    yield from state_checks(project)
 
 
-def _definition_checks(project: Project, topics: Topics | None) -> list[Check]:
-    """The checks of the definitions, and of the topics and registries that they name."""
+def _definition_checks(project: Project, topics: Topics | None) -> tuple[ResolvedProject | None, list[Check]]:
+    """The project, if its definitions can be read; and the checks of them, and of the topics and registries that they name."""
     try:
         with planning_session(project) as (session, kept):
             resolved = resolve(project, session, kept)
     except SparkUnavailable as error:
-        return [Check("spark", "FAIL", error.message, error.what_to_do)]
+        return None, [Check("spark", "FAIL", error.message, error.what_to_do)]
     except StepwellError as error:
-        return [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
+        return None, [Check("definitions", "FAIL", str(error), "See `stepwell dry-run`.")]
     found = f"{len(resolved.sources)} sources, {len(resolved.views)} views"
     of_topics = [] if topics is None else _topic_checks(resolved, topics)
-    return [Check("definitions", "OK", found), *of_topics, *registry_checks(resolved)]
+    return resolved, [Check("definitions", "OK", found), *of_topics, *registry_checks(resolved)]
+
+
+def _right_checks(project: Project, resolved: ResolvedProject | None, topics: Topics) -> list[Check]:
+    """Of all that the definitions name; of what every pipeline needs, if they cannot be read."""
+    sources = () if resolved is None else resolved.sources
+    outputs = [] if resolved is None else [view.output for view in resolved.views if view.output is not None]
+    wanted = wanted_by(project.name, topics, sources, outputs)
+    return right_checks(KafkaSettings.parse(project.settings.kafka), topics, project.name, wanted)
 
 
 def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
@@ -83,11 +112,18 @@ def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
     return input_checks(topics, resolved.sources, interval_s, run_makes_them=local) + output_checks(topics, outputs)
 
 
-def _table(checks: list[Check]) -> Table:
-    table = Table("", "", "", box=None, show_header=False, pad_edge=False)
-    for check in checks:
-        what_to_do = f"\n[dim]->[/] {escape(check.what_to_do)}" if check.what_to_do else ""
-        table.add_row(
-            f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + what_to_do
-        )
+def _commands(checks: list[Check]) -> RenderableType:
+    """What is to be called, each on a line of its own to be copied."""
+    commands = [command for check in checks for command in check.commands]
+    return Group(*(Text(command, overflow="ignore") for command in commands))
+
+
+def _row(check: Check) -> Table:
+    """A table of one row, whose columns are as wide as those of the other rows."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(width=LEVEL_CHARACTERS)
+    table.add_column(width=NAME_CHARACTERS, overflow="fold")
+    table.add_column()
+    what_to_do = f"\n[dim]->[/] {escape(check.what_to_do)}" if check.what_to_do else ""
+    table.add_row(f"[{_COLOURS[check.level]}]{check.level}[/]", escape(check.name), escape(check.found) + what_to_do)
     return table

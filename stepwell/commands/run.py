@@ -1,6 +1,7 @@
 """`stepwell run`: the service. It runs until it is stopped. Ctrl-C and SIGTERM stop it at a checkpoint.
 
-Spark's JVM needs as long to start as Python needs for the service's modules, so it is started before they are imported.
+Spark's JVM needs as long to start as Python needs for the service's modules, so it is started before they are imported. A login that fails is
+told before both are done.
 """
 
 from __future__ import annotations
@@ -100,6 +101,10 @@ def run(
         project = project_of(spec, conf, stepwell_log_format=log_format, stepwell_log_level="info" if verbose else None)
         keep_lines(project.state_folder)
         with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
+            from io_kafka.clients.probe import BrokerProbe
+            from io_kafka.clients.settings import KafkaSettings
+
+            BrokerProbe(KafkaSettings.parse(project.settings.kafka)).refuse_if_lasting()  # while Spark starts
             from stepwell.commands.serve import RunOptions, serve  # takes more than a second
 
             options = RunOptions(

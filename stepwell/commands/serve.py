@@ -44,6 +44,7 @@ from stepwell.planning.pipeline import NOTHING_PLANNED, PlannedProject, pipeline
 from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
+from stepwell.service.kafka_watch import kafka_watched
 from stepwell.service.last_run import write_last_run
 from stepwell.service.listener import Listener, token_of
 from stepwell.service.server import ControlServer
@@ -146,7 +147,7 @@ def _run(
 ) -> None:
     """`turn`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
     service.signals.at_a_checkpoint = True
-    with prepared.check:
+    with prepared.check, kafka_watched(prepared.pipeline.kafka, service.board):
         pipeline_run = Pipeline(
             prepared.pipeline,
             prepared.cluster,

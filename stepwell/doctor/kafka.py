@@ -10,10 +10,10 @@ from dataclasses import replace
 from base.fault import Fault
 from coordinator.specification import log_topic_of, plan_topic_of
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
-from io_kafka.clients.settings import KafkaSettings, brokers_of, client_version
+from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
-from io_kafka.errors import KafkaFault, UnknownTopic
+from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
 from stepwell.doctor.check import Check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
@@ -36,18 +36,10 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
         return [Check("broker", "FAIL", str(fault), "Correct the kafka.* settings of spark-pipeline.yml.")], None
     began = time.monotonic()
     try:
-        cluster = brokers_of(kafka.bootstrap_servers, timeout_s=ANSWER_SECONDS_MAX)[0] if _is_plain(settings) else "?"
         topics = Topics(kafka, timeout_s=ANSWER_SECONDS_MAX)
-        count = len(topics.names())
+        cluster, count = topics.cluster_id(), len(topics.names())
     except KafkaFault as fault:
-        return [
-            Check(
-                "broker",
-                "FAIL",
-                str(fault),
-                "Start it: `stepwell dev up` for the local one; or correct kafka.bootstrap.servers.",
-            )
-        ], None
+        return [Check("broker", "FAIL", fault.message, fault.what_to_do or "Correct the kafka.* settings.")], None
     took_ms = 1e3 * (time.monotonic() - began)
     found = (
         f"cluster {cluster} at {kafka.bootstrap_servers}, {count} topics, answered in {took_ms:.0f} ms "
@@ -58,11 +50,6 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
             Check("broker", "WARN", found, "Every step waits for the broker: bring it nearer, or look at its load.")
         ], topics
     return [Check("broker", "OK", found)], topics
-
-
-def _is_plain(settings: Mapping[str, str]) -> bool:
-    """Whether an address suffices to connect. `brokers_of` does not support security settings."""
-    return settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
 
 
 def log_check(topics: Topics, pipeline: str) -> Check:
@@ -103,8 +90,8 @@ def plan_topic_check(topics: Topics, pipeline: str) -> Check:
 def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) -> list[Check]:
     """Whether a rescale is under way, as the step log has it; nothing for a pipeline that has never run."""
     name = log_topic_of(pipeline)
-    if _facts(topics, name) is None:
-        return []
+    if not isinstance(_facts(topics, name), TopicFacts):
+        return []  # what prevents a look at the topic is told by `log_check`
     try:
         log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
     except Fault as fault:
@@ -240,4 +227,6 @@ def _facts(topics: Topics, name: str) -> TopicFacts | KafkaFault | None:
 
 
 def _asked_in_vain(name: str, fault: KafkaFault) -> Check:
-    return Check(name, "FAIL", str(fault), "Correct the connection or the permission, and ask again.")
+    if isinstance(fault, NotAuthorized):
+        return Check(name, "FAIL", fault.message, "See which rights are missing, at the end.")
+    return Check(name, "FAIL", str(fault), "Correct the connection, and ask again.")

@@ -145,6 +145,9 @@ class Restarting:
     def __init__(self, *answers: int | KafkaError) -> None:
         self.answers = list(answers)
 
+    def poll(self, timeout: float) -> int:
+        return 0
+
     def list_offsets(self, asked: dict[ClientPartition, object], **_: object) -> dict[ClientPartition, Future[object]]:
         futures = {}
         answer = self.answers.pop(0)

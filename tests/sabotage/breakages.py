@@ -7,6 +7,7 @@ from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.automatic_breakages import AUTOMATIC_LAYOUTS
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.choice_breakages import CHOICES
+from tests.sabotage.connection_breakages import CONNECTION_BREAKAGES
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.copying_breakages import COPIES
 from tests.sabotage.debezium_breakages import DEBEZIUM
@@ -52,6 +53,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *LAYOUT,
     *MIGRATION,
     *KAFKA,
+    *CONNECTION_BREAKAGES,
     *TLS,
     *READERS,
     *SECRETS_AND_LOGS,

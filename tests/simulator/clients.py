@@ -415,7 +415,13 @@ class AdminClient:
     def __init__(self, net: Net, config: Mapping[str, Any]) -> None:
         self._net = net
 
-    def describe_topics(self, topics: Any, request_timeout: float = 0) -> dict[str, _Answer]:
+    def poll(self, timeout: float = 0) -> int:
+        """Nothing is reported beside the calls."""
+        return 0
+
+    def describe_topics(
+        self, topics: Any, *, include_authorized_operations: bool = False, request_timeout: float = 0
+    ) -> dict[str, _Answer]:
         self._request("describe", request_timeout)
 
         def facts(name: str) -> Any:
@@ -423,7 +429,7 @@ class AdminClient:
             if topic is None:
                 raise kafka_error(KafkaError.UNKNOWN_TOPIC_OR_PART)
             partitions = [SimpleNamespace(id=number) for number in range(len(topic.partitions))]
-            return SimpleNamespace(topic_id=topic.topic_id, partitions=partitions)
+            return SimpleNamespace(topic_id=topic.topic_id, partitions=partitions, authorized_operations=None)
 
         return {name: _Answer(partial(facts, name)) for name in topics.topic_names}
 

@@ -70,7 +70,8 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
     for name, stand_in in {
         "warm_up": lambda context: None,
         "_plan": lambda *_, **__: (None, nullcontext()),
-        "pipeline_spec": lambda *_, **__: None,
+        "pipeline_spec": lambda *_, **__: SimpleNamespace(kafka=None),
+        "kafka_watched": lambda kafka, board: nullcontext(),
         "make_missing_inputs": lambda spec: (),
         "Pipeline": begin,
     }.items():

@@ -45,7 +45,7 @@ def uncheckpointed(status: Mapping[str, Any]) -> int:
 
 
 def _kafka_up(seen: Seen) -> float:
-    return float(seen.status.get("kafka_up", not _phase(seen).startswith("waiting for Kafka")))
+    return float(seen.status["kafka_up"])
 
 
 def _store(name: str, of: Callable[[Any], float] = float) -> Callable[[Seen], Samples]:
