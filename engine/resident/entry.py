@@ -144,7 +144,7 @@ def live(
         appointment = Appointment(
             setup=setup, term=term, token=token, identity=identity, birth=answer.birth, folder=folder
         )
-        worker = Worker(appointment, Lines(transport, events, control), make_reader, progress)
+        worker = Worker(appointment, Lines(transport, events, control), waiting(make_reader), progress)
         worker.run()
         pulse.over = True
         linger(events, control)
@@ -156,6 +156,17 @@ def live(
         if worker is not None:
             worker.close()
     return None
+
+
+def waiting(make_reader: Callable[[KafkaSettings], Reader]) -> Callable[[KafkaSettings], Reader]:
+    """`make_reader`, for readers that wait for every broker. One has answered the coordinator, or there would be no worker: so a worker that is
+    started while a broker is away does not take that for settings that are wrong."""
+
+    def make(settings: KafkaSettings) -> Reader:
+        settings.reports().answered()
+        return make_reader(settings)
+
+    return make
 
 
 def introduce(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:

@@ -9,9 +9,9 @@ There are two kinds of reasons:
                  The fault is a CannotConnect.
     passing      a connection that is refused, lost or slow: a broker that starts or restarts is like that. The fault is a BrokerUnreachable.
 
-Guarantees: a lasting reason is a fault only if all brokers that the client has tried have one. A client that was answered before waits for
-both kinds alike (`has_answered`), because a password may be changed on one side before the other, and a name may be unknown while a machine
-restarts. So at most its first call ends at once.
+Guarantees: a lasting reason is a fault only if no broker is left that may answer. Where a broker has answered a client of this process with the
+same settings before, all of them wait for both kinds alike (`has_answered`): a password may be changed on one side before the other, and a name
+may be unknown while a machine restarts. So at most the first calls of a process end at once, and none of a worker's (engine/resident/entry.py).
 """
 
 from __future__ import annotations
@@ -50,40 +50,53 @@ ENDS_CONNECTIONS = (
     "`kafka.security.protocol` names none"
 )
 
+_ANSWERED: set[tuple[int, str, frozenset[tuple[str, str]]]] = set()
+"""With which settings a broker has answered, by process id. A process that is forked learns it anew."""
+
 _LASTING = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._RESOLVE, KafkaError._SSL}
 
 
 class ConnectionReports:
     """The reasons of one client, or of several with the same settings that follow each other."""
 
-    def __init__(self, servers: str, options: Mapping[str, str]) -> None:
+    def __init__(self, servers: str, options: Mapping[str, str], process: int = 0) -> None:
         self._servers, self._options = servers, options
-        self._by_place: dict[tuple[str, str], KafkaError] = {}
+        self._key = (process, servers, frozenset(options.items()))
+        self._by_place: dict[tuple[str, str], KafkaError] = {}  # the last report comes last
         self._are_all_down = False
         self._no_token: KafkaError | None = None  # the one reason that concerns no broker
-        self.has_answered = False
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether a broker has answered any client of this process with these settings."""
+        return self._key in _ANSWERED
 
     def note(self, error: KafkaError) -> None:
         """The error callback of a client. It runs within a call to the client, and never raises."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._are_all_down = True
         elif (place := _PLACE.match(error.str())) is not None:
+            self._by_place.pop((place["server"], place["node"]), None)  # a key that is there would keep its place
             self._by_place[place["server"], place["node"]] = error
         elif error.code() == KafkaError._AUTHENTICATION:
             self._no_token = error
 
     def answered(self) -> None:
         """A broker has answered, so what was reported before is over."""
-        self.has_answered, self._are_all_down = True, False
+        _ANSWERED.add(self._key)
         self._by_place.clear()
-        self._no_token = None
+        self._are_all_down, self._no_token = False, None
 
     @property
     def reason(self) -> str | None:
         """The last reason that was reported, without the client's own words about its state; None if nothing was."""
         if self._no_token is not None:
             return _plain(self._no_token)
-        return _plain(list(self._by_place.values())[-1]) if self._by_place else None
+        if not self._by_place:
+            return None
+        (_, node), error = next(reversed(self._by_place.items()))
+        is_advertised = error.code() == KafkaError._RESOLVE and node != "bootstrap"
+        return _plain(error) + (f" (broker {node} advertises that name)" if is_advertised else "")
 
     def refusal(self) -> CannotConnect | None:
         """The fault of a lasting reason, after a call without an answer. None if there is no such reason, and after an earlier answer."""
@@ -107,19 +120,20 @@ class ConnectionReports:
                 "Correct the kafka.sasl.oauthbearer settings, and see whether the token endpoint answers.",
             )
         reports = list(self._by_place.items())
-        if reports and self._are_all_known:
+        if reports and self._is_none_left:
             faults = [self._fault_of(server, node, error) for (server, node), error in reports]
             return faults[0] if all(fault is not None for fault in faults) else None
         return self._unexplained() if self._are_all_down and not reports else None
 
     @property
-    def _are_all_known(self) -> bool:
-        """Whether there is a reason for each bootstrap server, or for a broker that one of them has named."""
+    def _is_none_left(self) -> bool:
+        """Whether no broker may answer of which nothing was reported. A client knows the number of a broker only from the answer of another one,
+        so after a report with a number, only the client can say that all brokers are down."""
+        if self._are_all_down:
+            return True
         reported = {server for server, _ in self._by_place}
-        is_named = any(node != "bootstrap" for _, node in self._by_place)
-        return (
-            self._are_all_down or is_named or {f"{host}:{port}" for host, port in addresses(self._servers)} <= reported
-        )
+        has_numbers = any(node != "bootstrap" for _, node in self._by_place)
+        return not has_numbers and {f"{host}:{port}" for host, port in addresses(self._servers)} <= reported
 
     def _fault_of(self, server: str, node: str, error: KafkaError) -> CannotConnect | None:
         text = error.str()

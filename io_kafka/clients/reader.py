@@ -86,7 +86,7 @@ SHORT_LOG_SECONDS_MAX = 5.0
 # For asking which offsets a partition holds, which happens only when a read fails.
 DIAGNOSIS_SECONDS_MAX = 5.0
 
-# How long a consumer that no broker has ever answered tries to connect before its reasons are looked at.
+# How long a consumer tries to connect before its reasons are looked at, in a process that no broker has ever answered.
 CONNECT_SECONDS_MAX = 2.0
 
 # The reason in the error of a read without progress, if the client reported none.
@@ -264,7 +264,7 @@ class _Positioned:
         for run in consumed.runs:
             self.positions[run.where].deliver(run.messages, run.first_ms, run.last_ms)
         if consumed.runs:
-            self.reports.answered()
+            self._answered()
             count = sum(run.messages.length for run in consumed.runs)
             self.message_bytes = 1 + sum(run.messages.content_bytes for run in consumed.runs) // count
         for event in consumed.events:
@@ -303,7 +303,7 @@ class _Positioned:
         elif where is None or position is None:
             raise fault_of(KafkaException(error), self._servers, "reading")
         elif error.code() == KafkaError._PARTITION_EOF:
-            self.reports.answered()
+            self._answered()
             if event.offset >= position.reached:
                 position.reached = position.log_end = event.offset
         elif error.code() in _OUT_OF_RANGE:
@@ -342,6 +342,11 @@ class _Positioned:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self.trouble == NO_ANSWER:
             self.trouble = error.str()
 
+    def _answered(self) -> None:
+        """A broker has answered, so no fault after this has its reason in what was reported before."""
+        self.trouble = NO_ANSWER
+        self.reports.answered()
+
     def _note(self, error: KafkaError) -> None:
         """The client's error callback. It runs within a call to the client and must not raise."""
         self._troubled_by(error)
@@ -369,9 +374,6 @@ class _Positioned:
             left.append(where)
         self.leave(left)
 
-
-_ANSWERED: set[tuple[int, KafkaSettings]] = set()
-"""Of which settings a consumer of this process was answered. Its successor waits like it for a login that fails."""
 
 # By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched.
 _POSITIONED: dict[tuple[int, KafkaSettings], _Positioned] = {}
@@ -455,7 +457,6 @@ class RangeReader:
         with _POSITIONED_LOCK:
             if key not in _POSITIONED:
                 _POSITIONED[key] = _Positioned(self._settings)
-                _POSITIONED[key].reports.has_answered = key in _ANSWERED
             return _POSITIONED[key]
 
     def _drop(self, held: _Positioned) -> None:
@@ -463,8 +464,6 @@ class RangeReader:
         with _POSITIONED_LOCK:
             if _POSITIONED.get(key) is held:
                 del _POSITIONED[key]
-            if held.reports.has_answered:
-                _ANSWERED.add(key)
         if not held.closed:
             held.close()
 

@@ -135,7 +135,7 @@ class KafkaSettings:
 
     def reports(self) -> ConnectionReports:
         """For the reasons that a client with these settings reports: its `note` is to be the client's `error_cb`."""
-        return ConnectionReports(self.bootstrap_servers, dict(self.options))
+        return ConnectionReports(self.bootstrap_servers, dict(self.options), self.outside.pid())
 
     def masked_options(self) -> dict[str, str]:
         """The options as they may be shown: secrets are masked."""

@@ -5,17 +5,24 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
-from io_kafka.clients import connection_faults
+from io_kafka.clients import connection_faults, reader
 from io_kafka.clients.connection_faults import ENDS_CONNECTIONS, ConnectionReports
+from io_kafka.clients.consumed import Consumed, Event, Run
 from io_kafka.clients.listening import addresses, what_listens, why_not_verified
+from io_kafka.clients.partition_position import PartitionPosition
+from io_kafka.clients.settings import KafkaSettings
+from io_kafka.clients.step_log_reader import StepLogReader
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import (
     BrokerNotTrusted,
     BrokerUnreachable,
@@ -25,6 +32,9 @@ from io_kafka.errors import (
     UnknownHost,
     WrongProtocol,
 )
+from io_kafka.messages import Messages
+from io_kafka.offsets import TopicPartition
+from io_kafka.outside import REAL
 from tests.secured_broker import Authority
 
 SERVERS = "kafka-1:9094"
@@ -38,6 +48,20 @@ CLOSED = KafkaError(
     KafkaError._TRANSPORT,
     "kafka-1:9094/bootstrap: Connect to ipv4#10.0.0.1:9094 failed: Connection refused (after 0ms in state CONNECT)",
 )
+UNKNOWN = KafkaError(
+    KafkaError._RESOLVE,
+    "kafka-1:9094/bootstrap: Failed to resolve 'kafka-1:9094': Name or service not known (after 1ms in state CONNECT)",
+)
+UNKNOWN_2 = KafkaError(
+    KafkaError._RESOLVE,
+    "kafka-2:9094/2: Failed to resolve 'kafka-2:9094': Name or service not known (after 1ms in state CONNECT)",
+)
+
+
+@pytest.fixture(autouse=True)
+def answered_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test was answered is nothing to another one."""
+    monkeypatch.setattr(connection_faults, "_ANSWERED", set())
 
 
 def reports(*errors: KafkaError, servers: str = SERVERS, **options: str) -> ConnectionReports:
@@ -159,6 +183,106 @@ def test_one_broker_that_may_come_back_is_a_reason_to_wait() -> None:
     assert reports(CLOSED, other, ALL_DOWN, servers="kafka-1:9094,gone:9094").refusal() is None
     assert reports(other, servers="kafka-1:9094,gone:9094").refusal() is None  # nothing is known of the other one
     assert reports(LOGIN, other, servers="kafka-1:9094,gone:9094").refusal() is not None
+
+
+def test_a_broker_that_another_one_has_named_does_not_speak_for_it() -> None:
+    """The other two are up, so nothing is reported of them."""
+    for servers in ("kafka-1:9094,kafka-2:9094,kafka-3:9094", "kafka-1:9094", "kafka-2:9094"):
+        found = reports(UNKNOWN_2, servers=servers)
+        assert found.refusal() is None
+        fault = found.explained(BrokerUnreachable(servers, "asking", "timed out"))
+        assert type(fault) is BrokerUnreachable
+        assert "Failed to resolve 'kafka-2:9094'" in str(fault) and "broker 2 advertises that name" in str(fault)
+        found.note(ALL_DOWN)
+        assert isinstance(found.refusal(), UnknownHost)
+    assert reports(UNKNOWN, UNKNOWN_2).refusal() is None  # broker 1 has named broker 2, and there may be a third one
+
+
+def test_the_reason_is_the_last_one_of_all_brokers() -> None:
+    found = reports(CLOSED, UNKNOWN_2)
+    assert "Failed to resolve" in str(found.reason)
+    found.note(CLOSED)
+    assert "Connection refused" in str(found.reason)
+
+
+# Of one process
+
+
+class Away:
+    """A client of a broker whose name is not known."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._note = config["error_cb"]
+
+    def list_topics(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def get_watermark_offsets(self, partition: object, *, timeout: float, cached: bool) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def poll(self, seconds: float) -> None:
+        self._note(UNKNOWN)
+        self._note(ALL_DOWN)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def settings_away(clock: Clock, **changes: Any) -> KafkaSettings:
+    outside = replace(REAL, admin=Away, consumer=Away, monotonic=lambda: clock.now, sleep=clock.sleep, **changes)
+    return KafkaSettings((("bootstrap.servers", SERVERS),), outside)
+
+
+def seconds_until_it_fails(clock: Clock, ask: Callable[[], object]) -> float:
+    began = clock.now
+    with pytest.raises(UnknownHost):
+        ask()
+    return clock.now - began
+
+
+def test_an_answer_to_one_client_is_an_answer_to_all_of_the_process() -> None:
+    """So that the look of a transition, by a client of its own, outlives a broker that restarts."""
+    clock = Clock()
+    settings = settings_away(clock)
+    asks = [
+        lambda: Topics(settings, timeout_s=30.0).names(),
+        lambda: StepLogReader(settings, "steps", timeout_s=30.0).read(),
+    ]
+    assert [seconds_until_it_fails(clock, ask) for ask in asks] == [0.0, 0.0]
+    settings.reports().answered()
+    assert all(seconds_until_it_fails(clock, ask) > 25.0 for ask in asks)
+    assert replace(settings, is_second=True).reports().has_answered
+    assert not settings_away(clock, pid=lambda: -1).reports().has_answered
+    assert not replace(settings, options=(*settings.options, ("sasl.password", "p"))).reports().has_answered
+
+
+def test_what_was_reported_before_an_answer_is_no_reason_of_a_reader() -> None:
+    settings, where = KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), TopicPartition("t", 0)
+    held = reader._Positioned(settings)
+    held.positions[where] = PartitionPosition(0, 0)
+    nothing = pa.nulls(1, pa.binary())
+    run = Run(where, Messages.plain(nothing, nothing, pa.array([0], pa.int64())), -1, -1)
+    end = Event(KafkaError(KafkaError._PARTITION_EOF), where, 1)
+    for answer in (Consumed([run], []), Consumed([], [end])):
+        held._note(CLOSED)
+        held._note(ALL_DOWN)
+        assert held.trouble == CLOSED.str()
+        held._take_in(answer)
+        assert held.trouble == reader.NO_ANSWER and held.reports.reason is None
+        held._note(ALL_DOWN)
+        assert held.trouble == ALL_DOWN.str()
+    held.close()
+
+
+# Of one client
 
 
 def test_a_client_that_was_answered_waits_for_a_login_too() -> None:

@@ -37,6 +37,60 @@ CONNECTION_BREAKAGES = (
         (f"{TEST_CONNECTIONS}::test_one_broker_that_may_come_back_is_a_reason_to_wait",),
     ),
     Breakage(
+        "named-broker-speaks-for-all",
+        "A broker that another one has named and that is gone ends a command, although the others answer.",
+        OUTLIVED,
+        (
+            Edit(
+                CONNECTIONS,
+                "return not has_numbers and {f",
+                "return has_numbers or {f",
+            ),
+        ),
+        (f"{TEST_CONNECTIONS}::test_a_broker_that_another_one_has_named_does_not_speak_for_it",),
+    ),
+    Breakage(
+        "answer-to-one-client-only",
+        "A new client of a process that is connected gives up at the first reason that looks lasting.",
+        OUTLIVED,
+        (Edit(CONNECTIONS, "self._key = (process, ", "self._key = (id(self), "),),
+        (f"{TEST_CONNECTIONS}::test_an_answer_to_one_client_is_an_answer_to_all_of_the_process",),
+        tells="UnknownHost",
+    ),
+    Breakage(
+        "worker-doubts-its-broker",
+        "A worker that is started while a broker restarts ends the run.",
+        OUTLIVED,
+        (Edit("engine/resident/entry.py", "        settings.reports().answered()\n", ""),),
+        ("tests/engine/resident/test_crew.py::test_no_reader_of_a_worker_gives_up_at_once",),
+    ),
+    Breakage(
+        "old-reason-is-told",
+        "A fault is told with the reason of an older one.",
+        NAMED,
+        (
+            Edit(
+                CONNECTIONS,
+                '            self._by_place.pop((place["server"], place["node"]), None)  # a key that is there would keep its place\n',
+                "",
+            ),
+        ),
+        (f"{TEST_CONNECTIONS}::test_the_reason_is_the_last_one_of_all_brokers",),
+    ),
+    Breakage(
+        "reader-keeps-an-old-trouble",
+        "A read without progress is explained by what was reported days ago.",
+        NAMED,
+        (
+            Edit(
+                "io_kafka/clients/reader.py",
+                "        self.trouble = NO_ANSWER\n        self.reports.answered()\n",
+                "        self.reports.answered()\n",
+            ),
+        ),
+        (f"{TEST_CONNECTIONS}::test_what_was_reported_before_an_answer_is_no_reason_of_a_reader",),
+    ),
+    Breakage(
         "reasons-are-not-collected",
         "What a client reports beside its calls is dropped.",
         NAMED,

@@ -36,7 +36,7 @@ from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
-from io_kafka.clients import consumed, reader, time_cut
+from io_kafka.clients import connection_faults, consumed, reader, time_cut
 from io_kafka.outside import Outside
 from storage import committed, database, drafts, durable, folding, host_folder
 from storage.remote import pack, patience, restoring, spool, uploading
@@ -157,13 +157,14 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - how much is one block, pack or transaction of the checkpoint store, and how long a run waits for it (pack, uploading, restoring, storing);
     - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
-    - a process's consumers, which outlive what uses them (reader), and the logs of modules.
+    - a process's consumers, which outlive what uses them (reader), whom a broker has answered (connection_faults), and the logs of modules.
     """
     clock = SimpleNamespace(monotonic=lambda: world.now, sleep=world.pass_time)
     order = SimpleNamespace(point="output.half" if chance.random() < 0.5 else "")
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (consumed, {"Message": clients.Message}),
         (reader, {"_POSITIONED": {}}),
+        (connection_faults, {"_ANSWERED": set()}),
         (
             database,
             {

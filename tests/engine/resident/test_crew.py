@@ -33,6 +33,7 @@ from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Accepted, Arrived, Ended, Events
 from engine.run.in_process import InProcess
 from engine.run.tasks import TaskSetup
+from io_kafka.clients import connection_faults
 from io_kafka.errors import StepTooLarge
 from storage.database import Database
 from storage.host_folder import HostFolder
@@ -125,6 +126,16 @@ def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_
         assert again == before
         assert [row[1:] for row in again["counts"]] == [(b'{"word":"a"}', b'{"word":"a","n":2}')]
         made.stop(3)
+
+
+def test_no_reader_of_a_worker_gives_up_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker has answered the coordinator, so one that is away when a worker is started will come back."""
+    monkeypatch.setattr(connection_faults, "_ANSWERED", set())
+    setup = setup_of(tmp_path, 1)
+    assert not setup.kafka.reports().has_answered
+    with run_of(setup, Log(PARTITIONS)) as (made, _):
+        assert setup.kafka.reports().has_answered
+        made.stop(0)
 
 
 def test_a_pause_says_where_the_workers_stand_and_the_next_step_ends_it(tmp_path: Path) -> None:
