@@ -14,7 +14,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import UnknownHost
 from stepwell.commands.control import status_table
 from stepwell.service.kafka_watch import KafkaWatch, kafka_watched
-from stepwell.service.metrics import metrics
+from stepwell.service.metrics.exposition import Exposition
 from tests.conftest import Broker
 from tests.end_to_end.harness import wait_until
 
@@ -33,7 +33,7 @@ def test_a_loss_is_told_once_and_its_end_once() -> None:
     watch = KafkaWatch(lambda: answers.pop(0), board)
     with capture_logs() as logs:
         watch.look()
-        assert "stepwell_kafka_up 1.0" in metrics(board).decode()
+        assert 'stepwell_kafka_up{pipeline="p"} 1.0' in Exposition(board).text()[0].decode()
         watch.look()
         since = board.show()["kafka_away_since"]
         watch.look()
@@ -42,7 +42,7 @@ def test_a_loss_is_told_once_and_its_end_once() -> None:
         assert (shown["kafka_away_since"], shown["kafka_fault"]) == (since, "no route")
         assert f"waiting for Kafka since {datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC: no route" in text
         assert "orders/0 7 (stale)" in text
-        assert "stepwell_kafka_up 0.0" in metrics(board).decode()
+        assert 'stepwell_kafka_up{pipeline="p"} 0.0' in Exposition(board).text()[0].decode()
         watch.look()
         watch.look()
     assert [(line["event"], line["log_level"]) for line in logs] == [
