@@ -207,18 +207,11 @@ class Pipeline:
             raise
         finally:
             self._transitions.end()
-            if has_ended:
-                self._give_up()
+            if has_ended and not (self._storing.acts_beside or self._transitions.acts_beside):
+                self._writer.give_up()
             self._writer.close()
             self._requests.end()
             self._board.update(phase="stopped")
-
-    def _give_up(self) -> None:
-        """Lets another host begin at once. If that cannot be recorded, it waits until this run has been silent for long enough."""
-        try:
-            self._writer.give_up()
-        except KafkaFault as fault:
-            _log.warning("the end of the run could not be recorded", fault=str(fault)[:500])
 
     def _revision_that_can_run(self) -> Revision | None:
         """The one in force. A switch whose step can never run is taken back first."""

@@ -5,6 +5,7 @@
 - If more waits than a step may read, the topics that a query with event time reads share what they have by the time of their messages
   (io_kafka/clients/time_cut.py): all their partitions are read up to one time. By fair shares a partition with few messages would be days ahead
   of one with many, and the watermark would make the rows of the latter late. Topics that no query reads together do not wait for each other.
+- If their timestamps turn out not to follow event time (time_relation.py), they are read evenly until the backlog is over.
 
 A division is recorded before its messages are read, so a replay does not depend on what this module knows.
 """
@@ -14,12 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from coordinator.specification import InputTopic
+from coordinator.stepping.time_relation import TimeRelation
 from engine.analysis.event_time_sources import sources_by_watermark
 from engine.model.circuit import Circuit
-from io_kafka.clients.time_cut import OffsetsSince, TimeCut, count
+from io_kafka.clients.time_cut import OffsetsSince, TimeCut, count, evenly
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits, divide
+
+_log = structlog.get_logger("coordinator.stepping.dividing")
+
+TRIAL_PART = 8
+"""Of the rows that it may have, a step has one of so many as long as nobody knows whether timestamps follow event time."""
 
 
 class Dividing:
@@ -34,9 +43,7 @@ class Dividing:
         offsets_since: OffsetsSince,
     ) -> None:
         self._table_ends, self._table_limits = table_ends, table_limits
-        self._cuts = [
-            (group.topics, TimeCut(offsets_since, group.delay_ms)) for group in groups_of_topics(circuit, inputs)
-        ]
+        self._groups = [_Group(group, offsets_since) for group in groups_of_topics(circuit, inputs)]
         self._last_cut = -1  # the last step that was cut by time
 
     def divide(
@@ -47,22 +54,34 @@ class Dividing:
             of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}
             return divide(step, positions, of_tables, self._table_limits)
         fair = divide(step, positions, ends, limits)
-        if fair is None or not self._cuts or fair.rows == count(positions, ends):
+        if fair is None or not self._groups:
+            return fair
+        if fair.rows == count(positions, ends):
+            for group in self._groups:
+                group.is_level()
             return fair
         return self._by_time(fair, ends)
 
     def is_full(self, division: Division, limits: Limits) -> bool:
-        """Whether more waited when the last division was chosen than it has: it has as many rows as a step may have, or was cut by time."""
-        return division.rows >= limits.rows or division.step == self._last_cut
+        """Whether more waited when the last division was chosen than it has: it has as many rows as a step may have, or was cut by time. But no
+        step is chosen ahead before it is known whether timestamps follow event time."""
+        if division.step != self._last_cut:
+            return division.rows >= limits.rows
+        return all(group.is_known for group in self._groups)
+
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
+        """`watermarks_us`: after the step, by node of the circuit."""
+        for group in self._groups:
+            group.note_watermarks(step, watermarks_us)
 
     def _by_time(self, fair: Division, ends: Mapping[TopicPartition, int]) -> Division:
         """A group has as many rows as its partitions have by fair shares."""
         chosen = fair.ends
-        for topics, cut in self._cuts:
-            starts = {r.where: r.start for r in fair.ranges if r.topic in topics}
+        for group in self._groups:
+            starts = {r.where: r.start for r in fair.ranges if r.topic in group.of.topics}
             rows = sum(chosen[where] - start for where, start in starts.items())
             if rows:
-                chosen.update(cut.cut(starts, {where: ends[where] for where in starts}, rows))
+                chosen.update(group.cut(fair.step, starts, {where: ends[where] for where in starts}, rows))
         self._last_cut = fair.step
         division = Division(
             fair.step, tuple(OffsetRange(r.topic, r.partition, r.start, chosen[r.where]) for r in fair.ranges)
@@ -71,15 +90,71 @@ class Dividing:
         return division
 
 
+class _Group:
+    """How far one group is. `of`: its topics."""
+
+    def __init__(self, of: TopicGroup, offsets_since: OffsetsSince) -> None:
+        self.of, self._cut = of, TimeCut(offsets_since, of.delay_ms)
+        self.is_level()
+
+    def is_level(self) -> None:
+        """There is no backlog."""
+        self._relations = {node: TimeRelation(self.of.delay_ms) for node in self.of.watermarks}
+        self._cut_ms: dict[int, int] = {}  # by step
+        self._has_backlog = False
+        self._begins: dict[TopicPartition, int] = {}  # of the backlog
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known how timestamps and event time go together, or there is no backlog of this group."""
+        return not self._has_backlog or any(each.is_known for each in self._relations.values())
+
+    @property
+    def _differs(self) -> bool:
+        return any(each.differs for each in self._relations.values())
+
+    def cut(
+        self, step: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int
+    ) -> dict[TopicPartition, int]:
+        if count(starts, ends) <= rows:
+            self.is_level()
+            return dict(ends)
+        self._has_backlog = True
+        self._begins = {**starts, **self._begins}
+        if self._differs:
+            return evenly(self._begins, starts, ends, rows)
+        chosen = self._cut.cut(starts, ends, rows if self.is_known else max(1, rows // TRIAL_PART))
+        self._cut_ms[step] = self._cut.time_ms
+        for each in self._relations.values():
+            each.note_cut()
+        return chosen
+
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
+        cut_ms = self._cut_ms.pop(step, None)
+        if cut_ms is None or self._differs:
+            return
+        for node, relation in self._relations.items():
+            if node in watermarks_us:
+                relation.note(cut_ms, watermarks_us[node] // 1000)
+        if self._differs:
+            _log.info(
+                "event time runs away from the timestamps of the messages, so the backlog is read evenly",
+                topics=sorted(self.of.topics),
+            )
+
+
 @dataclass(frozen=True)
 class TopicGroup:
-    """Topics that are read by the time of their messages. `delay_ms`: the least delay of the watermarks that follow from them."""
+    """Topics that are read by the time of their messages. `watermarks`: the nodes of those that follow from them, and `delay_ms` their least
+    delay."""
 
     topics: frozenset[str]
+    watermarks: frozenset[int]
     delay_ms: int
 
     def joined(self, other: TopicGroup) -> TopicGroup:
-        return TopicGroup(self.topics | other.topics, min(self.delay_ms, other.delay_ms))
+        watermarks = self.watermarks | other.watermarks
+        return TopicGroup(self.topics | other.topics, watermarks, min(self.delay_ms, other.delay_ms))
 
 
 def groups_of_topics(circuit: Circuit, inputs: Sequence[InputTopic]) -> list[TopicGroup]:
@@ -88,7 +163,8 @@ def groups_of_topics(circuit: Circuit, inputs: Sequence[InputTopic]) -> list[Top
     none = frozenset[str]()
     groups: list[TopicGroup] = []
     for read in sources_by_watermark(circuit):
-        made = TopicGroup(none.union(*(topics_of.get(handle, none) for handle in read.handles)), read.delay_ms)
+        topics = none.union(*(topics_of.get(handle, none) for handle in read.handles))
+        made = TopicGroup(topics, frozenset({read.watermark}), read.delay_ms)
         for other in [group for group in groups if group.topics & made.topics]:
             groups.remove(other)
             made = made.joined(other)

@@ -203,6 +203,10 @@ class Inputs:
             positions = {**positions, **{r.where: r.end for r in division.ranges}}
         return chosen
 
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
+        """`watermarks_us`: after the step, by node of the circuit."""
+        self._dividing.note_watermarks(step, watermarks_us)
+
     def widen(self, record: DivisionRecord) -> dict[TopicPartition, int] | None:
         """Where the ranges of a step may end instead, so that it has more input: as much as a step may have at first, then twice as much as
         before. None if no more has arrived, or if the step was widened WIDENINGS_MAX times by this run."""

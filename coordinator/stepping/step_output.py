@@ -42,6 +42,7 @@ class StepResult:
     skipped: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     watermarks_us: dict[str, int] = field(default_factory=dict)
+    watermarks_by_node_us: dict[int, int] = field(default_factory=dict)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
     reads: list[PartitionRead] = field(default_factory=list)
     work: dict[str, ViewWork] = field(default_factory=dict)
@@ -67,6 +68,7 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         for node, late in done.times.late.items():
             view = name_of(plan.circuit, node)
             result.late[view] = result.late.get(view, 0) + late
+        result.watermarks_by_node_us.update(done.times.watermarks)
         for node, watermark in done.times.watermarks.items():
             view = name_of(plan.circuit, node)
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))

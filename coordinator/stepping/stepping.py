@@ -163,6 +163,7 @@ class Stepping:
             self._compare_again(crew, record, result.again)
             if before is not None:
                 compare_errors(step, errors, there(setup.numbered, log.step_records[step]))
+        self._inputs.note_watermarks(step, result.watermarks_by_node_us)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(

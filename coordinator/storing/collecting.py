@@ -48,12 +48,14 @@ class Collector:
     """Deletes beside the steps, for one stored version after the other.
 
     A version that is stored while the objects of the one before it are being deleted waits for its turn; of several that wait, the last one has
-    the same to delete. A run that is to end waits for it (Storing.holds_stop): otherwise the objects would stay until the next run stores."""
+    the same to delete. A run that is to end waits for it (Storing.holds_stop): otherwise the objects would stay until the next run stores.
+    `began_at`: when it last had nothing to do before."""
 
     def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:
         self._outside, self._wake = outside, wake
         self._due: Callable[[], int] | None = None
         self._deleting: Beside[int] | None = None
+        self.began_at = 0.0
 
     @property
     def is_under_way(self) -> bool:
@@ -61,6 +63,8 @@ class Collector:
 
     def stored(self, store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> None:
         """The run holds the pipeline: its record was accepted just now. The parameters are those of `collect`."""
+        if not self.is_under_way:
+            self.began_at = self._outside.monotonic()
         self._due = partial(collect, store, record, manifest, term)
         self.advance()
 

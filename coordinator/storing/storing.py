@@ -135,16 +135,23 @@ class Storing:
         return self._upload is not None or self._reading is not None
 
     @property
+    def acts_beside(self) -> bool:
+        """Whether a thread is at work that writes to the store."""
+        return self._collector.is_under_way or (self._describing is not None and not self._describing.is_over)
+
+    @property
     def holds_steps(self) -> bool:
         """Whether no step may begin, because no checkpoint was stored for too long and the settings ask for that."""
         return self._is_late and self._settings is not None and self._settings.late == "pause"
 
     def holds_stop(self, *, is_stopping: bool) -> bool:
-        """Whether a run must not end yet, because its last checkpoint is not stored or what no version needs is being deleted. If it is to end
-        (`is_stopping`), that is a bounded time."""
-        if self._settings is None or not (self.machine.is_behind or self._collector.is_under_way):
+        """Whether a run must not end yet, because its last checkpoint is not stored or what no version needs is being deleted. The latter lasts
+        a bounded time, and the former does if the run is to end (`is_stopping`)."""
+        if self._settings is None:
             return False
         now = self._outside.monotonic()
+        if not self.machine.is_behind:
+            return self._collector.is_under_way and now < self._collector.began_at + STOP_SECONDS_MAX
         if not is_stopping:
             return True
         if not self._stop_until:
@@ -153,8 +160,7 @@ class Storing:
             return True
         if not self._gives_up_stop:
             self._gives_up_stop = True
-            if self.machine.is_behind:
-                self._tell_of_stop()
+            self._tell_of_stop()
         return False
 
     def _tell_of_stop(self) -> None:

@@ -42,6 +42,10 @@ class Preparation:
         self.prepared: Prepared | None = None
         self._is_foreseeing = False
 
+    @property
+    def acts_beside(self) -> bool:
+        return not self._planning.is_over
+
     def recovered(self) -> None:
         """New workers have read nothing."""
         self._is_foreseeing = False

@@ -198,6 +198,12 @@ class Transitions:
                 self.course.take_settled(self._filling().intent, self._looked.settled)
             self.machine.looked()
 
+    @property
+    def acts_beside(self) -> bool:
+        """Whether a thread is at work: it plans, loads batch tables, or looks at topics."""
+        is_planning = self._preparation is not None and self._preparation.acts_beside
+        return is_planning or (self._look is not None and not self._look.is_over)
+
     def end(self) -> None:
         """The run ends."""
         if self._preparation is not None:

@@ -11,8 +11,9 @@ from engine.model.rows import Source
 
 @dataclass(frozen=True)
 class ReadTogether:
-    """`handles`: of the sources from whose rows a Watermark follows. `delay_ms`: its least delay."""
+    """`watermark`: a node that is a Watermark. `handles`: of the sources from whose rows it follows. `delay_ms`: its least delay."""
 
+    watermark: int
     handles: frozenset[str]
     delay_ms: int
 
@@ -21,11 +22,11 @@ def sources_by_watermark(circuit: Circuit) -> list[ReadTogether]:
     """One for each Watermark that follows from the rows of sources."""
     handles: list[frozenset[str]] = []
     found: list[ReadTogether] = []
-    for node in circuit.nodes:
+    for number, node in enumerate(circuit.nodes):
         below = frozenset[str]().union(*(handles[index] for index in node.inputs))
         if isinstance(node, Source):
             below = frozenset({node.handle})
         if isinstance(node, Watermark) and below:
-            found.append(ReadTogether(below, min(node.delays_ms)))
+            found.append(ReadTogether(number, below, min(node.delays_ms)))
         handles.append(below)
     return found

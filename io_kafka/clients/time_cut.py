@@ -8,13 +8,16 @@ proportion to what they have left.
 So are messages that were all written within the tolerance, which is the delay of the watermark: no order in which they are read makes a row late
 whose event time is near its timestamp. A topic that somebody has just loaded, one partition after the other, is read evenly then.
 
+A partition whose next message has an impossible timestamp, such as microseconds in place of milliseconds, has its part beside the cut from the
+next one on.
+
 Guarantee: a cut is never beyond the ends, and it reads at least one message if there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from io_kafka.offsets import TopicPartition
@@ -33,6 +36,9 @@ forty questions find any millisecond, and with the last cut as a guide two or th
 
 AIMED_AT = 0.8
 """The part of what a cut may have at which the first question aims. A cut that would have too much costs two or three questions more."""
+
+PARTS = 1 << 30
+"""In so many parts `evenly` divides what a partition has: one is less than a message of nearly every backlog."""
 
 FULL_ENOUGH = 0.5
 """A cut that has such a part of what it may have is taken as it is."""
@@ -58,12 +64,36 @@ class TimeCut:
     tolerance_ms: int = 0
     time_ms: int = 0
     width_ms: int = 0
+    _timeless: set[TopicPartition] = field(default_factory=set)
 
     def cut(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
         """The ends of at most `rows` messages from `starts` on, and at most up to `ends`; if more are there, of about half as many at least.
         It searches the latest time before which there are at most `rows` messages, and begins where the last cut suggests."""
-        if count(starts, ends) <= rows:
+        waiting = {where: start for where, start in starts.items() if start < ends[where]}
+        whole = count(waiting, ends)
+        if whole <= rows:
             return dict(ends)
+        timeless = {where: start for where, start in waiting.items() if where in self._timeless}
+        timed = {where: start for where, start in waiting.items() if where not in self._timeless}
+        if not timed:
+            return {**starts, **proportional(timeless, ends, rows)}
+        share = min(rows - 1, rows * count(timeless, ends) // whole)
+        apart = proportional(timeless, ends, share) if share else {}
+        return {**starts, **apart, **self._cut_timed(timed, ends, rows - share)}
+
+    def _cut_timed(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int
+    ) -> Offsets:
+        """The same, of partitions that all have messages with usable times."""
+        if len(starts) == 1 or count(starts, ends) <= rows:
+            return proportional(starts, ends, rows)
+        chosen = self._by_time(starts, {where: ends[where] for where in starts}, rows)
+        if left := [where for where, start in starts.items() if chosen[where] == start]:
+            far = self.offsets_since(left, TIME_END_MS)
+            self._timeless.update(where for where in left if far.get(where) == starts[where])
+        return chosen
+
+    def _by_time(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
         found = self._search(
             _Bracket(self.time_ms, self.time_ms, dict(starts), TIME_END_MS, dict(ends)),
             self.width_ms or 1,
@@ -138,4 +168,34 @@ def proportional(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartit
     if chosen == dict(starts):
         largest = max(sorted(starts), key=lambda where: ends[where] - starts[where])
         chosen[largest] += 1
+    return chosen
+
+
+def evenly(
+    begins: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    rows: int,
+) -> Offsets:
+    """At most `rows` more in all, but at least one: so that all partitions have the same part of what they had since `begins`, where those that
+    are ahead wait for the others."""
+
+    def at(part: int) -> Offsets:
+        return {
+            where: max(start, begins[where] + (ends[where] - begins[where]) * part // PARTS)
+            for where, start in starts.items()
+        }
+
+    if count(starts, ends) <= rows:
+        return {where: ends[where] for where in starts}
+    low, high = 0, PARTS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(starts, at(middle)) <= rows else (low, middle)
+    chosen = at(low)
+    left = rows - count(starts, chosen)
+    for where in sorted(starts, key=lambda each: chosen[each] - begins[each]):
+        more = min(left, at(high)[where] - chosen[where])
+        chosen[where] += more
+        left -= more
     return chosen

@@ -82,6 +82,12 @@ class WriterLimits:
     transaction_timeout_ms: int = 60_000
 
 
+LAST_LIMITS = WriterLimits(
+    init_seconds_max=5.0, flush_seconds_max=5.0, commit_seconds_max=5.0, recovery_seconds_max=5.0, tries_max=1
+)
+"""Of the record that a run has ended. A run that is stopped without a broker ends within the usual time of grace of 30 s."""
+
+
 class Fenced(KafkaFault):
     """Another run has taken over the pipeline. Every further write of this run is rejected."""
 
@@ -237,8 +243,13 @@ class FencedLog:
 
     def give_up(self) -> None:
         """Records that this run has ended, so that the next one need not wait for a sign of it. Nothing can be written after it. Call it when no
-        worker and no thread of the run is at work any more."""
-        self.append([Ended(epoch=self.epoch)])
+        thread of the run is at work any more. What the run has done is done, so it is no fault if this cannot be recorded: the next run waits
+        until this one has been silent for long enough."""
+        self._limits = LAST_LIMITS
+        try:
+            self.append([Ended(epoch=self.epoch)])
+        except KafkaFault as fault:
+            _log.warning("the end of the run could not be recorded", fault=str(fault)[:500])
 
     def close(self) -> None:
         """Drops the producer. The next start aborts a transaction that is open."""

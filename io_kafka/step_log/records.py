@@ -116,8 +116,8 @@ class Claim(RecordBase):
 
 
 class Ended(RecordBase):
-    """The last record of a run that has ended by itself: its workers have closed their databases, and it writes nothing more. A run that dies
-    leaves none."""
+    """The last record of a run that has ended by itself: its workers were told to close their databases, and it writes nothing more. A run that
+    dies leaves none, and so does one of which a thread is still at work."""
 
     kind: Literal["ended"] = "ended"
 

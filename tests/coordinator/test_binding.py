@@ -430,7 +430,8 @@ def test_the_workers_of_the_stored_version_may_be_others_than_those_of_now() -> 
 
 
 def test_a_restore_that_was_broken_off_after_a_rescale_is_made_again() -> None:
-    """Workers 1 and 2 were restored to a version of before the rescale. Worker 0 has only versions of after it, in which worker 1 owns nothing."""
+    """Workers 1 and 2 were restored to a version of before the rescale. Worker 0 has only versions of after it, in which worker 1 owns
+    nothing."""
     three, two = {0: "0", 1: "0", 2: "0"}, {0: "0", 2: "0"}
     rules = replace(STORED, owners={V1: three, V2: two, V3: two}, complete=V2, pending=V3)
     tasks = offers(("a", [found(0, V2, V3)]), ("b", [found(1, V1)]), ("b", [found(2, V1)]))

@@ -143,7 +143,7 @@ def _ordered(name: str) -> tuple[str, ...]:
 
 def test_every_phase_has_a_series_and_waiting_for_kafka_is_seen() -> None:
     board = busy_board()
-    board.update(phase="waiting for Kafka since 2026-11-28 07:00:00")
+    board.kafka_is_away(1_795_849_200.0, "connection refused")
     found = samples_of(board)
     assert found["kafka_up"] == 0 and found["phase:waiting for Kafka"] == 1
     assert sum(value for name, value in found.items() if name.startswith("phase:")) == 1

@@ -169,7 +169,7 @@ def threads() -> Threads:
 
 
 def collector_of(threads: Threads, woken: list[str]) -> Collector:
-    return Collector(replace(REAL, start_thread=threads.start), lambda: woken.append("woken"))
+    return Collector(replace(REAL, start_thread=threads.start, monotonic=lambda: 7.0), lambda: woken.append("woken"))
 
 
 def test_a_version_that_is_stored_meanwhile_has_its_turn(threads: Threads) -> None:
