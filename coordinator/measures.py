@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
+from base.secrets import hidden
 from engine.model.circuit import Circuit
 
 STEP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -252,8 +253,9 @@ class Measures:
             self._error_rows = dict(rows)
 
     def note_event(self, kind: str, fault: BaseException) -> None:
-        what_to_do = str(getattr(fault, "what_to_do", "") or "")
-        text = str(getattr(fault, "message", "") or fault)[:EVENT_CHARACTERS_MAX]
+        """Keeps the fault. Secrets leave its text before it is cut, because a part of one would not be found later."""
+        what_to_do = hidden(str(getattr(fault, "what_to_do", "") or ""))
+        text = hidden(str(getattr(fault, "message", "") or fault))[:EVENT_CHARACTERS_MAX]
         with self._lock:
             self._events.append(Event(time.time(), kind, text, what_to_do))
 
@@ -271,6 +273,12 @@ class Measures:
         with self._lock:
             lags = [rows for at, rows in self._lags if at >= since]
         return len(lags) > 1 and lags[-1] < lags[0]
+
+    @property
+    def newest_ms(self) -> dict[tuple[str, int], int]:
+        """See Measured."""
+        with self._lock:
+            return dict(self._newest_ms)
 
     def show(self) -> Measured:
         with self._lock:
@@ -304,11 +312,11 @@ def _copied(minute: Minute) -> Minute:
     return Minute(minute.at, minute.steps, minute.rows, minute.step_ms.copy(), minute.latency.copy())
 
 
-def lag_seconds(lag: Mapping[str, int], measured: Measured, now: float) -> dict[str, float]:
+def lag_seconds(lag: Mapping[str, int], newest_ms: Mapping[tuple[str, int], int], now: float) -> dict[str, float]:
     """How old the newest message is that was read of each partition with a lag, in seconds; 0 for one without a lag. A partition of which this
-    run has read nothing yet, although there is something, is left out. `lag`: messages, by "topic/partition"."""
+    run has read nothing yet, although there is something, is left out. `lag`: messages, by "topic/partition". `newest_ms`: see Measured."""
     found: dict[str, float] = {}
-    newest = {f"{topic}/{partition}": ms for (topic, partition), ms in measured.newest_ms.items()}
+    newest = {f"{topic}/{partition}": ms for (topic, partition), ms in newest_ms.items()}
     for where, messages in lag.items():
         if not messages:
             found[where] = 0.0

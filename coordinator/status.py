@@ -169,12 +169,21 @@ class StatusBoard:
         with self._lock:
             return self._status.worker_bytes, self._status.layout, self._status.layout_fault
 
+    def of_probes(self) -> tuple[str, Mapping[str, int]]:
+        """The phase, as `show` has it, and `lag`, which is replaced and not changed. Anyone may ask for it at any rate, so nothing is copied."""
+        with self._lock:
+            return self._phase(), self._status.lag
+
+    def _phase(self) -> str:
+        status = self._status
+        return WAITING_FOR_KAFKA if not status.kafka_up and status.phase not in ENDED else status.phase
+
     def show(self) -> dict[str, Any]:
         with self._lock:
             status, now = self._status, self._monotonic()
             uncovered = self._uncovered_since
             status.checkpoint_age_s = 0.0 if uncovered is None else round(now - max(uncovered, self._checkpoint_at), 1)
             status.rows_per_s = self._rows_per_s(now)
-            waits = not status.kafka_up and status.phase not in ENDED
-            status.lag_is_stale = waits
-            return {**asdict(status), "phase": WAITING_FOR_KAFKA if waits else status.phase}
+            phase = self._phase()
+            status.lag_is_stale = phase == WAITING_FOR_KAFKA
+            return {**asdict(status), "phase": phase}

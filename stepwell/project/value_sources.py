@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from base.secrets import is_secret, remember
+from base.secrets import is_secret, remember, remember_of
 from stepwell.errors import SettingsError
 
 FILE_BYTES_MAX = 1 << 20
@@ -82,10 +82,10 @@ class ValueSources:
                     f"Set {what} for this command, or correct the name.",
                     key=key,
                 )
-            if is_secret(key) or is_secret(what):
+            if is_secret(key):
                 remember(text)
-                if not what.startswith(_NEEDED_ELSEWHERE):
-                    self.variables.add(what)
+            if (remember_of(what, text) or is_secret(key)) and not what.startswith(_NEEDED_ELSEWHERE):
+                self.variables.add(what)
             return text
 
         return _REFERENCE.sub(replaced, value)
@@ -113,5 +113,6 @@ def _content(path: str, whose: str, key: str) -> str:
     if not text or len(content) > FILE_BYTES_MAX:
         how = "is empty" if not text else f"has more than {FILE_BYTES_MAX >> 20} MiB"
         raise SettingsError(f"{whose} names the file {path}, which {how}", advice, key=key)
+    remember_of(key, text)
     remember(text)
     return text

@@ -8,14 +8,22 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from base.fault import Fault
-from base.secrets import hidden
+from base.secrets import hidden_in
+
+COMPARED = frozenset(
+    {
+        *("pipeline", "phase", "state", "mode", "outcome", "policy", "protocol", "kind", "decision", "asked"),
+        *("worker", "host", "birth", "view", "rebuilt", "new", "dropped"),
+    }
+)
+"""The fields of answers and of the status that have names and words which programs compare. None has a text from elsewhere."""
 
 
 class Answer(JSONResponse):
-    """An answer in JSON, in which no secret stands that this process knows."""
+    """An answer in JSON, in whose texts no secret stands that this process knows. Keys and COMPARED stay as they are."""
 
     def render(self, content: Any) -> bytes:
-        return hidden(bytes(super().render(content)).decode()).encode()
+        return bytes(super().render(hidden_in(content, COMPARED)))
 
 
 def told(fault: ValidationError) -> str:

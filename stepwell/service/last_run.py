@@ -13,8 +13,9 @@ from typing import Any
 
 import structlog
 
-from base.secrets import hidden
+from base.secrets import hidden_in
 from base.whole_file import write_whole
+from stepwell.service.bodies import COMPARED
 
 _log = structlog.get_logger("stepwell.last_run")
 
@@ -26,7 +27,8 @@ def write_last_run(folder: Path, status: dict[str, Any]) -> None:
     reason why the run ended is still reported."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / LAST_RUN_FILE, hidden(json.dumps({**status, "pid": os.getpid()}, indent=1)))
+        kept = hidden_in({**status, "pid": os.getpid()}, COMPARED)
+        write_whole(folder / LAST_RUN_FILE, json.dumps(kept, indent=1))
     except OSError as fault:
         _log.warning("the last status could not be kept", folder=str(folder), fault=str(fault))
 

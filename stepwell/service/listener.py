@@ -35,10 +35,6 @@ TOKEN_CHARACTERS_MIN = 16
 """A shorter token could be guessed. One that was made here has 43."""
 
 
-CONNECTIONS_MAX = 64
-"""At once. Prometheus has one, and each probe one for a moment; whoever else reaches the address must not fill the service's memory."""
-
-
 class MetricsUnavailable(StepwellError):
     """The listener for metrics cannot be opened: its address, or the file with its token."""
 
@@ -78,7 +74,7 @@ class Listener:
         bound = _bound(address)
         self.address = Address(address.host, bound.getsockname()[1])
         routes = [Route("/metrics", self._metrics), *probes.routes]
-        self._thread = HttpThread(bound, routes, "metrics", CONNECTIONS_MAX)
+        self._thread = HttpThread(bound, routes, "metrics", is_open=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,23 +38,22 @@ class Probes:
         return [Route("/livez", self._live), Route("/readyz", self._ready)]
 
     async def _live(self, request: Request) -> Response:
-        phase = self._board.show()["phase"]
+        phase, _ = self._board.of_probes()
         return Answer({"live": phase != "failed", "phase": phase}, 503 if phase == "failed" else 200)
 
     async def _ready(self, request: Request) -> Response:
-        why = why_not_ready(self._board.show(), self._board.measures, self._lag_s_max)
+        why = why_not_ready(*self._board.of_probes(), self._board.measures, self._lag_s_max)
         return Answer({"ready": not why, "why": why}, 503 if why else 200)
 
 
-def why_not_ready(status: Mapping[str, Any], measures: Measures, lag_s_max: float) -> list[str]:
+def why_not_ready(phase: str, lag: Mapping[str, int], measures: Measures, lag_s_max: float) -> list[str]:
     """Texts for people; none if the service is ready."""
-    phase = str(status["phase"])
     if phase not in PHASES_READY:
         return [f"the service is at: {phase}"]
     if measures.is_lag_falling:
         return []
-    found = lag_seconds(status["lag"], measures.show(), time.time())
-    unread = [where for where, messages in status["lag"].items() if messages and where not in found]
+    found = lag_seconds(lag, measures.newest_ms, time.time())
+    unread = [where for where, messages in lag.items() if messages and where not in found]
     late = [where for where, seconds in found.items() if seconds > lag_s_max]
     why = (
         [f"{len(late)} input partitions are more than {lag_s_max:g} s late, and the lag does not fall"] if late else []

@@ -9,7 +9,18 @@ from urllib.parse import quote
 import pytest
 
 from base import secrets
-from base.secrets import HIDDEN_CHARACTERS_MIN, MASK, hidden, is_known, is_secret, masked, remember, remember_all, shown
+from base.secrets import (
+    HIDDEN_CHARACTERS_MIN,
+    MASK,
+    hidden,
+    hidden_in,
+    is_known,
+    is_secret,
+    masked,
+    remember,
+    remember_all,
+    shown,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +48,12 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
         "STEPWELL_REGISTRY_AUTH",
         "AWS_SECRET_ACCESS_KEY",
         "MY_API_KEY",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "SASL_PASS",
+        "DB_PWD",
+        "PGPASS",
+        "GITHUB_PAT",
+        "basic.auth.user.info",
     ],
 )
 def test_secret_by_name(name: str) -> None:
@@ -57,6 +74,8 @@ def test_secret_by_name(name: str) -> None:
         "stepwell.registry.url",
         "key",
         "stepwell.workers",
+        "PWD",
+        "stepwell.compat",
     ],
 )
 def test_not_secret_by_name(name: str) -> None:
@@ -105,3 +124,53 @@ def test_the_longer_of_two_secrets_is_replaced_whole() -> None:
     remember("password1")
     remember("password1-and-more")
     assert hidden("a password1-and-more b") == f"a {MASK} b"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("https://u:p@ss@host/x", "https://***@host/x"),
+        ("https://u:p/s@s@host", "https://***@host"),
+        ("http://a/x,http://u:p@ss@b", "http://a/x,http://***@b"),
+        ("http://host:8081/a@b", "http://host:8081/a@b"),
+        ("https://host?token=a@b&x=1", "https://host?token=***&x=1"),
+        ("Password=abc def;", "Password=***;"),
+        ("Server=x; Password=a b, c'd ;Timeout=3", "Server=x; Password=***;Timeout=3"),
+        (
+            "Server=x;Pwd='a;b';User Id=o'brien;Account Key=x'y;z=1",
+            "Server=x;Pwd=***;User Id=o'brien;Account Key=***;z=1",
+        ),
+        ("jdbc:db://host;user=me;password=p@ss w;x=1", "jdbc:db://host;user=me;password=***;x=1"),
+        ('{"password": "a\\"b, c", "x": 1}', '{"password": "***", "x": 1}'),
+        ('{"auth": {"token" : 12345678}, "x": 1}', '{"auth": {"token" : ***}, "x": 1}'),
+        ("{'secret': ['a', 'b'], 'x': 1}", "{'secret': ***, 'x': 1}"),
+        ('"{\\"password\\": \\"hush it\\", \\"x\\": 1}"', '"{\\"password\\": \\"***\\", \\"x\\": 1}"'),
+        ('{"password": "never closed, x', '{"password": "***"'),
+    ],
+)
+def test_a_secret_inside_a_value_is_masked_to_its_end(value: str, expected: str) -> None:
+    assert shown("an.option", value) == expected
+
+
+def test_what_is_secret_inside_a_value_is_remembered() -> None:
+    remember_all(
+        {
+            "my.database": "postgres://me:p%40ssword@host/x",
+            "my.clone": "https://ghp-0123456789@host/x",
+            "basic.auth.user.info": "me:of-the-registry",
+            "STORE_CONNECTION_STRING": "AccountName=me;AccountKey=0123456789==;x=1",
+        }
+    )
+    for text in ("p%40ssword", "p@ssword", "ghp-0123456789", "of-the-registry", "0123456789=="):
+        assert hidden(f"it said '{text}'.") == f"it said '{MASK}'."
+    assert not is_known(MASK) and not is_known("postgres://me:p%40ssword@host/x")
+
+
+def test_only_the_texts_of_plain_data_are_masked() -> None:
+    remember("pipeline")
+    remember("12345678")
+    found = hidden_in(
+        {"pipeline": "pipeline", "error": "the pipeline", "n": 12345678, "in": [{"error": ("pipeline",)}, "12345678"]},
+        {"pipeline"},
+    )
+    assert found == {"pipeline": "pipeline", "error": "the ***", "n": 12345678, "in": [{"error": [MASK]}, MASK]}

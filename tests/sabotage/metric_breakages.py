@@ -75,6 +75,44 @@ MONITORED = (
         (f"{TEST_LISTENER}::test_a_token_survives_a_restart_and_is_private",),
     ),
     Breakage(
+        "connections-without-bound",
+        "Idle connections are accepted until the descriptors run out.",
+        SEEN,
+        (
+            Edit(
+                f"{SERVICE}/bounded_protocol.py",
+                "if len(others) >= CONNECTIONS_MAX:",
+                "if not others and self.conn is None:",
+            ),
+        ),
+        (f"{TEST_LISTENER}::test_idle_connections_are_bounded_and_shut_nobody_out",),
+    ),
+    Breakage(
+        "requests-without-deadline",
+        "A connection that sends no request stays open.",
+        SEEN,
+        (
+            Edit(
+                f"{SERVICE}/bounded_protocol.py", "self._set_deadline(REQUEST_SECONDS_MAX)", "self._set_deadline(None)"
+            ),
+        ),
+        (f"{TEST_LISTENER}::test_a_connection_without_a_whole_request_is_closed",),
+    ),
+    Breakage(
+        "answers-without-deadline",
+        "A connection whose answer does not end stays open.",
+        SEEN,
+        (Edit(f"{SERVICE}/bounded_protocol.py", "self._set_deadline(ANSWER_SECONDS_MAX)", "self._set_deadline(None)"),),
+        (f"{TEST_LISTENER}::test_an_answer_has_a_deadline_of_its_own",),
+    ),
+    Breakage(
+        "rows-of-unknown-size",
+        "A view whose size is not known counts as empty.",
+        SEEN,
+        (Edit(f"{SERVICE}/page/rows.py", "    if size is None and (", "    if size is None and False and ("),),
+        (f"{TEST_PAGE}::test_a_view_whose_size_is_not_known_is_read_only_if_the_whole_state_is_small",),
+    ),
+    Breakage(
         "ready-while-behind",
         "A service that falls behind counts as ready.",
         SEEN,

@@ -143,4 +143,50 @@ SECRETS_AND_LOGS = (
         (Edit("base/cpu_quota.py", "for each in (place, *place.parents))", "for each in (place,))"),),
         ("tests/base/test_machine_limits.py::test_the_quota_is_the_least_of_all_groups",),
     ),
+    Breakage(
+        "password-to-the-first-at",
+        "A password in a URL ends at its first @.",
+        "no secret is shown",
+        (Edit(SECRETS, "(?<=://)([^/\\s]+|", "(?<=://)([^/\\s@]+|"),),
+        (f"{TEST_SECRETS}::test_a_secret_inside_a_value_is_masked_to_its_end",),
+    ),
+    Breakage(
+        "secret-inside-that-is-forgotten",
+        "What is secret inside the value of an option is masked there, and stays in other texts.",
+        "no secret is shown",
+        (Edit(SECRETS, "    _without_inner(value, inner.append)\n", ""),),
+        (
+            f"{TEST_SECRETS}::test_what_is_secret_inside_a_value_is_remembered",
+            f"{TEST_SETTINGS}::test_a_variable_is_secret_by_what_is_inside_it",
+        ),
+    ),
+    Breakage(
+        "name-of-the-pipeline-masked",
+        "A password that is the name of the pipeline makes its run one that nobody knows.",
+        "a run that may be alive is waited for",
+        (Edit("stepwell/service/bodies.py", "hidden_in(content, COMPARED)", "hidden_in(content)"),),
+        ("tests/stepwell/test_page.py::test_no_secret_is_on_the_page_and_no_name_is_replaced",),
+    ),
+    Breakage(
+        "fields-that-are-masked",
+        "The fields of the last status that commands compare are masked.",
+        "a run that may be alive is waited for",
+        (Edit(SECRETS, "return content if name in exact else hidden(content)", "return hidden(content)"),),
+        (
+            "tests/stepwell/test_last_run.py::test_a_password_that_is_a_word_of_the_status_leaves_its_fields_as_they_are",
+        ),
+    ),
+    Breakage(
+        "secret-that-is-cut",
+        "The text of an event is cut before its secrets are found.",
+        "no secret is shown",
+        (
+            Edit(
+                "coordinator/measures.py",
+                'hidden(str(getattr(fault, "message", "") or fault))[:EVENT_CHARACTERS_MAX]',
+                'hidden(str(getattr(fault, "message", "") or fault)[:EVENT_CHARACTERS_MAX])',
+            ),
+        ),
+        ("tests/stepwell/test_page.py::test_no_secret_is_on_the_page_and_no_name_is_replaced",),
+    ),
 )

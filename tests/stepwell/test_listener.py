@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import stat
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,20 +15,24 @@ import pytest
 
 from base.address import Address
 from coordinator.measures import Measures, PartitionRead, StepMeasured
-from coordinator.status import StatusBoard
+from coordinator.status import WAITING_FOR_KAFKA, StatusBoard
 from stepwell.errors import SettingsError
 from stepwell.project.settings import load_settings
+from stepwell.service import bounded_protocol
+from stepwell.service.bounded_protocol import CONNECTIONS_MAX
 from stepwell.service.listener import TOKEN_FILE, Listener, MetricsUnavailable, token_of
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.probes import Probes, why_not_ready
+
+DEADLINE_SECONDS = 20.0
 
 LOOPBACK = Address("127.0.0.1", 0)
 EVERYWHERE = Address("0.0.0.0", 0)
 
 
 @contextmanager
-def listening(board: StatusBoard, token: str | None = None) -> Iterator[str]:
-    listener = Listener(LOOPBACK, token, Exposition(board), Probes(board, 60.0))
+def listening(board: StatusBoard, token: str | None = None, exposition: Exposition | None = None) -> Iterator[str]:
+    listener = Listener(LOOPBACK, token, exposition or Exposition(board), Probes(board, 60.0))
     listener.start()
     try:
         yield f"http://{listener.address}"
@@ -85,6 +90,106 @@ def test_an_address_that_is_taken_is_named() -> None:
         Listener(Address("no.such.host.invalid", 9464), None, Exposition(board), Probes(board, 60.0))
 
 
+# Whoever reaches it, and says nothing
+
+
+def opened(url: str, said: bytes = b"") -> socket.socket:
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    made = socket.create_connection((host, int(port)), timeout=DEADLINE_SECONDS)
+    made.sendall(said)
+    return made
+
+
+def heard(connection: socket.socket) -> bytes | None:
+    """All that the other side says before it closes the connection; None if it does not close it before the deadline."""
+    parts = []
+    try:
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return None
+    return b"".join(parts)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    return heard(connection) is not None
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n"])
+def test_idle_connections_are_bounded_and_shut_nobody_out(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_protocol, "REQUEST_SECONDS_MAX", 1e4)
+    board = StatusBoard("shop")
+    with listening(board, "t" * 32) as url, ExitStack() as all_open:
+        idle = [all_open.enter_context(opened(url, said)) for _ in range(CONNECTIONS_MAX + 20)]
+        assert get(url + "/livez").status_code == 200
+        assert get(url + "/metrics", "t" * 32).status_code == 200
+        assert all(is_closed(each) for each in idle[:20]), "the oldest make room"
+        for each in idle[-10:]:
+            each.settimeout(0.01)
+        assert not any(is_closed(each) for each in idle[-10:])
+
+
+def test_answers_that_nobody_reads_shut_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each connection asks again and again, and never reads, so that its answer waits for it."""
+    board = StatusBoard("shop")
+    pushy = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 200
+    with listening(board) as url, ExitStack() as all_open:
+        for _ in range(CONNECTIONS_MAX):
+            all_open.enter_context(opened(url, pushy))
+        assert get(url + "/livez").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n",
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nbody",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez",
+    ],
+)
+def test_a_connection_without_a_whole_request_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_protocol, "REQUEST_SECONDS_MAX", 0.05)
+    with listening(StatusBoard("shop")) as url, opened(url, said) as connection:
+        assert is_closed(connection)
+
+
+def test_an_answer_has_a_deadline_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metrics are not there before the listener has closed the connection."""
+    board, gone = StatusBoard("shop"), threading.Event()
+    exposition = Exposition(board)
+    monkeypatch.setattr(exposition, "text", lambda accept: (str(gone.wait(DEADLINE_SECONDS)), "text/plain"))
+    monkeypatch.setattr(bounded_protocol, "ANSWER_SECONDS_MAX", 0.05)
+    with (
+        listening(board, exposition=exposition) as url,
+        opened(url, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as connection,
+    ):
+        assert heard(connection) == b"" and not gone.is_set()
+        gone.set()
+
+
+def test_a_slow_answer_is_no_late_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    board, late = StatusBoard("shop"), threading.Event()
+    exposition = Exposition(board)
+    monkeypatch.setattr(exposition, "text", lambda accept: (str(late.wait(0.3)), "text/plain"))
+    monkeypatch.setattr(bounded_protocol, "REQUEST_SECONDS_MAX", 0.05)
+    with listening(board, exposition=exposition) as url:
+        assert get(url + "/metrics").text == "False"
+
+
+def test_probes_copy_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = StatusBoard("shop")
+    board.update(phase="run", lag={"in/0": 5}, kafka_up=False)
+    monkeypatch.setattr(StatusBoard, "show", lambda self: pytest.fail("the whole status"))
+    monkeypatch.setattr(Measures, "show", lambda self: pytest.fail("all measures"))
+    with listening(board) as url:
+        assert get(url + "/livez").json() == {"live": True, "phase": WAITING_FOR_KAFKA}
+        board.update(kafka_up=True)
+        assert "none was read yet" in get(url + "/readyz").text
+
+
 @pytest.mark.parametrize(
     ("text", "host", "port", "is_loopback"),
     [
@@ -116,7 +221,7 @@ def read_until(board: StatusBoard, seconds_ago: float) -> None:
 
 
 def why(board: StatusBoard) -> list[str]:
-    return why_not_ready(board.show(), board.measures, 60.0)
+    return why_not_ready(*board.of_probes(), board.measures, 60.0)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,13 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from base import secrets
 from base.version import VersionId
 from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows
-from coordinator.measures import ProjectShown, ViewWork
+from coordinator.measures import EVENT_CHARACTERS_MAX, ProjectShown, ViewWork
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from stepwell.service.endpoint import Endpoint
+from stepwell.service.endpoint import Endpoint, who_answers
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page import access as access_module
 from stepwell.service.page.access import TICKET_SECONDS_MAX, TICKETS_MAX, Access
@@ -214,13 +215,23 @@ def test_the_rows_of_a_view_are_the_first_of_all_workers() -> None:
 
 def test_only_kept_views_that_are_not_large_are_read() -> None:
     circuit = whole_circuit()
-    assert view_to_read("total", circuit, {"view total": STATE_BYTES_MAX}).name == "total"
+    assert view_to_read("total", circuit, {"view total": STATE_BYTES_MAX}, {"0": 2 * STATE_BYTES_MAX}).name == "total"
     with pytest.raises(NoRows, match="no kept view source"):
-        view_to_read("source", circuit, {})
+        view_to_read("source", circuit, {}, {})
     with pytest.raises(NoRows, match=r"has 67\.1 MB of state.*\n  Use `stepwell query`"):
-        view_to_read("total", circuit, {"view total": STATE_BYTES_MAX + 1})
+        view_to_read("total", circuit, {"view total": STATE_BYTES_MAX + 1}, {})
     with pytest.raises(NoRows, match="no kept view total"):
-        view_to_read("total", None, {})
+        view_to_read("total", None, {}, {})
+
+
+def test_a_view_whose_size_is_not_known_is_read_only_if_the_whole_state_is_small() -> None:
+    circuit, half = whole_circuit(), STATE_BYTES_MAX // 2
+    assert view_to_read("total", circuit, {}, {"0": half, "1": half}).name == "total"
+    for state_bytes, worker_bytes in (({}, {}), ({}, {"0": half, "1": half + 1}), ({"view rest": 1}, {"0": 1 << 40})):
+        with pytest.raises(
+            NoRows, match=r"size of the view total is not known yet.*\n  Ask again after the next checkpoint"
+        ):
+            view_to_read("total", circuit, state_bytes, worker_bytes)
 
 
 def test_rows_need_the_cookie_and_a_fault_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,3 +340,23 @@ def test_a_ticket_ends_after_a_minute_and_there_are_never_many(monkeypatch: pyte
     assert not access.take_ticket(other)
     many = [access.new_ticket() for _ in range(TICKETS_MAX + 1)]
     assert not access.take_ticket(many[0]) and access.take_ticket(many[-1])
+
+
+def test_no_secret_is_on_the_page_and_no_name_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_known", secrets._Known())
+    hush = "hush <of> all"
+    for password in (hush, "pipeline", "sections"):
+        secrets.remember(password)
+    board = StatusBoard("pipeline")
+    board.update(phase="run", layout_fault=f"it said {hush}", kafka_up=False, kafka_fault=f"it said {hush}")
+    board.measures.note_event("recovery", ValueError("x" * (EVENT_CHARACTERS_MAX - 5) + hush))
+    with serving(board) as endpoint, httpx.Client(base_url=endpoint.url, trust_env=False) as browser:
+        browser.post("/page/login", data={"token": endpoint.token})
+        page, data = browser.get("/page").text, browser.get("/page/data").json()
+        status = browser.get("/status", headers={"Authorization": f"Bearer {endpoint.token}"}).json()
+        assert data["sections"].keys() == SECTIONS.keys(), "keys stay"
+        for text in (page, str(data), str(status)):
+            assert "it said ***" in text and "of&gt; all" not in text and hush not in text
+        assert "xhush" not in page + str(data), "a part of a secret is left where the text was cut"
+        assert status["pipeline"] == "pipeline"
+        assert who_answers(endpoint.url) == {"pipeline": "pipeline", "epoch": 0, "pid": endpoint.pid}

@@ -186,6 +186,26 @@ def test_values_stand_in_variables_and_in_files(monkeypatch: pytest.MonkeyPatch,
         )
 
 
+def test_a_variable_is_secret_by_what_is_inside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("https://me:within-a-file@host")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:within-a-url@host/x")
+    monkeypatch.setenv("GITHUB_PAT", "a-token-of-mine")
+    monkeypatch.setenv("OF_OPTION", "me:of-an-option")
+    monkeypatch.setenv("PLAIN", "no-secret-at-all")
+    conf = {
+        "my.database": "${env:DATABASE_URL}",
+        "my.clone": "https://${env:GITHUB_PAT}@host",
+        "my.file": f"${{file:{tmp_path / 'url'}}}",
+        "basic.auth.user.info": "${env:OF_OPTION}",
+        "my.plain": "${env:PLAIN}",
+    }
+    settings = load_settings(conf)
+    assert settings.secret_variables == {"DATABASE_URL", "GITHUB_PAT", "OF_OPTION"}
+    for hush in ("within-a-url", "within-a-file", "a-token-of-mine", "me:of-an-option", "of-an-option"):
+        assert hush not in hidden(f"it said '{hush}'") and hush not in str(settings.shown())
+    assert settings.shown()["my.plain"] == hidden("no-secret-at-all") == "no-secret-at-all"
+
+
 def test_a_variable_names_the_file_of_a_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, text in (("a", "kafka hush hush\n"), ("b", "me:registry hush"), ("c", "3")):
         (tmp_path / name).write_text(text)

@@ -18,7 +18,7 @@ def _lag(seen: Seen) -> Samples:
 
 
 def _lag_seconds(seen: Seen) -> Samples:
-    found = lag_seconds(seen.status["lag"], seen.measured, seen.now)
+    found = lag_seconds(seen.status["lag"], seen.measured.newest_ms, seen.now)
     return bounded({place(where): seconds for where, seconds in found.items()}, is_sum=False).items()
 
 

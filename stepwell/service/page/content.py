@@ -43,7 +43,7 @@ class Shown:
 
     @property
     def lags(self) -> dict[str, float]:
-        return lag_seconds(self.status["lag"], self.seen.measured, self.seen.now)
+        return lag_seconds(self.status["lag"], self.seen.measured.newest_ms, self.seen.now)
 
 
 def sections_of(shown: Shown) -> dict[str, str]:

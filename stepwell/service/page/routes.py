@@ -90,7 +90,8 @@ class PageRoutes:
             return _html(form(""), 401)
         name, project = request.query_params.get("view", ""), self._board.measures.project
         try:
-            view = view_to_read(name, None if project is None else project.circuit, self._board.show()["state_bytes"])
+            circuit, status = None if project is None else project.circuit, self._board.show()
+            view = view_to_read(name, circuit, status["state_bytes"], status["worker_bytes"])
             return _html(rows_page(name, await run_in_threadpool(self._read, view)))
         except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
             return _html(rows_page(name, f'<p class="bad" role="alert">{escape(str(fault))}</p>'), 409)

@@ -33,13 +33,21 @@ def kept_views(circuit: Circuit | None) -> dict[str, View]:
     return {node.name: node for node in nodes if isinstance(node, View) and node.kept}
 
 
-def view_to_read(name: str, circuit: Circuit | None, state_bytes: Mapping[str, int]) -> View:
-    """Raises NoRows if there is no such view, or if it is too large."""
+def view_to_read(
+    name: str, circuit: Circuit | None, state_bytes: Mapping[str, int], worker_bytes: Mapping[str, int]
+) -> View:
+    """Raises NoRows if there is no such view, or if it is too large. `state_bytes`: by table, as this run's last checkpoint has measured;
+    nothing before the first. `worker_bytes`: of all that each worker has, which is known from the start and bounds each view."""
     view = kept_views(circuit).get(name)
     if view is None:
         raise NoRows(f"there is no kept view {name}", "The page has those that there are.")
-    size = state_bytes.get(f"view {name}", 0)
-    if size > STATE_BYTES_MAX:
+    size = state_bytes.get(f"view {name}")
+    if size is None and (not worker_bytes or sum(worker_bytes.values()) > STATE_BYTES_MAX):
+        raise NoRows(
+            f"the size of the view {name} is not known yet, and the page shows views of at most {size_text(STATE_BYTES_MAX)}",
+            "Ask again after the next checkpoint, or use `stepwell query` with a LIMIT or a WHERE.",
+        )
+    if size is not None and size > STATE_BYTES_MAX:
         raise NoRows(
             f"the view {name} has {size_text(size)} of state, and the page shows views of at most {size_text(STATE_BYTES_MAX)}",
             "Use `stepwell query` with a LIMIT or a WHERE.",
