@@ -14,6 +14,7 @@ from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, U
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
 from coordinator.rescale.replacing import NoTaskThere
+from coordinator.rescale.requests import TurnRequest
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.ways import Ways, slots_to_leave
 from coordinator.rescale.wishes import Wishes
@@ -126,6 +127,10 @@ class Preparing:
         _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
         if is_under_way:
             self._run.recruiting.stop(crew, str(fault))
+            if hosts is not None and not any(member.is_on(hosts.avoided) for member in crew.members.values()):
+                # A recovery has brought its workers to other hosts, which may have no room for as many again.
+                _log.info("no worker is on the host that was to be replaced, so nothing has to move", host=hosts.avoided)
+                self._wishes.ask(TurnRequest("abort"), core, crew)
         else:
             self._wishes.drop(core, crew, str(fault))
 

@@ -136,6 +136,21 @@ STORING_OF_RUNS = (
         ("tests/coordinator/test_binding.py::test_a_restore_that_was_broken_off_after_a_rescale_is_made_again",),
     ),
     Breakage(
+        "a-lost-host-is-replaced-for-ever",
+        "A replacement goes on for tasks elsewhere although a recovery has brought all workers of the host to others.",
+        "a rescale ends",
+        (
+            Edit(
+                "coordinator/rescale/preparing.py",
+                "            if hosts is not None and not any(",
+                "            if hosts is not None and all(",
+            ),
+        ),
+        (
+            "tests/simulator/test_shrinking.py::test_a_host_that_is_lost_while_it_is_replaced_needs_no_replacement_any_more",
+        ),
+    ),
+    Breakage(
         "quick-version-not-collected",
         "What a version leaves behind that is stored during a deletion stays in the store when the run ends.",
         VERSIONS,

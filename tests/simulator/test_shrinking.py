@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.rescale.requests import RescaleRequest
+from coordinator.rescale.requests import ReplaceRequest, RescaleRequest
 from engine.resident.start_faults import NoSlots
 from tests.sampling import sampled
 from tests.simulator.scheduler import Process
@@ -232,4 +232,22 @@ def test_a_start_that_asks_for_more_workers_than_there_are_slots_goes_on_with_th
         assert world.ended[run] is None and world.workers() == 3
         fault = world.boards[run].show()["layout_fault"]
         assert "2 workers need 2 task slots at once, and 1 workers have registered" in fault
+        world.drain()
+
+
+def test_a_host_that_is_lost_while_it_is_replaced_needs_no_replacement_any_more() -> None:
+    """Its worker was restored on the other host, which has no task slot for another one. Tasks come to the host again, where none may be."""
+    world = Hosts(STORE_WEATHER, workers=2)
+    with world.alive():
+        run_for_a_while(world)
+        run = world.start(available_now=True)
+
+        def lose() -> None:
+            world.lose()
+            world.alarm(4, lambda: world.away.discard(LOST))
+
+        world.at[run.name, "step.complete"] = lambda: world.runs[run].ask_without_waiting(ReplaceRequest(LOST))
+        world.at[run.name, "layout.intended"] = lose
+        world.run_to_the_end()
+        assert world.ended[run] is None and world.workers() == 2
         world.drain()
