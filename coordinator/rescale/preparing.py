@@ -129,7 +129,9 @@ class Preparing:
             self._run.recruiting.stop(crew, str(fault))
             if hosts is not None and not any(member.is_on(hosts.avoided) for member in crew.members.values()):
                 # A recovery has brought its workers to other hosts, which may have no room for as many again.
-                _log.info("no worker is on the host that was to be replaced, so nothing has to move", host=hosts.avoided)
+                _log.info(
+                    "no worker is on the host that was to be replaced, so nothing has to move", host=hosts.avoided
+                )
                 self._wishes.ask(TurnRequest("abort"), core, crew)
         else:
             self._wishes.drop(core, crew, str(fault))

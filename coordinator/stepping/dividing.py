@@ -30,6 +30,9 @@ _log = structlog.get_logger("coordinator.stepping.dividing")
 TRIAL_PART = 8
 """Of the rows that it may have, a step has one of so many as long as nobody knows whether timestamps follow event time."""
 
+TRIAL_ROWS_MIN = 1000
+"""A step that may have fewer is small anyway, and a part of it would show little."""
+
 
 class Dividing:
     """Of one run. `table_ends`: where the loads of batch tables end, and `table_limits` the bounds of a step that reads them."""
@@ -123,7 +126,9 @@ class _Group:
         self._begins = {**starts, **self._begins}
         if self._differs:
             return evenly(self._begins, starts, ends, rows)
-        chosen = self._cut.cut(starts, ends, rows if self.is_known else max(1, rows // TRIAL_PART))
+        chosen = self._cut.cut(
+            starts, ends, rows if self.is_known else max(rows // TRIAL_PART, min(rows, TRIAL_ROWS_MIN))
+        )
         self._cut_ms[step] = self._cut.time_ms
         for each in self._relations.values():
             each.note_cut()

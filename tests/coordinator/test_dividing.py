@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import InputTopic
+from coordinator.stepping import dividing as dividing_module
 from coordinator.stepping.dividing import Dividing, groups_of_topics
 from coordinator.stepping.time_relation import TRIALS_MAX
 from engine.model.circuit import Circuit, Node
@@ -27,6 +28,12 @@ WATERMARK = 2
 """The node of the only query of `circuit`."""
 EPOCH_MS = 1_700_000_000_000
 """Event times are long after 1970. A watermark of before says nothing."""
+
+
+@pytest.fixture(autouse=True)
+def trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of a backlog are small at first, also where they have few rows."""
+    monkeypatch.setattr(dividing_module, "TRIAL_ROWS_MIN", 1)
 
 
 def source(name: str, *topics: str) -> InputTopic:

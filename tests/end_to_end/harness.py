@@ -33,7 +33,7 @@ from coordinator.requests import Requests
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import TableRows
 from coordinator.status import StatusBoard
-from coordinator.stepping import inputs
+from coordinator.stepping.dividing import Dividing
 from engine.resident.launcher import Cluster
 from engine.resident.spark_launcher import spark_cluster
 from examples.batch import Comparison, TopicMessage, batch_answer, compare, published
@@ -345,11 +345,11 @@ class Playground:
         """Runs the pipeline again without a fault, over the divisions of `story`, with state and output topics of its own; the oracle's twin."""
         other = renamed(resolved, "-twin", workers)
 
-        def divide(step: int, *_: Any) -> Division | None:
+        def divide(_: Dividing, step: int, *__: Any) -> Division | None:
             ranges = sorted((*place, *span) for place, span in story.ranges.get(step, {}).items())
             return Division(step, tuple(OffsetRange(*r) for r in ranges)) if ranges else None
 
-        with patch.object(inputs, "divide", divide):
+        with patch.object(Dividing, "divide", divide):
             self.run(other, threads())
         outputs = zip(resolved.spec.outputs, other.spec.outputs, strict=True)
         return {one.topic: two.topic for one, two in outputs}

@@ -456,7 +456,7 @@ def test_the_next_transition_is_not_this_one(line: CommandLine, planned: Callabl
 
 def test_a_service_of_a_former_version_is_told(line: CommandLine, planned: Callable[..., None]) -> None:
     with playing(line) as loop:
-        routes = loop.server._server.config.app.routes  # type: ignore[union-attr]
+        routes = loop.server._thread._server.config.app.routes  # type: ignore[union-attr]
         routes[:] = [route for route in routes if not route.path.startswith("/revision/")]
         told = line.here("apply", "--yes")
         assert told.code == 3 and "another version of Stepwell runs it" in told.err
