@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 from pyspark.sql import SparkSession
 
 from io_kafka.broker.local import LocalBroker
@@ -79,6 +81,18 @@ def pytest_collection_finish() -> None:
 def _floor(path: Path) -> int:
     room = path.relative_to(Path(__file__).parent).parts[0]
     return ROOMS.index(room) if room in ROOMS else len(ROOMS)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_usual() -> Iterator[None]:
+    """A command that runs in the process of the tests says how all of it logs. The next test has structlog's own settings again."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root = logging.getLogger()
+        root.setLevel(logging.WARNING)
+        for handler in [each for each in root.handlers if type(each).__module__.startswith("stepwell.")]:
+            root.removeHandler(handler)
 
 
 @dataclass(frozen=True)

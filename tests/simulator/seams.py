@@ -6,6 +6,7 @@ Everything else that runs is the project's own code.
 from __future__ import annotations
 
 import gc
+import logging
 import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -243,7 +244,11 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
 def logs_in(world: Surroundings) -> Iterator[None]:
     """What modules log belongs to the story."""
     former = structlog.get_config()
-    structlog.configure(processors=[StoryLog(world.tell)], cache_logger_on_first_use=False)
+    structlog.configure(
+        processors=[StoryLog(world.tell)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),  # whatever a test before has configured
+        cache_logger_on_first_use=False,
+    )
     try:
         yield
     finally:
