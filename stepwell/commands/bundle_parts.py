@@ -30,7 +30,7 @@ from stepwell.service.client import ControlClient
 from stepwell.service.last_run import read_last_run
 
 ANSWER_SECONDS_MAX = 5.0
-"""For the broker. Who gathers a bug report should not wait longer for one that is down."""
+"""For the broker. A user that gathers a bug report should not wait longer for one that is down."""
 
 RECORDS_MAX = 1000
 """The last records of the step log: some minutes of a busy pipeline."""
