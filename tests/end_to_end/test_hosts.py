@@ -102,7 +102,10 @@ def test_a_host_that_is_away_ends_the_run_and_is_waited_for_in_vain(cluster: Clu
 
 
 def test_a_host_with_too_few_task_slots_is_named(cluster: Cluster) -> None:
+    """If no companions may take their place (`stepwell.cluster.shrink.after` is `never`)."""
     cluster.run("aa")
+    spec = cluster.resolved.spec
+    cluster.resolved = Resolved(cluster.resolved.project, replace(spec, shrink_after_s=None))
     with pytest.raises(DatabaseMissing, match=r"the database of worker \d is on host .* too few tasks there"):
         cluster.run("ab")
 
