@@ -61,7 +61,7 @@ class Dividing:
             return fair
         if fair.rows == count(positions, ends):
             for group in self._groups:
-                group.is_level()
+                group.end_backlog()
             return fair
         return self._by_time(fair, ends)
 
@@ -98,10 +98,10 @@ class _Group:
 
     def __init__(self, of: TopicGroup, offsets_since: OffsetsSince) -> None:
         self.of, self._cut = of, TimeCut(offsets_since, of.delay_ms)
-        self.is_level()
+        self.end_backlog()
 
-    def is_level(self) -> None:
-        """There is no backlog."""
+    def end_backlog(self) -> None:
+        """All that waits is read, or nothing was read yet. The next backlog has begun nowhere, and nothing is known of its timestamps."""
         self._relations = {node: TimeRelation(self.of.delay_ms) for node in self.of.watermarks}
         self._cut_ms: dict[int, int] = {}  # by step
         self._has_backlog = False
@@ -120,7 +120,7 @@ class _Group:
         self, step: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int
     ) -> dict[TopicPartition, int]:
         if count(starts, ends) <= rows:
-            self.is_level()
+            self.end_backlog()
             return dict(ends)
         self._has_backlog = True
         self._begins = {**starts, **self._begins}

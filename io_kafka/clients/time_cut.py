@@ -192,10 +192,10 @@ def evenly(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if count(starts, at(middle)) <= rows else (low, middle)
-    chosen = at(low)
+    chosen, too_many = at(low), at(high)
     left = rows - count(starts, chosen)
     for where in sorted(starts, key=lambda each: chosen[each] - begins[each]):
-        more = min(left, at(high)[where] - chosen[where])
+        more = min(left, too_many[where] - chosen[where])
         chosen[where] += more
         left -= more
     return chosen
