@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from base.secrets import hidden
 from engine.model.circuit import Circuit
+from engine.operators.base import Work, add_work
 
 STEP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """The bounds of a step's time and of its parts. A step of a few rows takes 5 ms, and one of 400,000 rows of a large project some seconds."""
@@ -99,22 +100,15 @@ class Written(NamedTuple):
     is_dead_letter: bool = False
 
 
-class ViewWork(NamedTuple):
-    """What a view, source or output has cost: the time of all workers in milliseconds, and the rows of its changes."""
-
-    ms: float
-    rows: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class StepMeasured:
-    """`parts_ms`: see StepTimes. `work`: by the name for users, such as `view totals`."""
+    """`parts_ms`: see StepTimes. `work`: that of all workers together, by the name for users, such as `view totals`."""
 
     took_ms: float
     parts_ms: Mapping[str, float]
     reads: Sequence[PartitionRead] = ()
     written: Sequence[Written] = ()
-    work: Mapping[str, ViewWork] = field(default_factory=dict)
+    work: Mapping[str, Work] = field(default_factory=dict)
     replayed: bool = False
 
 
@@ -160,7 +154,7 @@ class Measured:
     written_messages: dict[str, int]
     written_bytes: dict[str, int]
     dead_letters: dict[str, int]
-    work: dict[str, ViewWork]
+    work: dict[str, Work]
     error_rows: dict[str, int]
     recoveries: dict[str, int]
     newest_ms: dict[tuple[str, int], int]
@@ -182,7 +176,7 @@ class Measures:
         self._written_messages: dict[str, int] = {}
         self._written_bytes: dict[str, int] = {}
         self._dead_letters: dict[str, int] = {}
-        self._work: dict[str, ViewWork] = {}
+        self._work: dict[str, Work] = {}
         self._error_rows: dict[str, int] = {}
         self._recoveries: dict[str, int] = {}
         self._newest_ms: dict[tuple[str, int], int] = {}
@@ -205,8 +199,7 @@ class Measures:
             if not found.replayed:
                 self._note_written(found.written)
             for name, work in found.work.items():
-                before = self._work.get(name, ViewWork(0.0, 0))
-                self._work[name] = ViewWork(before.ms + work.ms, before.rows + work.rows)
+                add_work(self._work, name, work)
 
     def _note_read(self, read: PartitionRead, minute: Minute, committed_at: float | None) -> None:
         where = (read.topic, read.partition)

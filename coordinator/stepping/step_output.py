@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from coordinator.measures import PartitionRead, ViewWork
+from coordinator.measures import PartitionRead
 from coordinator.specification import PipelineSpec
 from coordinator.stepping.step_answers import Expected, read_answers
+from engine.operators.base import Work, add_work
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
@@ -32,9 +33,8 @@ DEAD_LETTER = "dead-letter:"
 class StepResult:
     """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
     `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
-    the least. `errors`: what the step changes in the error rows of nodes, by node. `reads` and `work` are for people (measures.py).
-    `rows` counts input messages. Times are in milliseconds, and
-    those of the slowest worker."""
+    the least. `errors`: what the step changes in the error rows of nodes, by node. `reads` and `work` are for people (measures.py). `rows`
+    counts input messages. Times are in milliseconds, and those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
@@ -45,7 +45,7 @@ class StepResult:
     watermarks_by_node_us: dict[int, int] = field(default_factory=dict)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
     reads: list[PartitionRead] = field(default_factory=list)
-    work: dict[str, ViewWork] = field(default_factory=dict)
+    work: dict[str, Work] = field(default_factory=dict)
     rows: int = 0
     read_ms: float = 0.0
     compute_ms: float = 0.0
@@ -74,10 +74,8 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
             result.watermarks_us[view] = min(watermark, result.watermarks_us.get(view, watermark))
         add_all(result.errors, done.errors)
         result.reads += _reads(done)
-        for node, (ms, rows) in done.work.items():
-            name = name_of(plan.circuit, node)
-            before = result.work.get(name, ViewWork(0.0, 0))
-            result.work[name] = ViewWork(before.ms + ms, before.rows + rows)
+        for node, work in done.work.items():
+            add_work(result.work, name_of(plan.circuit, node), work)
         result.read_ms = max(result.read_ms, done.read_ms)
     for read in (result.inputs, result.again):
         read.sort(key=lambda checksum: (checksum.topic, checksum.partition))

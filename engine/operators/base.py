@@ -56,6 +56,15 @@ class Work(NamedTuple):
     rows: int = 0
 
 
+K = TypeVar("K")
+
+
+def add_work(found: dict[K, Work], owner: K, work: Work) -> None:
+    """Adds what was measured of `owner` to what was found of it before."""
+    before = found.get(owner, Work())
+    found[owner] = Work(before.ms + work.ms, before.rows + work.rows)
+
+
 @dataclass
 class Findings:
     """What the operators of a stage find beside their output. `errors`: what the step changes in the error rows of nodes, by node, as far as it
@@ -68,8 +77,7 @@ class Findings:
     work: dict[int, Work] = field(default_factory=dict, compare=False)
 
     def note_work(self, owner: int, ms: float, rows: int = 0) -> None:
-        before = self.work.get(owner, Work())
-        self.work[owner] = Work(before.ms + ms, before.rows + rows)
+        add_work(self.work, owner, Work(ms, rows))
 
     def add(self, later: Findings) -> None:
         """Adds those of a later stage. Each node is in one stage."""
@@ -78,7 +86,7 @@ class Findings:
         self.errors.update(later.errors)
         self.refused += later.refused
         for owner, work in later.work.items():
-            self.note_work(owner, *work)
+            add_work(self.work, owner, work)
 
 
 @dataclass

@@ -210,7 +210,7 @@ def _without_rows(value: Any) -> Any:
 
 
 def _layout(asked: Asked) -> dict[str, Any]:
-    """Who owns what, as the step log has it."""
+    """The owners of the slots, as the step log has them."""
     from stepwell.inspection.layouts import of_log
 
     log = asked.log()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from base.fault import Fault
@@ -24,6 +26,12 @@ class Answer(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         return bytes(super().render(hidden_in(content, COMPARED)))
+
+
+def has_token(request: Request, token: str) -> bool:
+    """Whether the request brings this bearer token. The comparison takes equally long whatever was given."""
+    given = request.headers.get("authorization", "")
+    return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
 
 
 def told(fault: ValidationError) -> str:

@@ -9,7 +9,6 @@ Prometheus, which reads it too, needs no change after a restart. Whoever has thi
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import socket
 from pathlib import Path
@@ -24,6 +23,7 @@ from base.fault import ExitCode
 from base.secrets import remember
 from base.whole_file import write_whole
 from stepwell.errors import StepwellError
+from stepwell.service.bodies import has_token
 from stepwell.service.http_thread import HttpThread
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.probes import Probes
@@ -83,8 +83,7 @@ class Listener:
         self._thread.close()
 
     async def _metrics(self, request: Request) -> Response:
-        given = request.headers.get("authorization", "")
-        if self._token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+        if self._token is not None and not has_token(request, self._token):
             what_to_do = "a token is needed: it is in the file of stepwell.metrics.token.file"
             return JSONResponse({"error": what_to_do}, 401, {"WWW-Authenticate": "Bearer"})
         return await shown(self._exposition, request)

@@ -26,7 +26,6 @@ body is malformed or the files cannot be planned, 409 with the reason if the loo
 
 from __future__ import annotations
 
-import hmac
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self, TypeVar
@@ -54,7 +53,7 @@ from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
 from stepwell.errors import StepwellError
-from stepwell.service.bodies import Answer, told
+from stepwell.service.bodies import Answer, has_token, told
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.http_thread import HttpThread
 from stepwell.service.listener import shown
@@ -194,8 +193,7 @@ class ControlServer:
 
     def _guarded(self, handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
-            given = request.headers.get("authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {self.endpoint.token}".encode()):
+            if not has_token(request, self.endpoint.token):
                 return Answer({"error": "a token is needed: it stands in the project's storage folder"}, 401)
             return await handler(request)
 

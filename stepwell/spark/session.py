@@ -128,7 +128,7 @@ def configuration(
         chosen.setdefault("spark.default.parallelism", str(cores()))
     for key, value in {**_placed(chosen[MASTER_KEY]), **settings_without_home()}.items():
         chosen.setdefault(key, value)
-    # Where Spark has it too. Its own default is a URI, which it takes for a path when it makes the folder: with %20 for a space.
+    # This is the folder that Spark uses too. Its own default is a URI, and Spark makes a folder of that name, with %20 for a space.
     chosen.setdefault(WAREHOUSE_KEY, str(Path.cwd() / "spark-warehouse"))
     if daemon_module is not None:
         chosen.setdefault(DAEMON_KEY, daemon_module)

@@ -16,10 +16,10 @@ from coordinator.measures import (
     Measures,
     PartitionRead,
     StepMeasured,
-    ViewWork,
     Written,
     lag_seconds,
 )
+from engine.operators.base import Work
 
 START = 1_700_000_000.0
 
@@ -60,7 +60,7 @@ def test_a_step_is_counted_by_partition_topic_and_view(clock: Clock) -> None:
                 parts_ms={"read": 10.0, "write": 20.0},
                 reads=[read(START - 2, START - 1), read(None, None, 4, partition=1)],
                 written=[Written("out", 5, 50), Written("letters", 1, 9, is_dead_letter=True)],
-                work={"view totals": ViewWork(7.0, 2)},
+                work={"view totals": Work(7.0, 2)},
                 replayed=replayed,
             )
         )
@@ -68,7 +68,7 @@ def test_a_step_is_counted_by_partition_topic_and_view(clock: Clock) -> None:
     assert found.read_messages == {("in", 0): 9, ("in", 1): 12} and found.read_bytes == {("in", 0): 90, ("in", 1): 120}
     assert found.written_messages == {"out": 10, "letters": 2}, "a replay writes nothing"
     assert found.written_bytes == {"out": 100, "letters": 18} and found.dead_letters == {"letters": 2}
-    assert found.work == {"view totals": ViewWork(21.0, 6)}
+    assert found.work == {"view totals": Work(21.0, 6)}
     assert found.step.count == 3 and found.step.sum == pytest.approx(0.09)
     assert {part: each.sum for part, each in found.parts.items()} == pytest.approx({"read": 0.03, "write": 0.06})
 

@@ -13,8 +13,9 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from base.fault import Fault
-from coordinator.measures import PartitionRead, StepMeasured, ViewWork, Written
+from coordinator.measures import PartitionRead, StepMeasured, Written
 from coordinator.status import StatusBoard, StepTimes
+from engine.operators.base import Work
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.metrics.metric import Metric
 from stepwell.service.metrics.names import PARTITIONS_MAX
@@ -51,7 +52,7 @@ def busy_board(partitions: int = 2) -> StatusBoard:
         error=SECRET,
     )
     reads = [PartitionRead("orders", number, 3, 30, 1000, 2000) for number in range(partitions)]
-    work = {"view totals": ViewWork(5.0, 2), "output totals": ViewWork(1.0, 1), "source orders": ViewWork(2.0, 6)}
+    work = {"view totals": Work(5.0, 2), "output totals": Work(1.0, 1), "source orders": Work(2.0, 6)}
     written = [Written("totals", 2, 20), Written("letters", 1, 5, is_dead_letter=True)]
     board.measures.note_step(
         StepMeasured(took_ms=12.0, parts_ms={"read": 3.0}, reads=reads, written=written, work=work)

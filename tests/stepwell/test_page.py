@@ -18,9 +18,10 @@ import pytest
 from base import secrets
 from base.version import VersionId
 from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows
-from coordinator.measures import EVENT_CHARACTERS_MAX, ProjectShown, ViewWork
+from coordinator.measures import EVENT_CHARACTERS_MAX, ProjectShown
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
+from engine.operators.base import Work
 from stepwell.service.endpoint import Endpoint, who_answers
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page import access as access_module
@@ -259,7 +260,7 @@ def test_rates_are_over_the_last_looks_and_first_since_the_run_began() -> None:
     rates = Rates(100.0)
 
     def look(at: float, rows: int) -> float:
-        measured: Any = SimpleNamespace(work={"view v": ViewWork(1000.0 * rows, rows)})
+        measured: Any = SimpleNamespace(work={"view v": Work(1000.0 * rows, rows)})
         return rates.look(at, measured)["view v"].rows
 
     assert look(110.0, 50) == pytest.approx(5.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from coordinator.measures import Measured, ViewWork
+from coordinator.measures import Measured
+from engine.operators.base import Work
 
 WINDOW_SECONDS = 20.0
 """Rates are over about this time: steady, and soon right after a change."""
@@ -24,7 +25,7 @@ class Rate:
 @dataclass(frozen=True)
 class _Look:
     at: float
-    work: dict[str, ViewWork]
+    work: dict[str, Work]
 
 
 class Rates:
@@ -35,14 +36,15 @@ class Rates:
         self._looks: deque[_Look] = deque([_Look(began_at, {})], maxlen=LOOKS_MAX)
 
     def look(self, at: float, measured: Measured) -> dict[str, Rate]:
-        """By the name for users. Of the first look: since the run began. What was measured may begin anew, with a new run; then that counts."""
+        """By the name for users. The first look has the rates since the run began. A new run measures from zero again, and then its
+        own numbers count."""
         while len(self._looks) > 1 and self._looks[1].at <= at - WINDOW_SECONDS:
             self._looks.popleft()
         before = self._looks[0]
         elapsed = max(at - before.at, 1e-3)
         rates = {}
         for name, (ms, rows) in measured.work.items():
-            old = before.work.get(name, ViewWork(0.0, 0))
+            old = before.work.get(name, Work())
             rates[name] = Rate((rows - old.rows) / elapsed, 1e-3 * (ms - old.ms) / elapsed)
         if self._looks[-1].at < at - 1.0 or len(self._looks) == 1:
             self._looks.append(_Look(at, measured.work))
