@@ -8,11 +8,14 @@ The CPU that a worker uses while it waits is not progress. It takes the coordina
 
 The other reason for a verdict, a closed connection, needs no decision. A verdict may be wrong: a machine that swaps looks like a dead one. So
 nothing depends on it but speed. The verdict leads to a recovery, and what a condemned worker does later is fenced.
+
+Only time counts in which the process that judges was there to hear something (WatchedTime). If the whole machine stood still for half a minute,
+nobody was silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from engine.resident.messages import Beat
@@ -25,6 +28,23 @@ class Limits:
     silence_s: float = 5.0
     progress_s: float = 30.0
     slowest_factor: float = 10.0
+
+
+@dataclass
+class WatchedTime:
+    """A clock that leaves out when this process stood still: two readings are at most `gap_s_max` apart, in seconds. `read` gives the monotonic
+    time."""
+
+    read: Callable[[], float]
+    gap_s_max: float
+    _at: float | None = None
+    _watched_s: float = 0.0
+
+    def now(self) -> float:
+        at = self.read()
+        self._watched_s += min(at - (at if self._at is None else self._at), self.gap_s_max)
+        self._at = at
+        return self._watched_s
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from base.term import Term
 from engine.resident.frames import Frame
+from engine.resident.liveness import WatchedTime
 from engine.resident.messages import Beat, Ping
 from engine.resident.transport import Connection
 from io_kafka.outside import Outside
@@ -24,6 +25,11 @@ BEAT_SECONDS = 1.0
 
 FIRST_SIGN_SECONDS_MAX = 60.0
 """From the connection to the first sign of life of the coordinator."""
+
+
+def gap_s_max(silence_s: float) -> float:
+    """The longest time between two looks that counts as watched. After a longer one, the other end has at least two beats to be heard."""
+    return max(silence_s / 2, 2 * BEAT_SECONDS)
 
 
 @dataclass(kw_only=True)
@@ -46,12 +52,13 @@ class WorkerPulse:
         self.outside.start_thread("pulse", self._run)
 
     def _run(self) -> None:
-        heard_bytes, heard_at = 0, self.outside.monotonic()
+        clock = WatchedTime(self.outside.monotonic, gap_s_max(self.silence_s))
+        heard_bytes, heard_at = 0, clock.now()
         while not self.over:
             if self.is_registered:
                 self.control.send_sign(Frame(self.term, self.beat()))
             self.outside.sleep(BEAT_SECONDS)
-            now, arrived = self.outside.monotonic(), self.control.bytes_arrived()
+            now, arrived = clock.now(), self.control.bytes_arrived()
             if arrived != heard_bytes:
                 heard_bytes, heard_at = arrived, now
             if self.over:

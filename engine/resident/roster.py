@@ -18,8 +18,9 @@ from base.term import Term
 from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
-from engine.resident.liveness import Limits, Liveness, Verdict
+from engine.resident.liveness import Limits, Liveness, Verdict, WatchedTime
 from engine.resident.messages import Answer, Beat, Beside, Failed, Notice, Order, Register, order_answered_by, order_of
+from engine.resident.pulse import gap_s_max
 from engine.resident.transport import Arrived, Connection, Ended, Event, Events
 from io_kafka.outside import Outside
 from storage.errors import NotOpen
@@ -66,9 +67,10 @@ class Roster:
         strangers: Callable[[Event], None],
         look: Callable[[], None],
     ) -> None:
-        self._term, self._events, self._outside = term, events, outside
+        self._term, self._events = term, events
         self._strangers, self._look = strangers, look
         self._liveness = Liveness(limits)
+        self._clock = WatchedTime(outside.monotonic, gap_s_max(limits.silence_s))
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self.members: dict[int, Member] = {}
@@ -77,7 +79,7 @@ class Roster:
     def add(self, number: int, connection: Connection, registered: Register) -> None:
         assert number not in self.members, f"worker {number} has a task already"
         self.members[number] = Member(number, connection, registered)
-        self._liveness.heard(number, self._outside.monotonic(), connection.bytes_arrived())
+        self._liveness.heard(number, self._clock.now(), connection.bytes_arrived())
 
     def remove(self, number: int) -> None:
         """The worker has ended as it should."""
@@ -122,11 +124,11 @@ class Roster:
 
     def wait_for(self, kind: type[Order[Any]], what: str, asked: Sequence[int]) -> None:
         """Until all workers that were asked have answered orders of this class. `what` names what they do."""
-        asked_at = self._outside.monotonic()
+        asked_at = self._clock.now()
         while unanswered := self._unanswered(asked, kind):
             self.poll(POLL_SECONDS)
             unanswered = self._unanswered(unanswered, kind)
-            now = self._outside.monotonic()
+            now = self._clock.now()
             self._judge(self._liveness.find_stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
 
     def _unanswered(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
@@ -178,7 +180,7 @@ class Roster:
             self._take(event)
             event = self._events.next(0.0)
         self._look()
-        now = self._outside.monotonic()
+        now = self._clock.now()
         for member in self.members.values():
             self._liveness.heard(member.number, now, member.connection.bytes_arrived())
         self._judge(self._liveness.find_silent(now), "waiting for it")
@@ -203,7 +205,7 @@ class Roster:
                     raise TaskLost(f"{member}: {reason}")
 
     def _heard(self, member: Member, frame: Frame) -> None:
-        now, message = self._outside.monotonic(), frame.message
+        now, message = self._clock.now(), frame.message
         if isinstance(message, Beat):
             self._liveness.beat(member.number, message, now)
             return

@@ -141,6 +141,22 @@ FAULTS = (
         (f"{TESTS}/test_pulse.py::test_a_coordinator_may_be_busy_with_the_broker_before_its_first_sign",),
     ),
     Breakage(
+        "silent-while-the-machine-stood-still",
+        "After a pause of the whole machine, every other process counts as silent.",
+        BOUNDED,
+        (
+            Edit(
+                f"{RESIDENT}/liveness.py",
+                "min(at - (at if self._at is None else self._at), self.gap_s_max)",
+                "at - (at if self._at is None else self._at)",
+            ),
+        ),
+        (
+            f"{TESTS}/test_roster.py::test_nobody_was_silent_or_idle_while_the_machine_stood_still",
+            f"{TESTS}/test_pulse.py::test_a_coordinator_was_not_silent_while_the_machine_stood_still",
+        ),
+    ),
+    Breakage(
         "first-sign-waited-for-for-ever",
         "A task whose driver was stopped while it started never ends.",
         BOUNDED,

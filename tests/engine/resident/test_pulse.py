@@ -65,6 +65,10 @@ def shakes_hands(line: Line) -> None:
     line.bytes += 1
 
 
+def sleeps(line: Line) -> None:
+    line.now += 30.0
+
+
 def loses(line: Line) -> None:
     line.gone = True
 
@@ -100,6 +104,13 @@ def test_from_its_first_sign_on_a_coordinator_may_be_silent_for_the_setting_only
     ((at, reason),) = line.ends
     assert at == 31.0 and reason == "the coordinator has been silent for 6.0 s (limit 5 s)"
     assert at - 24.5 <= SILENCE_S + 2 * BEAT_SECONDS
+
+
+def test_a_coordinator_was_not_silent_while_the_machine_stood_still() -> None:
+    line = Line({0.5: hears, 1.5: sleeps, 33.5: hears})
+    line.pulse.start()
+    ((at, _),) = line.ends
+    assert at - 33.5 > SILENCE_S
 
 
 def test_nothing_is_sent_before_the_registration_and_nothing_when_all_is_over() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,14 +52,16 @@ class Line:
 
 
 class Workers:
-    """A roster whose workers answer when the test says so."""
+    """A roster whose workers answer when the test says so. `now`: the time in seconds. `naps`: how long the next waits last in
+    which nothing arrives."""
 
     def __init__(self, *numbers: int) -> None:
         self.lines: dict[int, Line] = {}
         self._arrived: deque[Any] = deque()
-        events: Any = SimpleNamespace(next=lambda seconds: self._arrived.popleft() if self._arrived else None)
-        outside: Any = SimpleNamespace(monotonic=lambda: 0.0)
-        limits = Limits(silence_s=1.0, progress_s=1.0)
+        self.now, self.naps = 0.0, list[float]()
+        events: Any = SimpleNamespace(next=self._next)
+        outside: Any = SimpleNamespace(monotonic=lambda: self.now)
+        limits = Limits(silence_s=5.0, progress_s=30.0)
         self.roster = Roster(TERM, events, limits, outside, strangers=lambda event: None, look=lambda: None)
         for number in numbers:
             self.add(number)
@@ -67,6 +70,12 @@ class Workers:
         line: Any = Line()
         self.lines[number] = line
         self.roster.add(number, line, SimpleNamespace(pid=number, host="h"))  # type: ignore[arg-type]
+
+    def _next(self, seconds: float) -> Any:
+        if self.naps:
+            self.now += self.naps.pop()
+            return None
+        return self._arrived.popleft() if self._arrived else None
 
     def answer(self, number: int, answer: Answer) -> None:
         line: Any = self.lines[number]
@@ -79,6 +88,28 @@ class Workers:
     def ended(self) -> dict[int, int] | None:
         answers = self.roster.poll_answers(Weigh)
         return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}
+
+
+def loss(act: Callable[[], None]) -> str:
+    try:
+        act()
+    except TaskLost as lost:
+        return str(lost)
+    return ""
+
+
+def test_nobody_was_silent_or_idle_while_the_machine_stood_still() -> None:
+    workers = Workers(0, 1)
+    for workers.now in (1.0, 41.0, 42.0):
+        assert loss(lambda: workers.roster.poll(0.0)) == ""
+    workers.now = 43.0
+    assert "worker 0: it has been silent for 5.5 s" in loss(lambda: workers.roster.poll(0.0))
+    asked = Workers(0)
+    asked.begin(0)
+    line: Any = asked.lines[0]
+    asked._arrived.append(Arrived(line, Frame(TERM, Weighed(total_bytes=7))))
+    asked.naps = [40.0]
+    assert loss(lambda: asked.roster.wait_for(Weigh, "weighing", [0])) == "" and asked.ended() == {0: 7}
 
 
 def test_all_that_were_asked_are_waited_for() -> None:
