@@ -81,7 +81,7 @@ bench: $(STAMP)
 benchmarks-sql: $(STAMP)
 	$(BIN)/python -m bench.sql --suite "$(SUITE)" --queries "$(QUERIES)"
 
-$(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
+$(STAMP): pyproject.toml setup.py io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Stepwell needs Python 3.11 or later: $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }

@@ -26,14 +26,13 @@ from pyspark.sql import SparkSession
 
 from base.fault import ExitCode
 from base.secrets import shown
-from engine.resident.preload import PLACE_VARIABLE, Preloaded
+from engine.resident.preload import DAEMON_MODULE, PLACE_VARIABLE, Preloaded
 from stepwell.commands.common import warn
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.spark.launch import is_for_java, launched_with, without_secrets
 from stepwell.spark.session import (
     DAEMON_KEY,
-    DAEMON_MODULE,
     PYTHON_PATH_KEY,
     configuration,
     connection_lost,

@@ -24,6 +24,7 @@ from base.cpu_quota import cpu_quota
 from base.options import WORKERS_MAX
 from base.spark_master import ALL_CORES, MASTER_KEY
 from base.user_folders import user_name
+from engine.resident.preload import DAEMON_MODULE
 from stepwell.spark import class_archive
 from stepwell.spark.fixed import FIXED_SQL
 from stepwell.spark.unknown_user import java_options_without_home, log_in, settings_without_home
@@ -31,7 +32,6 @@ from stepwell.spark.unknown_user import java_options_without_home, log_in, setti
 DAEMON_KEY = "spark.python.daemon.module"
 PYTHON_PATH_KEY = "spark.executorEnv.PYTHONPATH"
 WAREHOUSE_KEY = "spark.sql.warehouse.dir"
-DAEMON_MODULE = "engine.resident.daemon"
 
 WORKER_SLOTS = WORKERS_MAX
 """Task slots of local mode beyond the cores: as many as a pipeline may have workers. A slot that nobody uses costs nothing."""
