@@ -30,6 +30,7 @@ from engine.resident.preload import DAEMON_MODULE, PLACE_VARIABLE, Preloaded
 from stepwell.commands.common import warn
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
+from stepwell.spark.class_archive import make_if_missing
 from stepwell.spark.launch import is_for_java, launched_with, without_secrets
 from stepwell.spark.session import (
     DAEMON_KEY,
@@ -109,6 +110,7 @@ class StartingSpark:
         self._is_stopped = True
         if self._context.done() and self._context.exception() is None:
             _stop(self._session or self._context.result())
+            make_if_missing()
         if self._preloaded is not None:
             self._preloaded.close()
         if self._draft is not None:
