@@ -20,7 +20,7 @@ SECONDS ?= 600
 
 TOOLS := build/tools/usr/bin/promtool
 
-.PHONY: tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
+.PHONY: dist tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
 
 set-up: $(STAMP)
 
@@ -72,6 +72,15 @@ mutants: $(STAMP)
 fuzz: $(STAMP)
 	@mkdir -p build/fuzz
 	$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --seconds $(SECONDS) --featured "$(FEATURED)" --folder build/fuzz
+
+# The source archive and the wheels, in build/dist, and the first hour of a stranger with them. auditwheel says which Linux the wheel with the
+# extensions fits (manylinux), and names it so.
+dist: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[dist]'
+	$(BIN)/python -m tests.dist.build build/dist
+	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir build/dist build/dist/*-linux_*.whl
+	rm build/dist/*-linux_*.whl
+	$(BIN)/python -m tests.dist.trial build/dist
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

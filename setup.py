@@ -2,7 +2,7 @@
 
 In the repository the rooms (`base`, `engine`, ...) are folders side by side, and import each other by these names. Installed like that, they
 would meet the modules of others: a distribution that has a package `base` too, or a project with a file `storage.py`. So a wheel has them
-within `stepwell`, and each import of a room in it is written anew: `from engine.rows import x` becomes `from stepwell.engine.rows import x`. An
+within `stepwell`, and each import of a room in it is rewritten: `from engine.rows import x` becomes `from stepwell.engine.rows import x`. An
 editable installation leads to the repository, with the names that are there. Decision 0127 has the alternatives.
 
 `STEPWELL_PURE=1` leaves the extensions in C out, for a wheel that runs on every platform.
@@ -54,7 +54,7 @@ def in_one_package(source: str) -> str:
 
 
 class BuildInOnePackage(build_py):
-    """Copies the modules, and writes the imports of rooms anew. Doing it twice changes nothing."""
+    """Copies the modules, and rewrites the imports of rooms. Doing it twice changes nothing."""
 
     def build_module(self, module: str, module_file: str, package: str) -> tuple[str, bool]:
         target, is_copied = super().build_module(module, module_file, package)
