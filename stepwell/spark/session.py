@@ -184,7 +184,7 @@ def _is_on_loopback(master: str) -> bool:
     if not master.startswith("spark://"):
         return False
     hosts = [address.rsplit(":", 1)[0] for address in master.removeprefix("spark://").split(",")]
-    return all(host == "localhost" or host.startswith("127.") for host in hosts)
+    return all(host in ("localhost", "[::1]") or host.startswith("127.") for host in hosts)
 
 
 def _python_path() -> list[str]:
