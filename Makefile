@@ -20,7 +20,7 @@ SECONDS ?= 600
 
 TOOLS := build/tools/usr/bin/promtool
 
-.PHONY: tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
+.PHONY: dist tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
 
 set-up: $(STAMP)
 
@@ -73,6 +73,15 @@ fuzz: $(STAMP)
 	@mkdir -p build/fuzz
 	$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --seconds $(SECONDS) --featured "$(FEATURED)" --folder build/fuzz
 
+# The source archive and the wheels, in build/dist, and the first hour of a stranger with them. auditwheel says which Linux the wheel with the
+# extensions fits (manylinux), and names it so.
+dist: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[dist]'
+	$(BIN)/python -m tests.dist.build build/dist
+	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir build/dist build/dist/*-linux_*.whl
+	rm build/dist/*-linux_*.whl
+	$(BIN)/python -m tests.dist.trial build/dist
+
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	QUICK=$(QUICK) GROWTH=$(GROWTH) LAYOUTS=$(LAYOUTS) TRANSITIONS=$(TRANSITIONS) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
@@ -81,7 +90,7 @@ bench: $(STAMP)
 benchmarks-sql: $(STAMP)
 	$(BIN)/python -m bench.sql --suite "$(SUITE)" --queries "$(QUERIES)"
 
-$(STAMP): pyproject.toml io_kafka/clients/_native.c io_kafka/formats/_json.c
+$(STAMP): pyproject.toml setup.py io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Stepwell needs Python 3.11 or later: $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }

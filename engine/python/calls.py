@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import engine
 from engine.expressions.functions.function import shown_cell
 from engine.model.python_call import OF_GROUPS, PythonCall
 from engine.python import pickled_results, spark_worker
@@ -191,7 +190,7 @@ def _is_ours(filename: str) -> bool:
     )
 
 
-_ENGINE_FOLDER = Path(engine.__file__).parent
+_ENGINE_FOLDER = Path(__file__).parents[1]
 
 
 def _shown(call: PythonCall, row: pa.Table) -> str:

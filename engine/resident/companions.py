@@ -33,7 +33,7 @@ class Companions:
     def start(self) -> None:
         """Starts one more. It returns before the process has registered."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.resident.companion_process"],
+            [sys.executable, "-m", f"{__package__}.companion_process"],
             stdin=subprocess.PIPE,
             stdout=STDERR,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 from engine.resident.preload import PLACE_VARIABLE, PRELOAD, hand_over, wait_for_streams
 
-FIRST_IMPORTED = ("pyspark.worker", "pyspark.daemon", "engine.resident.entry")
+FIRST_IMPORTED = ("pyspark.worker", "pyspark.daemon", f"{__package__}.entry")
 """What every worker needs: the modules that Spark runs in a fork and before it, and the one that a worker's task names."""
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from base.term import Term
+from engine.resident.addresses import host_towards
 from engine.resident.companions import Companions
 from engine.resident.fingerprint import fingerprint, release
 from engine.resident.frames import WIRE_VERSION, Frame
@@ -86,7 +87,7 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
 
 def live_here(assignment: Assignment, start_companion: Callable[[], None]) -> None:
     """The life of a worker in this process, over real sockets."""
-    transport = SocketTransport(_host_towards(assignment.coordinator), assignment.certificate)
+    transport = SocketTransport(host_towards(*assignment.coordinator), assignment.certificate)
     variable = os.environ.get(LOCAL_DIR_VARIABLE)
     folder = assignment.setup.state_location.on_host(None if not variable else Path(variable))
     with closing(transport):
@@ -232,10 +233,3 @@ def linger(events: Events, control: Connection) -> None:
 def end_process(reason: str) -> None:
     print(f"stepwell: worker process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
     os._exit(GONE_EXIT_CODE)
-
-
-def _host_towards(coordinator: Address) -> str:
-    """The address of this host on the route to the coordinator. On one machine it is loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((coordinator.host, coordinator.port or 1))
-        return str(probe.getsockname()[0])

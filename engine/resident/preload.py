@@ -24,6 +24,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+DAEMON_MODULE = f"{__package__}.daemon"
+"""With the name that the room has where it is installed (setup.py)."""
+
 PLACE_VARIABLE = "STEPWELL_PRELOADED"
 """The folder with the socket. Spark's JVM inherits the driver's environment, and its daemon that of the JVM."""
 
@@ -53,7 +56,7 @@ class Preloaded:
         listener.bind(str(self.folder / SOCKET_NAME))
         listener.listen(1)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.resident.daemon", PRELOAD, str(listener.fileno())],
+            [sys.executable, "-m", DAEMON_MODULE, PRELOAD, str(listener.fileno())],
             env={**AT_IMPORT, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

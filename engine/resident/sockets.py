@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import structlog
 
+from engine.resident.addresses import listening
 from engine.resident.frames import PREFIX, STRANGER_BYTES_MAX, Frame, FrameError, Prefix, decode, encode
 from engine.resident.messages import Address
 from engine.resident.tls import RunCertificate
@@ -260,7 +261,7 @@ class SocketTransport:
         if certificate is not None:
             self._contexts = {is_server: certificate.context(is_server=is_server) for is_server in (False, True)}
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.create_server((host, 0), backlog=BACKLOG_MAX)
+        self._listener = listening(host, BACKLOG_MAX)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._watched: dict[SocketConnection, int] = {}

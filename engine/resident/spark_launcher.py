@@ -5,8 +5,6 @@ A job belongs to a thread of the driver, which waits for it. Cancelling its job 
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +15,7 @@ from typing import Any
 import structlog
 
 from base.spark_master import is_local, local_slots
+from engine.resident.addresses import is_loopback, without_brackets
 from engine.resident.entry import Assignment, resident_task
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
@@ -129,13 +128,6 @@ def warm_up(context: Any) -> None:
     threading.Thread(target=run, name="warm-up", daemon=True).start()
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
-    except (OSError, ValueError):
-        return False
-
-
 def _nothing(items: Iterable[int]) -> Iterable[int]:
     return items
 
@@ -145,9 +137,9 @@ def spark_cluster(context: Any, name: str, *, insecure: bool = False) -> Cluster
     the run, which Spark hands out; so Spark's own channel has to be secured. Raises InsecureCluster if it is not, unless `insecure` says that
     nothing needs to be."""
     conf = context.getConf()
-    host = LOOPBACK if is_local(str(context.master)) else str(conf.get("spark.driver.host"))
+    host = LOOPBACK if is_local(str(context.master)) else without_brackets(str(conf.get("spark.driver.host")))
     certificate = None
-    if not _is_loopback(host) and not insecure:
+    if not is_loopback(host) and not insecure:
         if missing := missing_of_secured(conf.get):
             raise InsecureCluster(str(context.master), host, missing)
         from engine.resident.certificates import make_certificate

@@ -13,7 +13,7 @@ from rich.console import Group
 from base.sizes import size_text
 from coordinator.storing import backups as kept
 from coordinator.storing.backups import Backup, why_not_reached
-from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of
 from stepwell.errors import StepwellError
@@ -42,11 +42,12 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the backup
 def create(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Default: the time, in UTC.")] = None,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Keep the present state. A running service makes a checkpoint and stores it; steps go on."""
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         store = store_of(project)
         chosen = name or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         kept.object_of(project.name, chosen)  # a bad name is told before anything is stored
@@ -105,10 +106,10 @@ def _is_over(status: dict[str, Any], wanted: int) -> bool:
 
 
 @app.command("list")
-def list_backups(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def list_backups(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Show the backups, and whether the step log and the inputs still reach back to them."""
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         found = _judged(project)
         show([backup.to_json() for backup in found], as_json=as_json, text=_list_text(found))
 
@@ -147,9 +148,9 @@ def _list_text(found: list[Backup]) -> Group | str:
 
 
 @app.command()
-def delete(name: NameArgument, spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def delete(name: NameArgument, spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Delete a backup. What only it needs goes with the next stored checkpoint."""
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         kept.delete(store_of(project), project.name, name)
         show({"deleted": name}, as_json=as_json, text=f"backup {name} is deleted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from base.sizes import size_text
 from coordinator.status import WAITING_FOR_KAFKA
-from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.layout_text import RescaleBar, automatic_text, shares_text
 from stepwell.commands.transition_text import TransitionBar
 from stepwell.errors import StepwellError
@@ -27,32 +28,37 @@ NOT_YET = ("starting", "recovering")
 
 def status(
     spec: SpecOption = None,
+    conf: SetOption = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what the service does: steps, rows/s, lag, times, checkpoint, state."""
     with report_faults(as_json):
-        client = _client(spec)
+        client = _client(spec, conf)
         if watch:
             keep_showing(client.status, status_table, as_json=as_json)
         found = client.status()
         show(found, as_json=as_json, text=status_table(found))
 
 
-def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def pause(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Pause between two steps."""
-    _ask_and_wait(spec, "pause", lambda s: s["phase"] == "paused", as_json, "paused before step {step_next}")
+    with report_faults(as_json):
+        _ask_and_wait(
+            _client(spec, conf), "pause", lambda s: s["phase"] == "paused", as_json, "paused before step {step_next}"
+        )
 
 
-def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def resume(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Go on after a pause."""
-    _ask_and_wait(spec, "resume", lambda s: s["phase"] != "paused", as_json, "running")
+    with report_faults(as_json):
+        _ask_and_wait(_client(spec, conf), "resume", lambda s: s["phase"] != "paused", as_json, "running")
 
 
-def stop(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def stop(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Stop the service at a checkpoint, and wait until its process has ended."""
     with report_faults(as_json):
-        client = _client(spec)
+        client = _client(spec, conf)
         endpoint = client.endpoint()
         client.ask("stop")
         found = client.wait_for_end(endpoint, WAIT_SECONDS_MAX)
@@ -66,10 +72,10 @@ def stop(spec: SpecOption = None, as_json: JsonOption = False) -> None:
         show(found, as_json=as_json, text=f"stopped before step {found['checkpoint_step']}, at a checkpoint")
 
 
-def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def checkpoint(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Make a checkpoint now."""
     with report_faults(as_json):
-        client = _client(spec)
+        client = _client(spec, conf)
         client.status()  # distinguishes a service that does not run from one that ends in the meantime
         before = _still_there(client.wait(lambda s: s["phase"] not in NOT_YET, WAIT_SECONDS_MAX), client)
         if before["checkpoint_step"] > before["step"] or not before["steps_run"] + before["steps_replayed"]:
@@ -80,16 +86,14 @@ def checkpoint(spec: SpecOption = None, as_json: JsonOption = False) -> None:
         show(_still_there(after, client), as_json=as_json, text="" if after is None else _checkpoint_text(after))
 
 
-def _client(spec: Any) -> ControlClient:
-    return ControlClient(project_of(spec, may_lack=True).state_folder)
+def _client(spec: Path | None, conf: list[str] | None) -> ControlClient:
+    return ControlClient(project_of(spec, conf, may_lack=True).state_folder)
 
 
-def _ask_and_wait(spec: Any, what: str, until: Any, as_json: bool, text: str) -> None:
-    with report_faults(as_json):
-        client = _client(spec)
-        client.ask(what)
-        found = _still_there(client.wait(until, WAIT_SECONDS_MAX), client)
-        show(found, as_json=as_json, text=text.format(step_next=found["steps_run"] and found["step"] + 1))
+def _ask_and_wait(client: ControlClient, what: str, until: Any, as_json: bool, text: str) -> None:
+    client.ask(what)
+    found = _still_there(client.wait(until, WAIT_SECONDS_MAX), client)
+    show(found, as_json=as_json, text=text.format(step_next=found["steps_run"] and found["step"] + 1))
 
 
 def _still_there(found: dict[str, Any] | None, client: ControlClient) -> dict[str, Any]:

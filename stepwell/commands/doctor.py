@@ -15,7 +15,7 @@ from rich.text import Text
 from base.fault import ExitCode
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell.commands.common import JsonOption, SpecOption, out, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, out, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.missing_inputs import is_local_broker
 from stepwell.commands.spark import SparkUnavailable
@@ -37,11 +37,11 @@ LEVEL_CHARACTERS, NAME_CHARACTERS = 4, 34
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 
-def doctor(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def doctor(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Check Java, Spark, broker, topics, registries, disk, checkpoint store and state, and say how to correct each."""
     with report_faults(as_json):
         checks = []
-        for check in looked_at(spec):
+        for check in looked_at(spec, conf):
             checks.append(check)
             if not as_json:
                 out.print(_row(check))
@@ -56,10 +56,10 @@ def examine(spec: Path | None) -> list[Check]:
     return list(looked_at(spec))
 
 
-def looked_at(spec: Path | None) -> Iterator[Check]:
+def looked_at(spec: Path | None, conf: list[str] | None = None) -> Iterator[Check]:
     """As `examine`, one after the other: Spark reads the definitions, which takes longer than all other checks together."""
     try:
-        project = project_of(spec)
+        project = project_of(spec, conf)
     except StepwellError as error:
         yield from machine_checks(None)
         yield Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from base.options import WORKERS_MAX
 from base.sizes import size_text
 from stepwell.commands.common import (
     JsonOption,
+    SetOption,
     SpecOption,
     err,
     keep_showing,
@@ -67,12 +69,13 @@ _TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
 @app.command("show")
 def show_layout(
     spec: SpecOption = None,
+    conf: SetOption = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the workers with their shares, and how far a change is."""
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         if watch:
             keep_showing(lambda: _layout_now(project), _layout_text, as_json=as_json)
         found = _layout_now(project)
@@ -92,14 +95,18 @@ def _layout_now(project: Project) -> dict[str, Any]:
 
 @app.command()
 def plan(
-    workers: WorkersOption, is_fixed: PolicyOption = None, spec: SpecOption = None, as_json: JsonOption = False
+    workers: WorkersOption,
+    is_fixed: PolicyOption = None,
+    spec: SpecOption = None,
+    conf: SetOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what a change would move, and about how long it would take."""
     with report_faults(as_json):
         from coordinator.starting.layouts import layout_of
         from stepwell.inspection.layouts import plan_of
 
-        project = project_of(spec)
+        project = project_of(spec, conf)
         record, log = _recorded(project)
         if log.rescale is not None:
             raise StepwellError(
@@ -148,6 +155,7 @@ def change(
     no_wait: NoWaitOption = False,
     wait: WaitOption = None,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change the number of workers. Without a running service, the command claims the pipeline, makes a cold change and leaves."""
@@ -163,7 +171,7 @@ def change(
     with report_faults(as_json):
         _refuse_other(mode, MODES, "a mode of a change")
         _refuse_other(protocol, PROTOCOLS, "a protocol of a live change")
-        project = project_of(spec)
+        project = project_of(spec, conf)
         if _status(project) is None:
             _refuse_without_service(mode, budget, protocol, no_wait or wait is not None)
             status = _rescale_offline(project, workers, is_fixed)
@@ -188,7 +196,9 @@ def replace(
     ],
     no_wait: NoWaitOption = False,
     wait: WaitOption = None,
+    *,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move everything that the workers of a host have to new workers on other hosts, while steps go on. It needs a running service on a
@@ -198,7 +208,7 @@ def replace(
     if not former or (is_named and not new):
         raise typer.BadParameter(f"{host}: write HOST or HOST=NEW", param_hint="HOST[=NEW]")
     with report_faults(as_json):
-        client = ControlClient(project_of(spec, may_lack=True).state_folder)
+        client = ControlClient(project_of(spec, conf, may_lack=True).state_folder)
         workers = len(client.status()["layout"]["members"])
         body = {"host": former, "to": new or None}
         status = _ask_rescale(client, "replace", body, wait=None if no_wait else (workers, wait), quiet=as_json)
@@ -209,27 +219,27 @@ app.command()(auto)
 
 
 @app.command()
-def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def pause(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Stop the moves of the change under way. Steps go on if it is live."""
-    _ask(spec, "pause", as_json)
+    _ask(spec, conf, "pause", as_json)
 
 
 @app.command()
-def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def resume(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Go on with a change that is paused."""
-    _ask(spec, "resume", as_json)
+    _ask(spec, conf, "resume", as_json)
 
 
 @app.command()
-def reverse(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def reverse(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Move everything back, so that the layout is what it was before the change."""
-    _ask(spec, "reverse", as_json)
+    _ask(spec, conf, "reverse", as_json)
 
 
 @app.command()
-def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def abort(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Move nothing more: the slots stay with the workers that have them now, and that becomes the layout."""
-    _ask(spec, "abort", as_json)
+    _ask(spec, conf, "abort", as_json)
 
 
 def _refuse_both(no_wait: bool, wait: float | None) -> None:
@@ -292,9 +302,9 @@ def _refuse_without_service(mode: str | None, budget: str | None, protocol: str 
         )
 
 
-def _ask(spec: Any, what: str, as_json: bool) -> None:
+def _ask(spec: Path | None, conf: list[str] | None, what: str, as_json: bool) -> None:
     with report_faults(as_json):
-        found = ControlClient(project_of(spec, may_lack=True).state_folder).ask_layout(what)
+        found = ControlClient(project_of(spec, conf, may_lack=True).state_folder).ask_layout(what)
         show(found, as_json=as_json, text=_accepted_text(what, found))
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from base.options import WORKERS_MAX
-from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.layout_text import automatic_text, time_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
@@ -32,6 +32,7 @@ def auto(
         typer.Option("--dry-run", help="Show what would have been decided over the recorded load; change nothing."),
     ] = False,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let Stepwell choose the number of workers between --min and --max, by the load; or end that with --off."""
@@ -42,7 +43,7 @@ def auto(
     if least is not None and most is not None and least > most:
         raise typer.BadParameter(f"--min is {least}, and --max is less: {most}")
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         if dry_run:
             assert least is not None and most is not None
             found = _replay(project, least, most)

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from stepwell.commands.common import SpecOption, project_of, report_faults
+from stepwell.commands.common import SetOption, SpecOption, project_of, report_faults
 from stepwell.service.client import ControlClient
 from stepwell.service.monitoring import ALERTS, DASHBOARD, shipped
 
 
 def metrics(
     spec: SpecOption = None,
+    conf: SetOption = None,
     *,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Print a dashboard for Grafana (JSON).")] = False,
     alerts: Annotated[bool, typer.Option("--alerts", help="Print alert rules for Prometheus (YAML).")] = False,
@@ -25,5 +26,5 @@ def metrics(
         if dashboard or alerts:
             text = shipped(DASHBOARD if dashboard else ALERTS)
         else:
-            text = ControlClient(project_of(spec).state_folder).metrics()
+            text = ControlClient(project_of(spec, conf).state_folder).metrics()
         sys.stdout.write(text)

@@ -20,7 +20,7 @@ from rich.table import Table
 from base.spark_master import MASTER_KEY
 from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit
-from stepwell.commands.common import JsonOption, SpecOption, note, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.inspection import query as queries
 from stepwell.lowering.driver import lower
@@ -35,7 +35,9 @@ ROWS_DEFAULT = 1000
 
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help='For example "SELECT * FROM a_view ORDER BY 1".')],
+    *,
     spec: SpecOption = None,
+    conf: SetOption = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows at most.")] = ROWS_DEFAULT,
     of_next: Annotated[
         bool,
@@ -47,7 +49,7 @@ def query(
 ) -> None:
     """Ask the kept views in Spark SQL, as of the last checkpoint."""
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         client = ControlClient(project.state_folder)
         if of_next:
             _refuse_next_now(client)

@@ -16,7 +16,7 @@ from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.choices import AppendOption, FromNowOption, chosen_of
 from stepwell.commands.claiming import claimed
-from stepwell.commands.common import JsonOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import Wanted, begins_of, log_id_of, store_of, version_to_restore
 from stepwell.errors import StepwellError
@@ -53,6 +53,7 @@ def restore(
     append: AppendOption = None,
     is_dry: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go back to a stored checkpoint, or begin with that of another pipeline. No service may run. Nothing is taken back: the next run computes
@@ -68,7 +69,7 @@ def restore(
             param_hint="--to",
         )
     with report_faults(as_json):
-        project = project_of(spec)
+        project = project_of(spec, conf)
         if origin is not None:
             from stepwell.commands.copying import Order, copy  # it plans the files
 

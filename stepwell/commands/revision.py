@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from base.fault import Fault
-from stepwell.commands.common import JsonOption, SpecOption, keep_showing, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.transition_text import GOES_ON, ended_text, transition_text, whole_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
@@ -29,12 +30,13 @@ app = typer.Typer(
 @app.command("show")
 def show_revision(
     spec: SpecOption = None,
+    conf: SetOption = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the revision in force, and how far the transition to the next one is."""
     with report_faults(as_json):
-        look = _looks_at(project_of(spec))
+        look = _looks_at(project_of(spec, conf))
         if watch:
             keep_showing(look, _revision_text, as_json=as_json)
         found = look()
@@ -42,32 +44,32 @@ def show_revision(
 
 
 @app.command()
-def pause(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def pause(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Stop filling the new nodes. Steps go on."""
-    _ask(spec, "pause", as_json)
+    _ask(spec, conf, "pause", as_json)
 
 
 @app.command()
-def resume(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def resume(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Go on with a transition that is paused, or fill one that is detached from the beginning."""
-    _ask(spec, "resume", as_json)
+    _ask(spec, conf, "resume", as_json)
 
 
 @app.command()
-def switch(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def switch(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Make the switch that is held."""
-    _ask(spec, "switch", as_json)
+    _ask(spec, conf, "switch", as_json)
 
 
 @app.command()
-def abort(spec: SpecOption = None, as_json: JsonOption = False) -> None:
+def abort(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
     """Take everything back: the revision in force stays."""
-    _ask(spec, "abort", as_json)
+    _ask(spec, conf, "abort", as_json)
 
 
-def _ask(spec: Any, what: str, as_json: bool) -> None:
+def _ask(spec: Path | None, conf: list[str] | None, what: str, as_json: bool) -> None:
     with report_faults(as_json):
-        found = ControlClient(project_of(spec, may_lack=True).state_folder).ask_revision(what)
+        found = ControlClient(project_of(spec, conf, may_lack=True).state_folder).ask_revision(what)
         show(found, as_json=as_json, text=escape(_accepted_text(what, found)))
 
 

@@ -26,14 +26,14 @@ from pyspark.sql import SparkSession
 
 from base.fault import ExitCode
 from base.secrets import shown
-from engine.resident.preload import PLACE_VARIABLE, Preloaded
+from engine.resident.preload import DAEMON_MODULE, PLACE_VARIABLE, Preloaded
 from stepwell.commands.common import warn
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
+from stepwell.spark.class_archive import make_if_missing
 from stepwell.spark.launch import is_for_java, launched_with, without_secrets
 from stepwell.spark.session import (
     DAEMON_KEY,
-    DAEMON_MODULE,
     PYTHON_PATH_KEY,
     configuration,
     connection_lost,
@@ -110,6 +110,7 @@ class StartingSpark:
         self._is_stopped = True
         if self._context.done() and self._context.exception() is None:
             _stop(self._session or self._context.result())
+            make_if_missing()
         if self._preloaded is not None:
             self._preloaded.close()
         if self._draft is not None:

@@ -21,7 +21,7 @@ from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.state import StepLogState
-from stepwell.commands.common import JsonOption, SpecOption, plain_table, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 
@@ -37,6 +37,7 @@ def steps(
         str | None, typer.Option("--offset", metavar="TOPIC/PARTITION:OFFSET", help="In which step it was recorded.")
     ] = None,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the last steps, or one step, or the step of an input offset."""
@@ -44,7 +45,7 @@ def steps(
         raise typer.BadParameter("give a step or --offset, not both")
     place = None if offset is None else _parsed(offset)
     with report_faults(as_json):
-        log = read_log(project_of(spec))
+        log = read_log(project_of(spec, conf))
         if place is not None:
             found = step_of_offset(log, *place)
             show(found, as_json=as_json, text=_offset_text(found))

@@ -10,8 +10,13 @@ import pyarrow as pa
 import pyspark
 import xxhash
 
+from base import fault
+
 ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "protocols", "stepwell", "storage")
-_INSTALLED = Path(__file__).resolve().parents[2]
+_ROOMS_FOLDER = Path(fault.__file__).resolve().parents[1]
+"""In the repository its root, and otherwise `stepwell` (setup.py)."""
+FOLDERS = tuple(Path(__file__).resolve().parents[1] if room == "stepwell" else _ROOMS_FOLDER / room for room in ROOMS)
+"""Those of the rooms. Where they are within `stepwell`, that one has all files."""
 
 
 def size_and_time(path: Path) -> bytes:
@@ -25,7 +30,6 @@ def installed_digest() -> str:
     lives."""
     state = xxhash.xxh3_128()
     state.update(repr((platform.python_version(), pyspark.__version__, pa.__version__)).encode())
-    for room in ROOMS:
-        for path in sorted((_INSTALLED / room).rglob("*.py")):
-            state.update(str(path).encode() + size_and_time(path))
+    for path in sorted({path for folder in FOLDERS for path in folder.rglob("*.py")}):
+        state.update(str(path).encode() + size_and_time(path))
     return state.hexdigest()

@@ -21,7 +21,7 @@ from pyspark.core.broadcast import Broadcast
 from pyspark.serializers import CPickleSerializer
 
 from engine.model.python_call import PythonForm, PythonFunction
-from engine.python.rebuilt import cached
+from engine.python import rebuilt
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.errors import Location, UnsupportedError
 from stepwell.planning.function_digest import NoDigest, digest_of, is_installed
@@ -113,7 +113,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, functools._lru_cache_wrapper) and not is_installed(str(value.__module__)):
             parameters = value.cache_parameters()
-            return cached, (value.__wrapped__, parameters["maxsize"], parameters["typed"])
+            return rebuilt.cached, (value.__wrapped__, parameters["maxsize"], parameters["typed"])
         return super().reducer_override(value)
 
 
@@ -125,12 +125,16 @@ def _pickle(command: Any) -> bytes:
 
 @contextmanager
 def _sent_along() -> Iterator[None]:
-    """While the body runs, functions and classes of the project's modules are pickled by value and not by their names."""
+    """While the body runs, functions and classes of the project's modules are pickled by value and not by their names. So is what rebuilds them,
+    because a recorded pickle outlives an installation, and the names of Stepwell's own modules differ between installations (setup.py)."""
     known = set(cloudpickle.list_registry_pickle_by_value())
     own = [
         module
         for name, module in list(sys.modules.items())
-        if name not in known and name != "__main__" and getattr(module, "__file__", None) and not is_installed(name)
+        if name not in known
+        and name != "__main__"
+        and getattr(module, "__file__", None)
+        and (module is rebuilt or not is_installed(name))
     ]
     for module in own:
         cloudpickle.register_pickle_by_value(module)

@@ -1,18 +1,24 @@
 """The place of the archive of the classes that Spark's JVM loads (class data sharing). With it a session starts in two thirds of the time.
 
 The archive is in the Python environment, because it is valid for one version of Java and one of Spark. The JVM itself checks this, and
-ignores an archive that does not fit. `make_class_archive.py` makes the archive.
+ignores an archive that does not fit. `make_class_archive.py` makes the archive: when Stepwell is set up, or after the first command that needed
+it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pyspark
 import xxhash
+
+MAKER = f"{__package__}.make_class_archive"
+BESIDE = "--beside"
+"""The argument with which it takes the time that nobody else wants, and leaves the work to one that is at it."""
 
 FOLDER = Path(sys.prefix) / "share" / "stepwell"
 
@@ -35,3 +41,20 @@ def java_options() -> str:
     """The options for a JVM that uses the archive; empty if there is no archive."""
     found = archive()
     return f'"-XX:SharedArchiveFile={found}" -Xshare:auto {QUIET}' if found is not None and found.exists() else ""
+
+
+def make_if_missing() -> None:
+    """Has the archive made by a process of its own, which goes on after this one. Does nothing where the environment is not ours."""
+    wanted = archive()
+    if wanted is None or wanted.exists():
+        return
+    place = next(folder for folder in (FOLDER, *FOLDER.parents) if folder.exists())
+    if os.access(place, os.W_OK):
+        subprocess.Popen(
+            [sys.executable, "-m", MAKER, BESIDE],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the command
+        )

@@ -10,11 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from stepwell.spark.class_archive import QUIET, archive
+from stepwell.spark.class_archive import BESIDE, QUIET, archive
 from stepwell.spark.session import FAST_START, SMALL_HEAP, make_session
 
 EXIT_SECONDS_MAX = 120.0
@@ -35,10 +36,27 @@ UNION ALL SELECT DISTINCT k, 1L, 1D, 1, s FROM t ORDER BY k LIMIT 9;
 """With what queries usually have, so that the classes of most rules of Spark's analyser and optimiser are loaded."""
 
 
+NICENESS = 19
+"""The least wish for the processor that there is."""
+
+
+def under_way(place: Path) -> bool:
+    """Whether another process makes this archive. Removes the drafts of processes that have ended before they were ready."""
+    found = False
+    for draft in place.parent.glob(f"{place.stem}.*"):
+        number = draft.suffix.removeprefix(".")
+        if number.isdecimal() and psutil.pid_exists(int(number)):
+            found = True
+        elif number.isdecimal():
+            draft.unlink(missing_ok=True)
+    return found
+
+
 def make(place: Path) -> None:
     """Starts a session, runs a query and a Python task in it, and ends its JVM. On its way out the JVM writes the classes that it has loaded."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}")
+    draft.touch()  # so that another one sees it
     options = f'"-XX:ArchiveClassesAtExit={draft}" {QUIET} {FAST_START} {SMALL_HEAP}'
     session = make_session("classes", NO_IDLE_WORKER, java_options=options)
     session.range(9).groupBy("id").count().collect()
@@ -50,6 +68,9 @@ def make(place: Path) -> None:
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends when its standard input closes
     gateway.proc.wait(EXIT_SECONDS_MAX)
+    if not draft.stat().st_size:
+        draft.unlink()
+        raise FileNotFoundError(f"nothing in {draft}")
     draft.rename(place)
 
 
@@ -71,6 +92,10 @@ def main() -> None:
         sys.exit("there is no Java: neither JAVA_HOME nor the path names one")
     if wanted.exists():
         return
+    if BESIDE in sys.argv[1:]:
+        os.nice(NICENESS)
+        if under_way(wanted):
+            return
     try:
         make(wanted)
     except (OSError, subprocess.TimeoutExpired) as fault:

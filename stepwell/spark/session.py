@@ -24,6 +24,7 @@ from base.cpu_quota import cpu_quota
 from base.options import WORKERS_MAX
 from base.spark_master import ALL_CORES, MASTER_KEY
 from base.user_folders import user_name
+from engine.resident.preload import DAEMON_MODULE
 from stepwell.spark import class_archive
 from stepwell.spark.fixed import FIXED_SQL
 from stepwell.spark.unknown_user import java_options_without_home, log_in, settings_without_home
@@ -31,7 +32,6 @@ from stepwell.spark.unknown_user import java_options_without_home, log_in, setti
 DAEMON_KEY = "spark.python.daemon.module"
 PYTHON_PATH_KEY = "spark.executorEnv.PYTHONPATH"
 WAREHOUSE_KEY = "spark.sql.warehouse.dir"
-DAEMON_MODULE = "engine.resident.daemon"
 
 WORKER_SLOTS = WORKERS_MAX
 """Task slots of local mode beyond the cores: as many as a pipeline may have workers. A slot that nobody uses costs nothing."""
@@ -185,7 +185,7 @@ def _is_on_loopback(master: str) -> bool:
     if not master.startswith("spark://"):
         return False
     hosts = [address.rsplit(":", 1)[0] for address in master.removeprefix("spark://").split(",")]
-    return all(host == "localhost" or host.startswith("127.") for host in hosts)
+    return all(host in ("localhost", "[::1]") or host.startswith("127.") for host in hosts)
 
 
 def _python_path() -> list[str]:

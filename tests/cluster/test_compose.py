@@ -3,7 +3,6 @@ are compared."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,10 @@ from stepwell.dev_cluster.topology import (
     WORKER_MEMORY_MB,
     WORKERS_DEFAULT,
 )
-from stepwell.project.settings import STEPWELL_KEYS
+from stepwell.project.settings import load_settings
 
 DOCKER = Path(__file__).parents[2] / "docker"
+SPEC = DOCKER / "spark-pipeline.yml"
 
 # What the addresses and folders of a container decide.
 OF_THE_PLACE = {"node.id", "listeners", "advertised.listeners", "log.dirs", "controller.quorum.voters", "heap.opts"}
@@ -100,14 +100,24 @@ def test_the_spark_workers_have_the_size_of_the_processes(services: dict[str, di
 
 
 def test_the_service_runs_on_the_cluster(services: dict[str, dict[str, Any]]) -> None:
-    command = services["service"]["command"]
-    conf = dict(item.split("=", 1) for item in re.findall(r"--conf (\S+)", command))
-    assert options(command)["--workers"] == str(WORKERS_DEFAULT)
+    """With the settings of its project file, which `query` in the same container has too."""
+    conf = {key: str(value) for key, value in yaml.safe_load(SPEC.read_text())["configuration"].items()}
+    assert shlex.split(services["service"]["command"]) == ["stepwell", "run"]
+    assert conf["stepwell.workers"] == str(WORKERS_DEFAULT)
     assert conf["spark.master"] in services["spark-worker-1"]["command"]
     brokers = ",".join(f"{name}:9092" for name in sorted(named(services, "broker-")))
     assert conf["kafka.bootstrap.servers"] == brokers == shlex.split(services["feed"]["command"])[-1]
     assert conf["spark.driver.host"] == services["service"]["hostname"], "the executors connect to it by this name"
-    assert {key for key in conf if key.startswith("stepwell.")} <= STEPWELL_KEYS.keys()
+    assert load_settings({**conf, "stepwell.cluster.insecure": "true"}).stepwell.cluster_insecure
+    assert f"COPY --chown=1000:1000 docker/{SPEC.name} /project/{SPEC.name}" in (DOCKER / "Dockerfile").read_text()
+
+
+def test_the_project_file_is_the_one_of_the_example(services: dict[str, dict[str, Any]]) -> None:
+    example = yaml.safe_load((DOCKER.parent / "examples" / "flights" / "project" / SPEC.name).read_text())
+    here = yaml.safe_load(SPEC.read_text())
+    assert example["configuration"].items() <= here["configuration"].items()
+    assert {**here, "configuration": None} == {**example, "configuration": None}
+    assert services["service"]["volumes"] == [f"storage:/project/{here['storage']}"]
 
 
 def test_every_container_has_a_health_check_and_waits_for_what_exists(services: dict[str, dict[str, Any]]) -> None:

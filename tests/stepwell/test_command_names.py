@@ -10,8 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from stepwell.cli import COMMANDS
+from stepwell.cli import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,3 +50,26 @@ def test_a_command_without_a_project_speaks_as_the_environment_says(tmp_path: Pa
 def test_a_shell_completes_names_of_commands(word: str, names: list[str]) -> None:
     said = ran(_STEPWELL_COMPLETE="complete_bash", COMP_WORDS=f"stepwell {word}", COMP_CWORD="1")
     assert said.split() == names
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("layout cha", "change"), ("dev clu", "cluster"), ("query --ne", "--next"), ("revision show --wa", "--watch")],
+)
+def test_a_shell_completes_what_belongs_to_a_command(words: str, found: str) -> None:
+    variables = {"_STEPWELL_COMPLETE": "complete_bash", "COMP_WORDS": f"stepwell {words}"}
+    said = CliRunner().invoke(app, env={**variables, "COMP_CWORD": str(len(words.split()))}, prog_name="stepwell")
+    assert said.stdout.split() == [found]
+
+
+def test_every_command_that_reads_a_project_takes_settings() -> None:
+    group = typer.main.get_command(app)
+    context = typer.Context(group)
+    lacking, waiting = [], [(name, group.get_command(context, name)) for name in COMMANDS]  # type: ignore[attr-defined]
+    while waiting:
+        name, command = waiting.pop()
+        waiting += [(f"{name} {key}", each) for key, each in getattr(command, "commands", {}).items()]
+        options = {option for parameter in command.params for option in parameter.opts}
+        if "--spec" in options and "--conf" not in options:
+            lacking.append(name)
+    assert not lacking

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import re
 import sys
@@ -144,3 +145,19 @@ def a(): return spark.table('t').select(f('v').alias('x'))
         pytest.fail(f"a worker without the project's files: {missing}")
     assert call(1) == "2"
     assert b"JSONEncoder" not in function.pickled
+
+
+def test_a_pickle_names_no_module_of_stepwell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is recorded, and an installation from a wheel has these modules under other names than the repository."""
+
+    @functools.lru_cache(maxsize=8)
+    def doubled(value: int) -> int:
+        return 2 * value
+
+    really = python_functions.is_installed
+    monkeypatch.setattr(python_functions, "is_installed", lambda name: name.startswith("engine.") or really(name))
+    with python_functions._sent_along():
+        sent = python_functions._pickle(doubled)
+    monkeypatch.setitem(sys.modules, "engine.python.rebuilt", None)
+    found = pickle.loads(sent)
+    assert (found(4), found(4), found.cache_info().hits, found.cache_info().maxsize) == (8, 8, 1, 8)

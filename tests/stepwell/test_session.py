@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.spark import class_archive
+from stepwell.spark.make_class_archive import under_way
 from stepwell.spark.session import WORKER_SLOTS, configuration, cores
 
 SCRIPT = """
@@ -93,3 +94,32 @@ def test_a_collector_that_the_user_chose_is_the_only_one(
     chosen = configuration("t", {"spark.driver.extraJavaOptions": option})["spark.driver.extraJavaOptions"]
     assert ("-XX:+UseSerialGC" in chosen) == ours
     assert chosen.endswith(option)
+
+
+@pytest.mark.parametrize(
+    ("is_there", "is_ours", "is_made"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_an_archive_is_made_after_the_first_use_of_an_environment_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, is_ours: bool, is_made: bool
+) -> None:
+    place = tmp_path / "classes-a.jsa"
+    if is_there:
+        place.touch()
+    commands: list[list[str]] = []
+    monkeypatch.setattr(class_archive, "archive", lambda: place)
+    monkeypatch.setattr(class_archive, "FOLDER", tmp_path / "share" / "stepwell")
+    monkeypatch.setattr(os, "access", lambda folder, mode: is_ours and folder == tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: commands.append(command))
+    class_archive.make_if_missing()
+    made = [[sys.executable, "-m", "stepwell.spark.make_class_archive", "--beside"]]
+    assert commands == (made if is_made else [])
+
+
+def test_one_process_makes_an_archive_and_drafts_of_those_that_have_ended_go(tmp_path: Path) -> None:
+    place, ended = tmp_path / "classes-a.jsa", subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    former = tmp_path / f"classes-a.{ended.pid}"
+    former.touch()
+    assert not under_way(place) and not former.exists()
+    (tmp_path / f"classes-a.{os.getpid()}").touch()
+    assert under_way(place)

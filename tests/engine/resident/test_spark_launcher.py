@@ -59,7 +59,7 @@ def test_a_channel_that_is_not_secured_gets_no_key(host: str, settings: dict[str
 def test_each_run_beyond_loopback_has_a_certificate_of_its_own(
     encryption: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_launcher, "_is_loopback", lambda host: False)
+    monkeypatch.setattr(spark_launcher, "is_loopback", lambda host: False)
     settings = {"spark.authenticate": "true", encryption: "true"}
     made = [spark_cluster(context("spark://h:7077", settings=settings), "p") for _ in range(2)]
     assert len({cluster.launcher._certificate for cluster in made} - {None}) == 2  # type: ignore[attr-defined]
