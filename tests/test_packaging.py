@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -106,3 +107,10 @@ def test_every_extension_has_its_source() -> None:
 
 def test_what_is_installed_is_all_of_the_rooms() -> None:
     assert {path for folder in installed.FOLDERS for path in folder.rglob("*.py")} == set(modules())
+
+
+def test_every_file_beside_the_code_is_packed() -> None:
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    files = (path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file())
+    others = [path for path in files if path.suffix not in (".py", ".c", ".so", ".pyc")]
+    assert [path for path in others if any(path.match(pattern) for pattern in data)] == others

@@ -32,6 +32,7 @@ import httpx
 import psutil
 
 from base.fault import ExitCode
+from base.user_folders import user_name
 from base.whole_file import write_whole
 from io_kafka.broker.folder_process import POLL_SECONDS, FolderProcess, start_lock
 from io_kafka.broker.jars import java_command
@@ -306,6 +307,7 @@ class LocalSpark:
     def _check_machine(self) -> None:
         for number in self.workers:
             _require_address(worker_host(number))
+        _require_user()
         missing = [number for number, pid in self.worker_pids.items() if pid is None]
         needed, free = memory_mb(len(missing)), psutil.virtual_memory().available >> 20
         if free < needed:
@@ -351,6 +353,15 @@ def _environment(host: str) -> dict[str, str]:
         "SPARK_LOCAL_IP": host,
         "SPARK_PUBLIC_DNS": host,
     }
+
+
+def _require_user() -> None:
+    """Raises LocalSparkFault if Hadoop's login, which Spark's daemons begin with, would find no user."""
+    if user_name() is None:
+        raise LocalSparkFault(
+            f"this machine knows no user {os.getuid()}, and Spark's own master and workers do not start without one",
+            "Run it as another user, or add a line for this one to /etc/passwd. `stepwell run` in local mode needs neither.",
+        )
 
 
 def _require_address(host: str) -> None:

@@ -94,6 +94,15 @@ def test_an_address_that_the_machine_lacks_is_named(tmp_path: Path, monkeypatch:
         LocalSpark(tmp_path, 1).start()
 
 
+def test_a_user_whom_the_machine_does_not_know_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_daemons, "user_name", lambda: None)
+    with pytest.raises(LocalSparkFault, match="knows no user") as refused:
+        LocalSpark(tmp_path).start()
+    assert "local mode" in refused.value.what_to_do
+
+
 def test_too_little_memory_is_said_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_daemons, "memory_mb", lambda workers: 10**9)
     with pytest.raises(LocalSparkFault, match=r"(?s)2 Spark workers need about 1000000000 MB.*--workers 1"):

@@ -28,6 +28,7 @@ from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.led_over_breakages import LED_OVER
 from tests.sabotage.loading_breakages import LOADED
 from tests.sabotage.metric_breakages import MONITORED
+from tests.sabotage.packaging_breakages import PACKED
 from tests.sabotage.passage_breakages import PASSAGES
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
@@ -89,6 +90,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *READ_AGAIN,
     *LOADED,
     *LED_OVER,
+    *PACKED,
     *PASSAGES,
     *DRAINED,
     *COMBINATIONS,
