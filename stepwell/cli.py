@@ -38,6 +38,7 @@ COMMANDS = {
     "steps": "stepwell.commands.steps",
     "doctor": "stepwell.commands.doctor",
     "bundle": "stepwell.commands.bundle",
+    "explain": "stepwell.commands.explain",
     "dev": "stepwell.commands.dev",
 }
 """The commands, in the order of a project's life. A module has a function with the command's name, or an `app` of commands."""

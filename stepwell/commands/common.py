@@ -156,6 +156,13 @@ def as_fault(error: Exception) -> Fault | None:
     return error if isinstance(error, Fault) else None
 
 
+def more_about(fault: Fault) -> list[str]:
+    """Where each kind of error in it is explained: DOCUMENT#SLUG."""
+    from stepwell.error_pages.table import link, pages_of  # read by a command that fails, and by no other
+
+    return [link(page) for page in pages_of(fault)]
+
+
 @contextmanager
 def report_faults(as_json: bool = False) -> Iterator[None]:
     """Turns a fault into a text and an exit code. A bug in Stepwell keeps its stack trace, unless it is known to concern a single view
@@ -168,12 +175,13 @@ def report_faults(as_json: bool = False) -> Iterator[None]:
         fault = as_fault(error)
         if fault is None:
             raise
-        code, text = fault.exit_code, hidden(str(fault))
+        code, text, more = fault.exit_code, hidden(str(fault)), more_about(fault)
         if as_json:
-            sys.stdout.write(json.dumps({"error": text, "exit_code": int(code)}) + "\n")
+            sys.stdout.write(json.dumps({"error": text, "exit_code": int(code), "more": more}) + "\n")
         if is_json():
-            say("error", text, exit_code=int(code))
+            say("error", text, exit_code=int(code), more=more)
         else:
             err.print(f"[bold red]error:[/] {escape(text)}")
+            err.print(f"more: {', '.join(more)}", markup=False)
             keep_said(f"error: {text}")
         raise typer.Exit(int(code)) from None

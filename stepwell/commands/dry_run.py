@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from base.fault import ExitCode
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import JsonOption, SetOption, SpecOption, more_about, note, project_of, report_faults, show
 from stepwell.commands.definitions import planning_session
 from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
 from stepwell.inspection.dry_run import Description, describe
@@ -26,8 +26,9 @@ def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption
         lowered = driver.survey(resolved)
         description = _described(resolved, lowered, unresolved)
         show(description.to_json(), as_json=as_json, text=description.renderable())
-        if description.errors:
-            raise typer.Exit(int(_exit_code([*unresolved, *lowered.errors])))
+        if errors := [*unresolved, *lowered.errors]:
+            note(f"more: {', '.join(dict.fromkeys(link for error in errors for link in more_about(error)))}")
+            raise typer.Exit(int(_exit_code(errors)))
 
 
 def _described(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
