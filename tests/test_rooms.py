@@ -83,6 +83,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
             "dev_cluster",
             "error_pages",
         },
+        "reference": {"project", "commands"},
     },
 }
 

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import typer
 
 from base.fault import ExitCode
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, more_about, note, project_of, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    SetOption,
+    SpecOption,
+    more_about,
+    note,
+    project_of,
+    report_faults,
+    show,
+)
 from stepwell.commands.definitions import planning_session
 from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
 from stepwell.inspection.dry_run import Description, describe

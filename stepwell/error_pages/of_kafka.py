@@ -14,8 +14,8 @@ PAGES = (
         exit_code=ExitCode.KAFKA,
         what="No broker answered in time.",
         why="It is down, the address is wrong, or something between does not let the connection through.",
-        do="Check `kafka.bootstrap.servers`. `stepwell doctor` tries the connection and says how far it comes. A running service waits for a broker "
-        "that is away and goes on by itself.",
+        do="Check `kafka.bootstrap.servers`. `stepwell doctor` tries the connection and says how far it comes. A running service waits "
+        "for a broker that is away and goes on by itself.",
     ),
     Page(
         slug="login-refused",
@@ -23,8 +23,8 @@ PAGES = (
         exit_code=ExitCode.KAFKA,
         what="The broker does not accept the user, the password, the token or the mechanism.",
         why="The broker says this itself, so it is no matter of the network.",
-        do="Check `kafka.sasl.mechanism`, `kafka.sasl.username` and the password ([security.md](security.md)). A secret that a file has must not "
-        "end in a blank.",
+        do="Check `kafka.sasl.mechanism`, `kafka.sasl.username` and the password ([security.md](security.md)). A secret that a file has "
+        "must not end in a blank.",
     ),
     Page(
         slug="broker-not-trusted",
@@ -55,7 +55,8 @@ PAGES = (
         classes=("UnknownHost",),
         exit_code=ExitCode.KAFKA,
         what="The name of the broker's host cannot be resolved.",
-        why="It is misspelt, or this machine asks another name server. A broker also announces its own name, which has to be known here.",
+        why="It is misspelt, or this machine asks another name server. A broker also announces its own name, which has to be known "
+        "here.",
         do="Correct `kafka.bootstrap.servers`, or the broker's `advertised.listeners`.",
     ),
     Page(
@@ -79,7 +80,8 @@ PAGES = (
         classes=("UnknownTopic", "NoTopicMatches"),
         exit_code=ExitCode.KAFKA,
         what="A topic or a partition does not exist, or no topic matches a pattern.",
-        why="Stepwell creates output topics and never input topics. A name may be misspelt, or the broker is another one than you think.",
+        why="Stepwell creates output topics and never input topics. A name may be misspelt, or the broker is another one than you "
+        "think.",
         do="Create the topic, or correct `subscribe`, `subscribePattern` or `topic` of the table.",
     ),
     Page(
@@ -120,7 +122,8 @@ PAGES = (
         classes=("WriteRefused",),
         exit_code=ExitCode.KAFKA,
         what="The broker refuses a message of a step, and would refuse it again. Nothing of the step was written.",
-        why="It is larger than `max.message.bytes` of the topic, a right is missing, or the topic is compacted and the message has no key.",
+        why="It is larger than `max.message.bytes` of the topic, a right is missing, or the topic is compacted and the message has no "
+        "key.",
         do="Correct the topic or the rights, as the text says, and run again: the run goes on with this step.",
     ),
     Page(
@@ -145,7 +148,8 @@ PAGES = (
         exit_code=ExitCode.HELD,
         what="Another run of this pipeline has taken over. This one has written nothing since.",
         why="Somebody started it elsewhere with `--take-over`, or this run was silent for longer than `stepwell.takeover.silence`.",
-        do="Nothing, if that was intended. Otherwise stop the other run and start this one. Two projects with one `name:` look the same.",
+        do="Nothing, if that was intended. Otherwise stop the other run and start this one. Two projects with one `name:` look the "
+        "same.",
     ),
     Page(
         slug="registry-unreachable",
@@ -160,17 +164,20 @@ PAGES = (
         classes=("RegistryRefused",),
         exit_code=ExitCode.KAFKA,
         what="A schema registry refuses what it was asked for.",
-        why="401 and 403 are a login or a right, 404 a schema that is not there, and 409 a schema that its subject is not compatible with.",
-        do="Set `stepwell.registry.auth` (or `STEPWELL_REGISTRY_AUTH_FILE`), or give the output another topic, or change the compatibility.",
+        why="401 and 403 are a login or a right, 404 a schema that is not there, and 409 a schema that its subject is not compatible "
+        "with.",
+        do="Set `stepwell.registry.auth` (or `STEPWELL_REGISTRY_AUTH_FILE`), or give the output another topic, or change the "
+        "compatibility.",
     ),
     Page(
         slug="topic-changed",
         classes=("TopicChanged",),
         exit_code=ExitCode.KAFKA,
         what="An input or output topic is not the one that was recorded, or cannot be what the project wants of it.",
-        why="It was deleted and created again, it has another number of partitions, it holds messages that Stepwell has not written, or a "
-        "pattern matches an own output.",
-        do="The text says which. A new output topic has to be empty. What was lost with a topic comes back only with `stepwell run --full-refresh`.",
+        why="It was deleted and created again, it has another number of partitions, it holds messages that Stepwell has not written, or "
+        "a pattern matches an own output.",
+        do="The text says which. A new output topic has to be empty. What was lost with a topic comes back only with `stepwell run "
+        "--full-refresh`.",
     ),
     Page(
         slug="step-log-gone",
@@ -178,17 +185,25 @@ PAGES = (
         exit_code=ExitCode.KAFKA,
         what="The pipeline has no step log on this broker.",
         why="It never ran, the broker is another one, the project has another `name:`, or the topic `stepwell.NAME.steps` was deleted.",
-        do="If it never ran, run it. If the topic was deleted, restore it: without it the state cannot go on ([durability.md](durability.md)).",
+        do="If it never ran, run it. If the topic was deleted, restore it: without it the state cannot go on "
+        "([durability.md](durability.md)).",
     ),
     Page(
         slug="step-log",
-        classes=("BadLogRecord", "BrokenStepLog", "PlanMissing", "UnsuitableStepLog", "UnsuitablePlanTopic", "StepBeyondEnd"),
+        classes=(
+            "BadLogRecord",
+            "BrokenStepLog",
+            "PlanMissing",
+            "UnsuitableStepLog",
+            "UnsuitablePlanTopic",
+            "StepBeyondEnd",
+        ),
         exit_code=ExitCode.KAFKA,
         what="The step log, or the topic of plan documents, cannot be read as a history of this pipeline. Nothing was changed.",
-        why="Something else has written into `stepwell.NAME.steps` or `stepwell.NAME.plans`, records were lost, its configuration loses records, "
-        "or a newer version of Stepwell has written it.",
-        do="For a newer version, install that one. Correct the configuration that is named. Otherwise restore the topic, or rebuild with "
-        "`stepwell run --full-refresh`. Nobody but Stepwell should have the right to write there ([security.md](security.md)).",
+        why="Something else has written into `stepwell.NAME.steps` or `stepwell.NAME.plans`, records were lost, its configuration loses "
+        "records, or a newer version of Stepwell has written it.",
+        do="For a newer version, install that one. Correct the configuration that is named. Otherwise restore the topic, or rebuild "
+        "with `stepwell run --full-refresh`. Nobody but Stepwell should have the right to write there ([security.md](security.md)).",
     ),
     Page(
         slug="input-changed",
@@ -205,8 +220,8 @@ PAGES = (
         exit_code=ExitCode.STATE,
         what="A step that was run again gave another output than the first time. Nothing was written.",
         why="Something that a view uses is not deterministic, or was changed: mostly a function in Python, or a library that it uses.",
-        do="Put the former version back and run again. If that is not possible, rebuild with `stepwell run --full-refresh`. If only SQL is "
-        "concerned, it is a mistake of ours: please report it ([support.md](support.md)).",
+        do="Put the former version back and run again. If that is not possible, rebuild with `stepwell run --full-refresh`. If only SQL "
+        "is concerned, it is a mistake of ours: please report it ([support.md](support.md)).",
     ),
     Page(
         slug="load-not-alone",
@@ -229,7 +244,8 @@ PAGES = (
         classes=("JarsUnavailable",),
         exit_code=ExitCode.MACHINE,
         what="Kafka's jars, or Java, are not on this machine and could not be fetched.",
-        why="The local broker is Kafka's own. Its jars are fetched once, from Maven Central or from the repository in the file that `STEPWELL_IVY_SETTINGS` names.",
+        why="The local broker is Kafka's own. Its jars are fetched once, from Maven Central or from the repository in the file that "
+        "`STEPWELL_IVY_SETTINGS` names.",
         do="Let this machine reach it, or name another broker with `kafka.bootstrap.servers`: a pipeline needs no jars.",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base.fault import ExitCode
-from stepwell.error_pages.page import REASONS, Page
+from stepwell.error_pages.page import Page
 
 TITLE = "Runs, requests, workers and machines"
 
@@ -13,10 +13,10 @@ PAGES = (
         classes=("HeldByAnother",),
         exit_code=ExitCode.HELD,
         what="Another run of this pipeline is alive.",
-        why="A pipeline has one run at a time. The text says which process on which host it is, or how long the step log has to be silent "
-        "before the run counts as dead (`stepwell.takeover.silence`).",
-        do="Use that one, or stop it with `stepwell stop`. `stepwell run --hand-over` replaces it without a pause, and `--take-over` fences a run "
-        "that cannot be reached any more.",
+        why="A pipeline has one run at a time. The text says which process on which host it is, or how long the step log has to be "
+        "silent before the run counts as dead (`stepwell.takeover.silence`).",
+        do="Use that one, or stop it with `stepwell stop`. `stepwell run --hand-over` replaces it without a pause, and `--take-over` "
+        "fences a run that cannot be reached any more.",
     ),
     Page(
         slug="not-running",
@@ -29,7 +29,7 @@ PAGES = (
     Page(
         slug="revision-refused",
         classes=("RevisionRefused", "TransitionRefused"),
-        exit_code=REASONS,
+        exit_code=None,
         what="A change of the project cannot be made now. Nothing was changed.",
         why="The plan is refused, another change is under way, there is too little room, or the files do not define what was shown.",
         do="The text says what to do. [What is refused](evolution.md#what-is-refused) has every reason.",
@@ -128,20 +128,33 @@ PAGES = (
         classes=("RecoveryFailed",),
         exit_code=ExitCode.STATE,
         what="The same step, or the same checkpoint, has failed several times in a row. No data was lost.",
-        why="A worker dies at the same place each time: mostly for want of memory, or a library that crashes. The text quotes the last failure.",
-        do="Look for the cause in Spark's log in the storage folder and with `dmesg`. A smaller `stepwell.step.rows.max` needs less memory. Then run "
-        "again.",
+        why="A worker dies at the same place each time: mostly for want of memory, or a library that crashes. The text quotes the last "
+        "failure.",
+        do="Look for the cause in Spark's log in the storage folder and with `dmesg`. A smaller `stepwell.step.rows.max` needs less "
+        "memory. Then run again.",
     ),
     Page(
         slug="recovered",
         classes=(
-            "TaskLost", "StaleTask", "DividedAgain", "StepTooLarge", "NotOpen", "UnknownVersion", "CheckpointPending", "StaleEpoch",
-            "DatabaseExists", "ForkedWhileOpen", "Gone", "Replaced", "_Exists",
+            "TaskLost",
+            "StaleTask",
+            "DividedAgain",
+            "StepTooLarge",
+            "NotOpen",
+            "UnknownVersion",
+            "CheckpointPending",
+            "StaleEpoch",
+            "DatabaseExists",
+            "ForkedWhileOpen",
+            "Gone",
+            "Replaced",
+            "_Exists",
         ),
-        exit_code=REASONS,
+        exit_code=None,
         what="Something that a run handles by itself: a worker was lost, a step was divided again, or a database was opened elsewhere.",
         why="Such an error stands in the log beside a recovery. A command does not end with it, unless it is the last of several.",
-        do="Nothing, while the pipeline goes on. If a command ended with it, it is a mistake of ours: please report it with `stepwell bundle`.",
+        do="Nothing, while the pipeline goes on. If a command ended with it, it is a mistake of ours: please report it with `stepwell "
+        "bundle`.",
     ),
     Page(
         slug="spark-unavailable",

@@ -13,16 +13,18 @@ PAGES = (
         classes=("StateLost", "DatabaseMissing", "NoCommonVersion", "NoDatabase"),
         exit_code=ExitCode.STATE,
         what="The step log and the databases do not belong together, or a database is missing.",
-        why="The storage folder was deleted, exchanged or put back from an old copy; a host is not there whose disk has a database; or another "
-        "version of Stepwell is needed first. The text says which.",
-        do="Bring the folder or the host back. With a checkpoint store a start restores what is missing by itself ([durability.md](durability.md)). "
-        "If nothing has the state any more, rebuild it from the input with `stepwell run --full-refresh`.",
+        why="The storage folder was deleted, exchanged or put back from an old copy; a host is not there whose disk has a database; or "
+        "another version of Stepwell is needed first. The text says which.",
+        do="Bring the folder or the host back. With a checkpoint store a start restores what is missing by itself "
+        "([durability.md](durability.md)). If nothing has the state any more, rebuild it from the input with `stepwell run "
+        "--full-refresh`.",
     ),
     Page(
         slug="state-damaged",
         classes=("CorruptRecord", "CorruptFile"),
         exit_code=ExitCode.STATE,
-        what="A database does not have what was written to it: a checksum does not match, or the file cannot be read. Nothing was changed.",
+        what="A database does not have what was written to it: a checksum does not match, or the file cannot be read. Nothing was "
+        "changed.",
         why="The disk or the memory fails, or another program has written to the file.",
         do="Keep a copy of the folder and check the machine. With a checkpoint store a start restores the database by itself. Otherwise "
         "rebuild the state with `stepwell run --full-refresh`.",
@@ -120,9 +122,10 @@ PAGES = (
         classes=("ObjectMissing", "DamagedPack", "ForeignPack", "DamagedStore", "DamagedManifest"),
         exit_code=ExitCode.STATE,
         what="The checkpoint store does not have what Stepwell has written there.",
-        why="An object was deleted, changed or exchanged by something else, such as a rule for the life of objects, or two pipelines share a place.",
-        do="Keep a copy of what is there. `stepwell backup list` shows the versions that can be restored. If there is none and the disks are "
-        "lost, rebuild with `stepwell run --full-refresh`.",
+        why="An object was deleted, changed or exchanged by something else, such as a rule for the life of objects, or two pipelines "
+        "share a place.",
+        do="Keep a copy of what is there. `stepwell backup list` shows the versions that can be restored. If there is none and the "
+        "disks are lost, rebuild with `stepwell run --full-refresh`.",
     ),
     Page(
         slug="backup-name",
@@ -153,7 +156,8 @@ PAGES = (
         classes=("NoState", "NoAnswer"),
         exit_code=ExitCode.STATE,
         what="There is nothing to answer a query from, or the workers have not answered in time.",
-        why="Before the first checkpoint there is no version to read. While workers start, or stand at different checkpoints, they cannot answer.",
+        why="Before the first checkpoint there is no version to read. While workers start, or stand at different checkpoints, they "
+        "cannot answer.",
         do="`stepwell checkpoint` makes one. Otherwise ask again; `stepwell status` shows what the service does.",
     ),
 )

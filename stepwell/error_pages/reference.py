@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from importlib import resources
 
-from base.fault import ExitCode
 from stepwell.error_pages.page import Page
 from stepwell.error_pages.table import SECTIONS
 
@@ -24,7 +23,7 @@ def _section(title: str, pages: tuple[Page, ...]) -> str:
 
 def text_of(page: Page) -> str:
     """What a page says, without its heading."""
-    code = f"{page.exit_code.value}" if isinstance(page.exit_code, ExitCode) else page.exit_code
+    code = "that of the reason" if page.exit_code is None else f"{page.exit_code.value}"
     names = ", ".join(f"`{name}`" for name in page.classes if not name.startswith("_"))
     return f"{page.what}\n\n**Why.** {page.why}\n\n**What to do.** {page.do}\n\nExit code: {code}. In logs: {names}."
 
