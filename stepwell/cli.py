@@ -20,6 +20,7 @@ from stepwell.commands.log_lines import FORMAT_VARIABLE, use_format
 COMMANDS = {
     "init": "stepwell.commands.init",
     "dry-run": "stepwell.commands.dry_run",
+    "graph": "stepwell.commands.graph",
     "plan": "stepwell.commands.plan",
     "apply": "stepwell.commands.apply",
     "run": "stepwell.commands.run",
