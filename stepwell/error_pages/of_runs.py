@@ -1,4 +1,4 @@
-"""Errors of runs: who holds the pipeline, requests to a service, workers, and the machine."""
+"""Errors of runs: the holder of a pipeline, requests to a service, workers, and the machine."""
 
 from __future__ import annotations
 

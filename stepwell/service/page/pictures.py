@@ -9,6 +9,7 @@ from typing import Literal
 
 from stepwell.service.page.graph import PipelineGraph, bare_name, kind_of
 from stepwell.service.page.svg import BoxText, graph_svg
+from stepwell.service.page.texts import cut
 
 PictureFormat = Literal["svg", "mermaid", "dot", "text"]
 
@@ -27,6 +28,9 @@ text { fill: var(--text); font: 13px system-ui, sans-serif; }
 """
 """The colours of the page (page.css)."""
 
+LINE_CHARACTERS_MAX = 28
+"""As many as fit into a box below its name. The whole text is its title."""
+
 _SHAPES = {"source": ("[(", ")]", "cylinder"), "view": ("[", "]", "box"), "output": ("([", "])", "oval")}
 """Of each kind: the brackets of Mermaid, and the shape of Graphviz."""
 
@@ -42,7 +46,7 @@ def _svg(graph: PipelineGraph, topics: Mapping[str, str]) -> str:
         return BoxText(
             kind=kind_of(name),
             name=bare_name(name),
-            lines=(kind_of(name), *([below] if below else [])),
+            lines=(kind_of(name), *([cut(below, LINE_CHARACTERS_MAX)] if below else [])),
             share=0.0,
             is_in_error=False,
             link="",
