@@ -49,10 +49,10 @@ def produce(
         settings = _kafka(spec)
         Topics(settings).ensure(topic, partitions)
         if file is None:
-            sent = send(settings, topic, _messages(sys.stdin, columns, headers))
+            sent = send(settings, topic, messages_from(sys.stdin, columns, headers))
         else:
             with file.open(encoding="utf-8") as lines:
-                sent = send(settings, topic, _messages(lines, columns, headers))
+                sent = send(settings, topic, messages_from(lines, columns, headers))
         show({"topic": topic, "sent": sent}, as_json=as_json, text=f"sent {sent:,} messages to {topic}")
 
 
@@ -91,7 +91,7 @@ def _header(text: str) -> tuple[str, bytes]:
     return name, value.encode()
 
 
-def _messages(
+def messages_from(
     lines: Iterable[str], columns: tuple[str, ...], headers: tuple[tuple[str, bytes], ...]
 ) -> Iterator[ByHand]:
     for number, line in enumerate(lines, 1):

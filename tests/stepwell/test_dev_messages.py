@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from stepwell.commands.dev_messages import messages_from
 from tests.conftest import Broker
 from tests.stepwell.command_line import CommandLine
 from tests.stepwell.folder import SPEC
@@ -38,6 +39,12 @@ def test_a_key_is_made_of_members_and_headers_are_sent(line: CommandLine, topic_
     refused = line.here("dev", "produce", topic, "lines", "--key", "a,b")
     assert refused.code == 3 and "line 1 has no b for the key" in refused.err
     assert line.here("dev", "produce", topic, "lines", "--header", "from").code == 2
+
+
+def test_a_line_may_have_a_key_and_delete_it() -> None:
+    lines = ["plain\n", 'k\t{"a": 1}\n', "k\tnull", "null"]
+    found = [(each.key, each.value) for each in messages_from(lines, (), ())]
+    assert found == [(None, b"plain"), (b"k", b'{"a": 1}'), (b"k", None), (None, None)]
 
 
 def test_aborted_messages_are_not_shown(line: CommandLine, broker: Broker, topic_prefix: str) -> None:
