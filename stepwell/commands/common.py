@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -163,6 +163,12 @@ def more_about(fault: Fault) -> list[str]:
     return [link(page) for page in pages_of(fault)]
 
 
+def more_line(links: Sequence[str]) -> str:
+    """The last line of what a command says that fails."""
+    name = links[0].rpartition("#")[2] if len(links) == 1 else "NAME"
+    return f"more: {', '.join(links)}, or `stepwell explain {name}`"
+
+
 @contextmanager
 def report_faults(as_json: bool = False) -> Iterator[None]:
     """Turns a fault into a text and an exit code. A bug in Stepwell keeps its stack trace, unless it is known to concern a single view
@@ -182,6 +188,6 @@ def report_faults(as_json: bool = False) -> Iterator[None]:
             say("error", text, exit_code=int(code), more=more)
         else:
             err.print(f"[bold red]error:[/] {escape(text)}")
-            err.print(f"more: {', '.join(more)}", markup=False)
+            err.print(more_line(more), markup=False)
             keep_said(f"error: {text}")
         raise typer.Exit(int(code)) from None

@@ -13,6 +13,7 @@ from stepwell.commands.common import (
     SetOption,
     SpecOption,
     more_about,
+    more_line,
     note,
     project_of,
     report_faults,
@@ -48,7 +49,7 @@ def dry_run(
         explained = _explained(description, explain or ())
         show(description.to_json(), as_json=as_json, text=description.renderable(explained))
         if errors := [*unresolved, *lowered.errors]:
-            note(f"more: {', '.join(dict.fromkeys(link for error in errors for link in more_about(error)))}")
+            note(more_line(list(dict.fromkeys(link for error in errors for link in more_about(error)))))
             raise typer.Exit(int(_exit_code(errors)))
 
 

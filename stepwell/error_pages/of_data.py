@@ -87,7 +87,7 @@ PAGES = (
         slug="list-too-long",
         classes=("ListTooLong",),
         exit_code=ExitCode.DATA,
-        what="The lists of a step have more elements together than an array can hold, which is 2,147,483,647.",
+        what="The lists of a step have more elements together than an array can hold.",
         why="`collect_list` and its kind keep every value of a group.",
         do="Collect less: filter, or group by more columns. Lower `stepwell.step.rows.max` if many groups change in one step.",
     ),

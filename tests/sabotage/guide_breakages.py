@@ -34,7 +34,7 @@ GUIDES = (
         "error-does-not-name-its-page",
         "The last line of an error leads nowhere.",
         "every error has a page",
-        (Edit(COMMON, """            err.print(f"more: {', '.join(more)}", markup=False)\n""", ""),),
+        (Edit(COMMON, """            err.print(more_line(more), markup=False)\n""", ""),),
         (f"{TEST_PAGES}::test_the_last_line_of_an_error_names_its_page",),
     ),
     Breakage(

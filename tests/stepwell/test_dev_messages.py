@@ -71,4 +71,4 @@ def test_the_broker_is_that_of_the_project(line: CommandLine, broker: Broker, to
     line.folder.joinpath("lines").write_text("x\n")
     assert line.here("dev", "produce", f"{topic_prefix}a", "lines").code == 0
     away = line.here("dev", "consume", f"{topic_prefix}none")
-    assert away.code == 5 and away.err.splitlines()[-1] == "more: docs/errors.md#unknown-topic"
+    assert away.code == 5 and "docs/errors.md#unknown-topic" in away.err.splitlines()[-1]

@@ -100,7 +100,9 @@ def test_several_errors_have_the_page_of_each_kind() -> None:
 def test_the_last_line_of_an_error_names_its_page(tmp_path: Path) -> None:
     line = CommandLine(tmp_path, "127.0.0.1:1", tmp_path / "cache")
     ended = line.here("status")
-    assert ended.code == 3 and ended.err.splitlines()[-1] == "more: docs/errors.md#project"
+    assert (
+        ended.code == 3 and ended.err.splitlines()[-1] == "more: docs/errors.md#project, or `stepwell explain project`"
+    )
     assert line.here("status", "--json").json["more"] == ["docs/errors.md#project"]
 
 
