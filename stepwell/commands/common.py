@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -60,23 +60,33 @@ def project_of(
 ) -> Project:
     """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`). `may_lack`: see load_project. What is
     logged from now on is logged as they say."""
-    settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None}
-    visible = []
+    given = settings_of(conf)
+    settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None} | given
+    project = load_project(spec, settings, may_lack=may_lack)
+    configure_logs(project.settings.stepwell.log_format, project.settings.stepwell.log_level)
+    warn_of_visible(given)
+    return project
+
+
+def settings_of(conf: list[str] | None) -> dict[str, str]:
+    """The settings of --conf, by key."""
+    settings = {}
     for item in conf or ():
         key, equals, value = item.partition("=")
         if not equals:
             raise typer.BadParameter(f"{MASK if is_secret(item) else item}: write KEY=VALUE", param_hint="--conf")
         settings[key.strip()] = value.strip()
-        if is_secret(key.strip()) and not is_reference(value.strip()):
-            visible.append(key.strip())
-    project = load_project(spec, settings, may_lack=may_lack)
-    configure_logs(project.settings.stepwell.log_format, project.settings.stepwell.log_level)
+    return settings
+
+
+def warn_of_visible(given: Mapping[str, str]) -> None:
+    """Of secrets on the command line."""
+    visible = [key for key, value in given.items() if is_secret(key) and not is_reference(value)]
     for key in visible:
         warn(
             f"{key} is a secret, and a command line can be read by every user of this machine (`ps`). Write --conf '{key}=${{env:NAME}}' or "
             f"'{key}=${{file:/PATH}}', or the same in configuration: of spark-pipeline.yml."
         )
-    return project
 
 
 def show(data: Any, *, as_json: bool, text: Any) -> None:

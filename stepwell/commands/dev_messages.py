@@ -16,9 +16,17 @@ import typer
 from io_kafka.clients.by_hand import ByHand, messages_of, send
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell.commands.common import JsonOption, SpecOption, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    SetOption,
+    SpecOption,
+    project_of,
+    report_faults,
+    settings_of,
+    show,
+    warn_of_visible,
+)
 from stepwell.errors import StepwellError
-from stepwell.project.loading import load_project
 from stepwell.project.settings import load_settings
 from stepwell.project.spec_file import is_project
 
@@ -40,13 +48,14 @@ def produce(
     ] = None,
     partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Of the topic, if it has to be made.")] = 1,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Send lines as messages: VALUE, or KEY, a tab and VALUE; null deletes a key. The topic is made if it is missing."""
     with report_faults(as_json):
         columns = tuple(name.strip() for name in key.split(",")) if key else ()
         headers = tuple(_header(each) for each in header or ())
-        settings = _kafka(spec)
+        settings = _kafka(spec, conf)
         Topics(settings).ensure(topic, partitions)
         if file is None:
             sent = send(settings, topic, messages_from(sys.stdin, columns, headers))
@@ -62,13 +71,14 @@ def consume(
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
     spec: SpecOption = None,
+    conf: SetOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, with partition, offset, timestamp and headers.")
     ] = False,
 ) -> None:
     """Print the committed messages of a topic, from its beginning: KEY, a tab and VALUE."""
     with report_faults(as_json):
-        for number, message in enumerate(messages_of(_kafka(spec), topic, follow=follow), 1):
+        for number, message in enumerate(messages_of(_kafka(spec, conf), topic, follow=follow), 1):
             sys.stdout.write(
                 (json.dumps(_as_json(message), ensure_ascii=False) if as_json else _as_line(message)) + "\n"
             )
@@ -77,11 +87,15 @@ def consume(
                 return
 
 
-def _kafka(spec: Path | None) -> KafkaSettings:
+def _kafka(spec: Path | None, conf: list[str] | None) -> KafkaSettings:
     """Of the project if there is one here, or else of the environment."""
     of_project = spec is not None or is_project(Path.cwd())
-    settings = load_project(spec).settings if of_project else load_settings({})
-    return KafkaSettings.parse(settings.kafka)
+    if of_project:
+        return KafkaSettings.parse(project_of(spec, conf).settings.kafka)
+    given = settings_of(conf)
+    kafka = KafkaSettings.parse(load_settings({}, given).kafka)
+    warn_of_visible(given)
+    return kafka
 
 
 def _header(text: str) -> tuple[str, bytes]:
