@@ -20,7 +20,10 @@ SECONDS ?= 600
 
 TOOLS := build/tools/usr/bin/promtool
 
-.PHONY: dist tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql clean
+DOCS := build/docs-venv
+SITE := build/site
+
+.PHONY: dist tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
 
 set-up: $(STAMP)
 
@@ -110,6 +113,19 @@ $(TOOLS):
 	@mkdir -p build/tools
 	apt-get update -qq
 	cd build/tools && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb usr/bin/prometheus
+
+# The site of the documentation, in build/site. A link that leads nowhere is an error. (With --quiet it would not be: mkdocs counts what it says.)
+docs: $(DOCS)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo 'the site is in $(SITE): open $(SITE)/index.html'
+
+# The packages of the extra `docs`, and not Stepwell, whose dependencies no page needs.
+$(DOCS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(PYTHON) -c 'import tomllib; \
+		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $(DOCS)/packages.txt
+	$(DOCS)/bin/pip install --quiet -r $(DOCS)/packages.txt
+	@touch $@
 
 clean:
 	rm -rf build $(VENV)

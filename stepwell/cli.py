@@ -20,6 +20,7 @@ from stepwell.commands.log_lines import FORMAT_VARIABLE, use_format
 COMMANDS = {
     "init": "stepwell.commands.init",
     "dry-run": "stepwell.commands.dry_run",
+    "graph": "stepwell.commands.graph",
     "plan": "stepwell.commands.plan",
     "apply": "stepwell.commands.apply",
     "run": "stepwell.commands.run",
@@ -38,6 +39,7 @@ COMMANDS = {
     "steps": "stepwell.commands.steps",
     "doctor": "stepwell.commands.doctor",
     "bundle": "stepwell.commands.bundle",
+    "explain": "stepwell.commands.explain",
     "dev": "stepwell.commands.dev",
 }
 """The commands, in the order of a project's life. A module has a function with the command's name, or an `app` of commands."""

@@ -71,7 +71,19 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "service": set(),
         "doctor": {"project", "service", "catalyst", "planning"},
         "dev_cluster": set(),
-        "commands": {"project", "spark", "planning", "lowering", "inspection", "service", "doctor", "dev_cluster"},
+        "error_pages": set(),
+        "commands": {
+            "project",
+            "spark",
+            "planning",
+            "lowering",
+            "inspection",
+            "service",
+            "doctor",
+            "dev_cluster",
+            "error_pages",
+        },
+        "reference": {"project", "commands"},
     },
 }
 

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -60,23 +60,33 @@ def project_of(
 ) -> Project:
     """The project, with settings from --conf and from separate flags (`stepwell_workers="2"`). `may_lack`: see load_project. What is
     logged from now on is logged as they say."""
-    settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None}
-    visible = []
+    given = settings_of(conf)
+    settings = {key.replace("_", "."): value for key, value in flags.items() if value is not None} | given
+    project = load_project(spec, settings, may_lack=may_lack)
+    configure_logs(project.settings.stepwell.log_format, project.settings.stepwell.log_level)
+    warn_of_visible(given)
+    return project
+
+
+def settings_of(conf: list[str] | None) -> dict[str, str]:
+    """The settings of --conf, by key."""
+    settings = {}
     for item in conf or ():
         key, equals, value = item.partition("=")
         if not equals:
             raise typer.BadParameter(f"{MASK if is_secret(item) else item}: write KEY=VALUE", param_hint="--conf")
         settings[key.strip()] = value.strip()
-        if is_secret(key.strip()) and not is_reference(value.strip()):
-            visible.append(key.strip())
-    project = load_project(spec, settings, may_lack=may_lack)
-    configure_logs(project.settings.stepwell.log_format, project.settings.stepwell.log_level)
+    return settings
+
+
+def warn_of_visible(given: Mapping[str, str]) -> None:
+    """Of secrets on the command line."""
+    visible = [key for key, value in given.items() if is_secret(key) and not is_reference(value)]
     for key in visible:
         warn(
             f"{key} is a secret, and a command line can be read by every user of this machine (`ps`). Write --conf '{key}=${{env:NAME}}' or "
             f"'{key}=${{file:/PATH}}', or the same in configuration: of spark-pipeline.yml."
         )
-    return project
 
 
 def show(data: Any, *, as_json: bool, text: Any) -> None:
@@ -156,6 +166,19 @@ def as_fault(error: Exception) -> Fault | None:
     return error if isinstance(error, Fault) else None
 
 
+def more_about(fault: Fault) -> list[str]:
+    """Where each kind of error in it is explained: DOCUMENT#SLUG."""
+    from stepwell.error_pages.table import link, pages_of  # read by a command that fails, and by no other
+
+    return [link(page) for page in pages_of(fault)]
+
+
+def more_line(links: Sequence[str]) -> str:
+    """The last line of what a command says that fails."""
+    name = links[0].rpartition("#")[2] if len(links) == 1 else "NAME"
+    return f"more: {', '.join(links)}, or `stepwell explain {name}`"
+
+
 @contextmanager
 def report_faults(as_json: bool = False) -> Iterator[None]:
     """Turns a fault into a text and an exit code. A bug in Stepwell keeps its stack trace, unless it is known to concern a single view
@@ -168,12 +191,13 @@ def report_faults(as_json: bool = False) -> Iterator[None]:
         fault = as_fault(error)
         if fault is None:
             raise
-        code, text = fault.exit_code, hidden(str(fault))
+        code, text, more = fault.exit_code, hidden(str(fault)), more_about(fault)
         if as_json:
-            sys.stdout.write(json.dumps({"error": text, "exit_code": int(code)}) + "\n")
+            sys.stdout.write(json.dumps({"error": text, "exit_code": int(code), "more": more}) + "\n")
         if is_json():
-            say("error", text, exit_code=int(code))
+            say("error", text, exit_code=int(code), more=more)
         else:
             err.print(f"[bold red]error:[/] {escape(text)}")
+            err.print(more_line(more), markup=False)
             keep_said(f"error: {text}")
         raise typer.Exit(int(code)) from None

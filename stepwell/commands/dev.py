@@ -1,5 +1,5 @@
 """`stepwell dev up` and `dev down`: a local Kafka broker to try things with. There is one per user, in a folder of the user's cache.
-`stepwell dev cluster` is in dev_cluster.py."""
+`stepwell dev cluster` is in dev_cluster.py, `dev produce` and `dev consume` are in dev_messages.py."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import typer
 
 from io_kafka.broker.local import LocalBroker
 from io_kafka.broker.node import HOST
-from stepwell.commands import dev_cluster
+from stepwell.commands import dev_cluster, dev_messages
 from stepwell.commands.common import JsonOption, report_faults, show
 from stepwell.commands.dev_folder import dev_folder
 from stepwell.project.settings import BOOTSTRAP_SERVERS_DEFAULT
 
 app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True, add_completion=False)
 app.add_typer(dev_cluster.app, name="cluster")
+app.command()(dev_messages.produce)
+app.command()(dev_messages.consume)
 
 PORT_DEFAULT = int(BOOTSTRAP_SERVERS_DEFAULT.rsplit(":", 1)[1])
 

@@ -1,15 +1,26 @@
-"""`stepwell dry-run`: the circuit of every view, and everything that is not supported, without Kafka."""
+"""`stepwell dry-run`: every view in a line, and what is not supported, without Kafka. `--explain VIEW` shows the circuit of a view."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from base.fault import ExitCode
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    SetOption,
+    SpecOption,
+    more_about,
+    more_line,
+    note,
+    project_of,
+    report_faults,
+    show,
+)
 from stepwell.commands.definitions import planning_session
-from stepwell.errors import Location, OwnMistake, ProjectError, raise_all
+from stepwell.errors import Location, OwnMistake, ProjectError, did_you_mean, raise_all
 from stepwell.inspection.dry_run import Description, describe
 from stepwell.lowering import driver
 from stepwell.lowering.driver import Lowered
@@ -17,17 +28,38 @@ from stepwell.planning import resolver
 from stepwell.planning.plans import ResolvedProject
 
 
-def dry_run(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption = False) -> None:
-    """Show the circuit of every view, and what is not supported."""
+def dry_run(
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VIEW", help="Show also how this view is computed, and what it keeps. May be given several times."
+        ),
+    ] = None,
+    spec: SpecOption = None,
+    conf: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every view in a line, and what is not supported."""
     with report_faults(as_json):
         project = project_of(spec, conf)
         with planning_session(project) as (session, kept):
             resolved, unresolved = resolver.survey(project, session, kept)
         lowered = driver.survey(resolved)
         description = _described(resolved, lowered, unresolved)
-        show(description.to_json(), as_json=as_json, text=description.renderable())
-        if description.errors:
-            raise typer.Exit(int(_exit_code([*unresolved, *lowered.errors])))
+        explained = _explained(description, explain or ())
+        show(description.to_json(), as_json=as_json, text=description.renderable(explained))
+        if errors := [*unresolved, *lowered.errors]:
+            note(more_line(list(dict.fromkeys(link for error in errors for link in more_about(error)))))
+            raise typer.Exit(int(_exit_code(errors)))
+
+
+def _explained(description: Description, asked: Sequence[str]) -> set[str]:
+    """The names of the views that are asked for, which may be written in upper or lower case. Raises ProjectError for one that is not there."""
+    known = {view.name.lower(): view.name for view in description.views}
+    for name in asked:
+        if name.lower() not in known:
+            raise ProjectError(f"there is no view {name} to explain", did_you_mean(name, known.values(), "views"))
+    return {known[name.lower()] for name in asked}
 
 
 def _described(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:

@@ -39,7 +39,7 @@ from stepwell.commands.layout_text import (
 )
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.project.settings import parse_bytes, parse_duration
+from stepwell.project.units import parse_bytes, parse_duration
 from stepwell.service.client import ControlClient, NotRunning
 
 app = typer.Typer(

@@ -1,5 +1,6 @@
-"""What `stepwell dry-run` shows. For each view: the circuit with its exchanges and traces, whether the view can retract
-rows and why, and notes. Then everything that is not supported, with file and line.
+"""What `stepwell dry-run` shows. For each view a line, with its notes: what it reads, where it goes, and whether it can retract rows. Then
+everything that is not supported, with file and line. A view that is explained has its circuit too, with exchanges and traces, and why it
+retracts.
 
 Nothing is run, and nothing is read from Kafka. The exchanges come from `engine/analysis/stages.py`, so they are the ones
 of a run.
@@ -7,7 +8,7 @@ of a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -70,12 +71,13 @@ class Description:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def text(self) -> str:
-        return "\n".join(_lines(self))
+    def text(self, explained: Collection[str] = ()) -> str:
+        """`explained`: the views whose circuits are shown, which must be among `views`."""
+        return "\n".join(_lines(self, explained))
 
-    def renderable(self) -> RenderableType:
+    def renderable(self, explained: Collection[str] = ()) -> RenderableType:
         """The same text with colours."""
-        return Group(*(Text(line, style=_style(line)) for line in _lines(self)))
+        return Group(*(Text(line, style=_style(line)) for line in _lines(self, explained)))
 
 
 def describe(
@@ -183,10 +185,14 @@ def _output(view: ResolvedView) -> str:
     return f"topic {view.output.topic}, mode {view.output.mode}{key}{format_}{of_key}"
 
 
-def _lines(description: Description) -> list[str]:
+def _lines(description: Description, explained: Collection[str]) -> list[str]:
     lines: list[str] = []
     for view in description.views:
-        lines += _view_lines(view)
+        lines += _explained_lines(view) if view.name in explained else [_view_line(view)]
+        lines += [f"  note: {note}" for note in view.notes]
+        lines += ["  error: " + error.replace("\n", "\n        ") for error in view.errors]
+        if view.name in explained:
+            lines += [*_node_lines(view), ""]
     shown = {error for view in description.views for error in view.errors}
     lines += [f"error: {error}".replace("\n", "\n  ") for error in description.errors if error not in shown]
     lines += [f"note: {note}" for note in description.notes]
@@ -201,23 +207,33 @@ def _lines(description: Description) -> list[str]:
     return lines
 
 
-def _view_lines(view: ViewDescription) -> list[str]:
+def _view_line(view: ViewDescription) -> str:
+    grows = "" if view.errors else "; can take rows back" if view.retracts else "; only grows"
+    return (
+        f"{view.kind} {view.name} ({view.location}): reads {', '.join(view.reads) or 'nothing'}; {view.output}{grows}"
+    )
+
+
+def _explained_lines(view: ViewDescription) -> list[str]:
     lines = [
         f"{view.kind} {view.name} ({view.location})",
         f"  reads {', '.join(view.reads) or 'nothing'}; {view.output}",
     ]
     if not view.errors:
         lines.append(f"  can take rows back: {view.retracts}" if view.retracts else "  only grows")
-    lines += [f"  note: {note}" for note in view.notes]
-    lines += ["  error: " + error.replace("\n", "\n        ") for error in view.errors]
+    return lines
+
+
+def _node_lines(view: ViewDescription) -> list[str]:
+    lines: list[str] = []
     if view.shared:
-        lines.append(f"  shares nodes {', '.join(map(str, view.shared))}, shown above")
+        lines.append(f"  shares nodes {', '.join(map(str, view.shared))}, which belong to views above")
     for node in view.nodes:
         lines += [f"    ~ {_text(exchange)}" for exchange in node.exchanges if exchange is not None]
         lines.append(f"    {node.index}: {node.text}")
         if node.trace:
             lines.append(f"       trace: {node.trace}")
-    return [*lines, ""]
+    return lines
 
 
 def _text(exchange: tuple[int, ...] | Literal["everyone"]) -> str:

@@ -23,7 +23,8 @@ from io_kafka.step_log.division import Limits
 from io_kafka.step_log.layout_records import AutoBounds
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
-from stepwell.project.settings import Settings, StepwellSettings
+from stepwell.project.settings import Settings
+from stepwell.project.stepwell_settings import StepwellSettings
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.spark.session import cores
 from storage.remote.place import StorePlace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.model.layout import Dynamic, Fixed, Policy, PolicyName
-from stepwell.project.settings import StepwellSettings
+from stepwell.project.stepwell_settings import StepwellSettings
 
 
 def policies_of(settings: StepwellSettings) -> dict[PolicyName, Policy]:

@@ -88,6 +88,13 @@ def find_spec(start: Path, spec: Path | None = None) -> Path:
     )
 
 
+def is_project(start: Path) -> bool:
+    """Whether the folder, or one above it, has a project file."""
+    return any(
+        (folder / name).is_file() for folder in (start.resolve(), *start.resolve().parents) for name in SPEC_FILE_NAMES
+    )
+
+
 def read_spec(spec_file: Path) -> SpecFile:
     """Raises ProjectError, which names the line."""
     text = _text_of(spec_file)

@@ -23,6 +23,7 @@ from tests.sabotage.format_breakages import FORMATS
 from tests.sabotage.front_end_breakages import FRONT_END
 from tests.sabotage.function_breakages import FUNCTIONS
 from tests.sabotage.generate_breakages import GENERATED
+from tests.sabotage.guide_breakages import GUIDES
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
 from tests.sabotage.led_over_breakages import LED_OVER
@@ -58,6 +59,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TLS,
     *READERS,
     *SECRETS_AND_LOGS,
+    *GUIDES,
     *TABLE_BREAKAGES,
     *PROJECT_BREAKAGES,
     *FORMATS,

@@ -294,6 +294,7 @@ def test_init_takes_no_name_twice_and_no_strange_one(tmp_path: Path) -> None:
     line = CommandLine(tmp_path, "127.0.0.1:1", tmp_path / "cache")
     assert line.here("init", "a/b").code == 3
     assert "stepwell dev up" in line.here("init", "shop").out
+    assert line.here("init", "other", "--example", "order").err.splitlines()[1] == "  Did you mean orders?"
     again: Any = line.here("init", "shop", "--json")
     assert again.code == 3 and "is there already" in again.json["error"]
 

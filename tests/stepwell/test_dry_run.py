@@ -24,7 +24,11 @@ def test_a_view_is_shown_with_its_exchanges_traces_and_why_it_retracts(spark: Sp
     bench = _bench(spark).view("worst", query, output=output("worst", "upsert", ("name",)))
     description = describe(bench.project())
     assert not description.errors
-    text = description.text()
+    assert description.text().splitlines()[0] == (
+        "materialized view worst (transformations/views.sql:1): reads flights, airlines; topic worst, mode upsert by name; can take rows back"
+    )
+    assert "exchange by" not in description.text(), "what nobody has asked for"
+    text = description.text({"worst"})
     for line in (
         "  reads flights, airlines; topic worst, mode upsert by name",
         "  can take rows back: source airlines has a key",

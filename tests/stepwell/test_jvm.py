@@ -20,7 +20,7 @@ from pyspark import SparkContext
 from base.fault import ExitCode
 from stepwell.commands import spark
 from stepwell.commands.spark import SparkUnavailable, spark_session
-from stepwell.project.settings import StepwellSettings
+from stepwell.project.stepwell_settings import StepwellSettings
 from stepwell.spark.session import connection_lost
 from tests.conftest import Broker
 from tests.stepwell.command_line import COMMAND_SECONDS_MAX, ROOMS

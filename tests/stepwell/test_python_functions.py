@@ -85,7 +85,8 @@ def test_a_plan_with_functions_is_kept_and_recognised(tmp_path: Path, spark: Spa
 
 
 def test_dry_run_says_what_the_user_promises(tmp_path: Path, spark: SparkSession) -> None:
-    text = describe(resolved(tmp_path, spark)).text()
+    described = describe(resolved(tmp_path, spark))
+    text = described.text({view.name for view in described.views})
     assert (
         "note: Python functions run in it (least(least)). Each must give the same result whenever it is called" in text
     )

@@ -77,7 +77,7 @@ def test_requests_for_the_transition_under_way(line: CommandLine) -> None:
         assert line.here("revision", what).code == 8
     with playing(line, lambda loop, asked: TransitionRefused("no transition is under way.")):
         told = line.here("revision", "abort", "--json")
-        assert told.code == 6 and told.json == {"error": "no transition is under way.", "exit_code": 6}
+        assert told.code == 6 and told.json["error"] == "no transition is under way."
 
 
 def log_with(revisions: RevisionState, **changes: Any) -> StepLogState:

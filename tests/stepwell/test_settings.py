@@ -9,7 +9,8 @@ import pytest
 
 from base.secrets import hidden
 from stepwell.errors import SettingsError
-from stepwell.project.settings import load_settings, parse_bytes, parse_duration
+from stepwell.project.settings import load_settings
+from stepwell.project.units import parse_bytes, parse_duration
 from stepwell.spark.fixed import TIME_ZONE_KEY
 
 

@@ -98,11 +98,16 @@ A pipeline for Stepwell: `spark-pipeline.yml` names it, `transformations/` defin
 `stepwell run --available-now` takes what is there and ends; `stepwell doctor` says what is wrong.
 """
 
-FILES = {
+COMMON = {
     "spark-pipeline.yml": _SPEC,
+    ".gitignore": "storage/\nspark-warehouse/\nstepwell-bundle-*.tar.gz\n__pycache__/\n",
+}
+"""What the examples have too."""
+
+FILES = {
+    **COMMON,
     "transformations/sales.sql": _SQL,
     "transformations/large_countries.py": _PYTHON,
     "send.py": _SEND,
     "README.md": _README,
-    ".gitignore": "storage/\nspark-warehouse/\nstepwell-bundle-*.tar.gz\n__pycache__/\n",
 }

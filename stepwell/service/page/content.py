@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from coordinator.measures import MINUTES, Histogram, Minute, lag_seconds
 from stepwell.service.metrics.metric import Seen
 from stepwell.service.metrics.state import uncheckpointed
-from stepwell.service.page.graph import PipelineGraph
+from stepwell.service.page.graph import PipelineGraph, bare_name, kind_of
 from stepwell.service.page.rates import Rate
 from stepwell.service.page.svg import BoxText, Line, chart_svg, graph_svg
 from stepwell.service.page.texts import NONE, bytes_text, facts, number_text, percent_text, seconds_text, table
@@ -126,9 +126,9 @@ def _problems(shown: Shown) -> str:
 
 
 def _title_of_error(name: str) -> str:
-    if _kind(name) == "output":
-        return f"output {_bare(name)} has no message for a row"
-    return f"view {_bare(name)} has no answer"
+    if kind_of(name) == "output":
+        return f"output {bare_name(name)} has no message for a row"
+    return f"view {bare_name(name)} has no answer"
 
 
 KAFKA_AWAY = "The service goes on by itself when it does. `stepwell doctor` tries the connection."
@@ -162,8 +162,8 @@ def _box_text(shown: Shown, name: str, busiest: float) -> BoxText:
     is_bad = _is_in_error(shown, name)
     title += "; in error" if is_bad else ""
     return BoxText(
-        kind=_kind(name),
-        name=_bare(name),
+        kind=kind_of(name),
+        name=bare_name(name),
         lines=lines,
         share=min(1.0, rate.busy / busiest),
         is_in_error=is_bad,
@@ -175,17 +175,7 @@ def _box_text(shown: Shown, name: str, busiest: float) -> BoxText:
 def _is_in_error(shown: Shown, name: str) -> bool:
     """Views are there by their name alone."""
     in_error = shown.status["in_error"]
-    return name in in_error or (_kind(name) == "view" and _bare(name) in in_error)
-
-
-def _kind(name: str) -> str:
-    kind, _, rest = name.partition(" ")
-    return kind if rest and kind in ("view", "source", "output") else "view"
-
-
-def _bare(name: str) -> str:
-    kind, _, rest = name.partition(" ")
-    return rest if rest and kind in ("view", "source", "output") else name
+    return name in in_error or (kind_of(name) == "view" and bare_name(name) in in_error)
 
 
 def _row_id(name: str) -> str:
@@ -193,8 +183,8 @@ def _row_id(name: str) -> str:
 
 
 def _rows_link(shown: Shown, name: str) -> str:
-    bare = _bare(name)
-    if _kind(name) != "view" or bare not in shown.kept:
+    bare = bare_name(name)
+    if kind_of(name) != "view" or bare not in shown.kept:
         return ""
     return f' <a href="/page/rows?{escape(urlencode({"view": bare}))}" aria-label="rows of {escape(bare)}">rows</a>'
 

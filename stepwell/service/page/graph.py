@@ -49,6 +49,18 @@ def graph_of(circuit: Circuit) -> PipelineGraph:
     return PipelineGraph(tuple(names), tuple(edges))
 
 
+def kind_of(name: str) -> str:
+    """`source`, `view` or `output`, by the name for users."""
+    kind, _, rest = name.partition(" ")
+    return kind if rest and kind in ("view", "source", "output") else "view"
+
+
+def bare_name(name: str) -> str:
+    """The name for users without its kind."""
+    kind, _, rest = name.partition(" ")
+    return rest if rest and kind in ("view", "source", "output") else name
+
+
 class Place(NamedTuple):
     """A column from the left and a row from the top, both from 0."""
 

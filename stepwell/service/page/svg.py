@@ -35,16 +35,18 @@ class BoxText:
     title: str
 
 
-def graph_svg(graph: PipelineGraph, texts: Mapping[str, BoxText]) -> str:
-    """The boxes are links, so that they can be reached by keyboard."""
+def graph_svg(graph: PipelineGraph, texts: Mapping[str, BoxText], style: str | None = None) -> str:
+    """The boxes are links, so that they can be reached by keyboard. `style`: the style sheet of a picture that stands alone, in a file; None for
+    one in the page, which has its own."""
     drawing = drawing_of(graph)
     width = 2 * MARGIN + drawing.columns * (BOX_WIDTH + GAP_ACROSS) - GAP_ACROSS
     height = 2 * MARGIN + drawing.rows * (BOX_HEIGHT + GAP_DOWN) - GAP_DOWN
     edges = "".join(f'<path class="edge" d="{_curve(path)}"/>' for path in drawing.paths)
     boxes = "".join(_box(texts[name], place) for name, place in zip(graph.names, drawing.boxes, strict=True))
+    space, sheet = ("", "") if style is None else (' xmlns="http://www.w3.org/2000/svg"', f"<style>{style}</style>")
     return (
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="group" '
-        f'aria-label="the pipeline: {len(graph.names)} sources, views and outputs">{edges}{boxes}</svg>'
+        f'<svg{space} viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="group" '
+        f'aria-label="the pipeline: {len(graph.names)} sources, views and outputs">{sheet}{edges}{boxes}</svg>'
     )
 
 
