@@ -134,11 +134,12 @@ def _content(
 
 
 def _arrange(node: TemporalFilter, inputs: Sequence[Key | None]) -> Arrangement:
-    """Rows that lie by some columns stay. Others must be given a slot in which they can be stored."""
+    """Rows that lie by some columns stay. Others must be given a slot in which they can be stored. If nothing of the rows is in the output but
+    how many there are, they lie by what is compared."""
     rows, width = inputs[0], len(node.types)
     exchange: Exchange = None
     if rows is None:
-        exchange = rows = tuple(range(width))
+        exchange = rows = tuple(range(width)) or tuple(bound.column for bound in node.bounds)
     return Arrangement((exchange, EVERYONE), rows if all(column < width for column in rows) else None)
 
 

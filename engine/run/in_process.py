@@ -28,6 +28,11 @@ from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore
 
 
+def clock_us(step: int) -> int:
+    """The time of a step to which nobody gives one: a second for each step since 1970."""
+    return step * 1_000_000
+
+
 class InProcess:
     """Runs a circuit step by step. `step(inputs)` takes one Z-set for each source handle, or messages with a weight for a keyed source."""
 
@@ -63,18 +68,19 @@ class InProcess:
         inputs: Mapping[str, pa.Table],
         withholding: Withholding = NOTHING_WITHHELD,
         filled: tuple[int, int] = (0, 0),
-        clock_us: int | None = None,
+        time_us: int | None = None,
     ) -> dict[str, pa.Table]:
-        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`, `clock_us`: see StepFacts."""
+        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see StepFacts. `time_us`: of the
+        step; None: see `clock_us`."""
         read = [self._sources(worker, inputs) for worker in range(len(self.stores))]
-        return self.step_of(read, withholding, filled, clock_us)
+        return self.step_of(read, withholding, filled, time_us)
 
     def step_of(
         self,
         read: Sequence[Mapping[int, pa.Table]],
         withholding: Withholding = NOTHING_WITHHELD,
         filled: tuple[int, int] = (0, 0),
-        clock_us: int | None = None,
+        time_us: int | None = None,
     ) -> dict[str, pa.Table]:
         """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
         of_step = plan_stages(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
@@ -91,7 +97,7 @@ class InProcess:
                 withholding=withholding,
                 first=self.first,
                 filled=filled,
-                clock_us=clock_us,
+                clock_us=clock_us(self.steps) if time_us is None else time_us,
                 asks_border=True,
             )
             for worker in workers

@@ -98,6 +98,9 @@ class StepwellSettings(BaseSettings):
     workers_lower_after: Duration = Field(default="15min", ge=60, le=6 * 3600)  # type: ignore[assignment]
     # The replay after a crash takes at most about this long. Below 100 ms, one checkpoint would follow another without a break.
     checkpoint_interval: Duration = Field(default="10s", ge=0.1, le=86400)  # type: ignore[assignment]
+    # To this the time of a step is rounded down, if a view reads the clock. A view that computes with the clock takes a step whenever the
+    # rounded time is another one, so a finer resolution costs steps.
+    clock_resolution: Duration = Field(default="1s", ge=0.001, le=86400)  # type: ignore[assignment]
     # Under a backlog, larger steps have a higher throughput and a longer latency.
     step_rows_max: int = Field(default=STEP_ROWS_MAX, ge=1, le=10_000_000)
     # This bounds the memory of a step if messages are large. It counts the keys and values of the input as they are in Kafka. With messages

@@ -111,7 +111,7 @@ class Cluster:
 
 
 def spec(clock: Clock, rows: int, starting: str = "earliest") -> PipelineSpec:
-    outside = SimpleNamespace(monotonic=lambda: clock.now)
+    outside = SimpleNamespace(monotonic=lambda: clock.now, wall_clock=lambda: clock.now)
     return PipelineSpec(
         name="p",
         storage=Path(),

@@ -185,7 +185,7 @@ def test_a_view_has_the_rows_whose_bounds_are_true(
         run, there = InProcess(circuit(bounds), workers), Counter()
         for time, change in steps:
             there = plus(there, change)
-            run.step({"rows": to_table(change, (LONG, LONG, LONG))}, clock_us=time)
+            run.step({"rows": to_table(change, (LONG, LONG, LONG))}, time_us=time)
             assert content(run) == matching(bounds, there, time), (bounds, time)
             _check_border(bounds, there, time, run.border_us)
 
@@ -201,12 +201,12 @@ def test_the_state_has_no_row_that_can_match_no_more() -> None:
     bounds = (ClockBound(PATHS["a week ago"], "<", 1),)
     run = InProcess(circuit(bounds))
     rows: Rows = Counter({(key, START + key * SECOND, 0): 1 for key in range(100)})
-    run.step({"rows": to_table(rows, (LONG, LONG, LONG))}, clock_us=START)
+    run.step({"rows": to_table(rows, (LONG, LONG, LONG))}, time_us=START)
     assert run.border_us == START + 7 * DAY
-    run.step({}, clock_us=START + 8 * DAY)
+    run.step({}, time_us=START + 8 * DAY)
     assert not content(run) and run.border_us is None
     late: Rows = Counter({(1, START, 0): 1, (2, START, 0): -1})
-    run.step({"rows": to_table(late, (LONG, LONG, LONG))}, clock_us=START + 8 * DAY)
+    run.step({"rows": to_table(late, (LONG, LONG, LONG))}, time_us=START + 8 * DAY)
     assert [trace.scan().num_rows for trace in traces(run)] == [0, 0]
 
 
@@ -219,7 +219,7 @@ def test_a_look_between_two_times_opens_the_rows_of_these_alone(monkeypatch: pyt
     table = zset.build(
         [pa.array(np.zeros(count, np.int64)), pa.array(times), pa.array(times)], np.ones(count, np.int64)
     )
-    run.step({"rows": table}, clock_us=START - 1)
+    run.step({"rows": table}, time_us=START - 1)
     _, inside = traces(run)
     seen: list[int] = []
     real = timed_rows._candidates
