@@ -120,8 +120,8 @@ class Output(NodeBase):
 ProjectNode = (
     Source | LastByKey | Constant | Map | PythonMap | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
-    | Sessions | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | View | Output | Recursion
-    | ClockValue | TemporalFilter
+    | Sessions | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | ClockValue | TemporalFilter | View
+    | Output | Recursion
 )  # fmt: skip
 """Every kind of node that a project can have."""
 

@@ -28,11 +28,6 @@ from engine.run.stage import WorkerStep, run_stage
 from engine.state.store import DictStore
 
 
-def clock_us(step: int) -> int:
-    """The time of a step to which nobody gives one: a second for each step since 1970."""
-    return step * 1_000_000
-
-
 class InProcess:
     """Runs a circuit step by step. `step(inputs)` takes one Z-set for each source handle, or messages with a weight for a keyed source."""
 
@@ -49,6 +44,8 @@ class InProcess:
         """The error rows of nodes since the beginning, as far as steps have counted them."""
         self.refused: list[Refused] = []
         """The messages that were left out since the beginning, because the state has shown that they are malformed."""
+        self.time_us = 0
+        """The time of a step to which nobody gives one."""
         self.border_us: int | None = None
         """The next border after the last step (Findings)."""
 
@@ -71,7 +68,7 @@ class InProcess:
         time_us: int | None = None,
     ) -> dict[str, pa.Table]:
         """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see StepFacts. `time_us`: of the
-        step; None: see `clock_us`."""
+        step, if it is not that of the attribute."""
         read = [self._sources(worker, inputs) for worker in range(len(self.stores))]
         return self.step_of(read, withholding, filled, time_us)
 
@@ -97,7 +94,7 @@ class InProcess:
                 withholding=withholding,
                 first=self.first,
                 filled=filled,
-                clock_us=clock_us(self.steps) if time_us is None else time_us,
+                clock_us=self.time_us if time_us is None else time_us,
                 asks_border=True,
             )
             for worker in workers

@@ -56,10 +56,11 @@ _MONTHS = {
 
 def add_clock(builder: CircuitBuilder) -> int:
     """The node that reads the clock, of which a circuit has one."""
+    row = pa.table({"c0": pa.array([0], pa.int8())})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, pa.schema([("c0", pa.int8())])):
-        pass  # no rows
-    below = builder.add(Constant((), (pa.int8(),), sink.getvalue().to_pybytes()))
+    with pa.ipc.new_stream(sink, row.schema) as writer:
+        writer.write_table(row)
+    below = builder.add(Constant((), tuple(row.schema.types), sink.getvalue().to_pybytes()))
     return builder.add(ClockValue((below,), CLOCK_TYPES))
 
 

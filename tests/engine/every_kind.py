@@ -132,7 +132,7 @@ def every_kind() -> Circuit:
     _recursions(make, left, log)
     _python(make, left, log)
     _event_time(make, left)
-    _clock(make, left)
+    _clock(make, left, constant)
     return Circuit(tuple(make.nodes))
 
 
@@ -343,12 +343,14 @@ def _event_time(make: _Nodes, left: int) -> None:
     make.view(make.add(met), "met", ("word", "at", "id", "other", "range"), "append")
 
 
-def _clock(make: _Nodes, left: int) -> None:
-    """Step n is n seconds after 1970. A row is there in the seconds from its id to two seconds later, and its age is the clock minus its id."""
-    empty = pa.table({"c0": pa.array([], LONG)})
-    clock = make.add(ClockValue((make.add(Constant((), (LONG,), to_buffer(empty).to_pybytes())),), CLOCK_TYPES))
+def _clock(make: _Nodes, left: int, constant: int) -> None:
+    """A row is there from three seconds before its id to one second after it, and its age is the clock minus its id."""
+    clock = make.add(ClockValue((constant,), CLOCK_TYPES))
     seconds = ClockFunction("divide", 1_000_000)
-    bounds = (ClockBound((seconds,), ">=", 0), ClockBound((seconds, ClockFunction("add", -2)), "<=", 0))
+    bounds = (
+        ClockBound((seconds, ClockFunction("add", 3)), ">=", 0),
+        ClockBound((seconds, ClockFunction("add", -1)), "<=", 0),
+    )
     make.view(make.add(TemporalFilter((left, clock), TYPES, bounds)), "present", ("id", "word"), "changelog")
     age = Expression("epoch_us(c2) // 1000000 - c0", LONG)
     aged = ScalarMap((left, clock), (LONG, TEXT), 2, None, (age, column(1, TEXT)))

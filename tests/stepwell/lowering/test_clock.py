@@ -48,7 +48,9 @@ BY_BORDERS = {
     ),
     "seconds": "SELECT id FROM e WHERE unix_timestamp() - 86400 < s AND s < unix_millis(now()) AND unix_seconds(now()) > s",
     "a_unit_that_is_added": "SELECT id FROM e WHERE ts > timestampadd(HOUR, -30, now()) AND n < now()",
-    "a_life": "SELECT id FROM e WHERE ts + INTERVAL 1 DAY > now() AND timestampadd(HOUR, -2, ts) < now() AND s + 90000 > unix_timestamp() + 3600",
+    "a_life": (
+        "SELECT id FROM e WHERE ts + INTERVAL 1 DAY > now() AND timestampadd(HOUR, -2, ts) < now() AND s + 90000 > unix_timestamp() + 3600"
+    ),
     "a_day_as_a_time": "SELECT id FROM e WHERE ts >= current_date()",
     "without_zone": "SELECT id, n > TIMESTAMP_NTZ'2024-02-01' AS x FROM e WHERE n > localtimestamp() - INTERVAL 1 DAY",
     "not_before": "SELECT id FROM e WHERE NOT (ts < now() OR ts IS NULL)",
