@@ -25,7 +25,7 @@ OWN_BITS = 12
 
 TIME_BITS = HASH_BITS - SLOT_BITS - OWN_BITS
 UNIT_BITS = 21
-"""A unit of 2 seconds: 36 bits are then 4,500 years around 1970. Times beyond share the last unit, where rows are told apart by their column."""
+"""A unit of 2 seconds: 36 bits are then 4,500 years around 1970. Earlier and later times share the first and the last unit."""
 
 SEARCH_ROWS = 16
 """Two binary searches for a slot cost about as much as a pass over so many times."""

@@ -80,7 +80,13 @@ def fresh(
 ) -> tuple[InProcess, list[Written]]:
     """A run that has had this project from the beginning, and what it wrote."""
     inner = InProcess(circuit, 1, dict(partitions))
-    return inner, [_canonical(inner.step(given_)) for given_ in steps]
+    return inner, [_canonical(inner.step(given_, time_us=tick(inner, given_))) for given_ in steps]
+
+
+def tick(inner: InProcess, given_: Mapping[str, pa.Table]) -> int:
+    """The time of the next step. A second passes with each step that has rows, so that a journey and a fresh run have the same time."""
+    inner.time_us += 1_000_000 * any(table.num_rows for table in given_.values())
+    return inner.time_us
 
 
 def _canonical(written: Mapping[str, pa.Table]) -> Written:
@@ -110,7 +116,8 @@ class Journey:
 
     def step(self, given_: Mapping[str, pa.Table]) -> Written:
         self.rows.append(given_)
-        written = _canonical(self.inner.step({**given_, **self._again()}, filled=self.way.filled))
+        time_us = tick(self.inner, given_)
+        written = _canonical(self.inner.step({**given_, **self._again()}, filled=self.way.filled, time_us=time_us))
         for handle in [handle for handle in written if handle.startswith(TAKEN_BACK)]:
             name, table = handle.removeprefix(TAKEN_BACK), written.pop(handle)
             if table.num_rows:
@@ -163,7 +170,7 @@ class Journey:
         if moves:
             self.way.advance_randomly(self.chance)
         written = self.step(given_)
-        assert not is_alone or written == _canonical(self.alone.step(given_))
+        assert not is_alone or written == _canonical(self.alone.step(given_, time_us=self.inner.time_us))
 
     def switch(self, given_: Mapping[str, pa.Table]) -> Written:
         while not self.way.is_filled:

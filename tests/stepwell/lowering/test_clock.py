@@ -23,7 +23,7 @@ from stepwell.lowering.driver import lower
 from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_rows
 from tests.small_jobs import small
-from tests.stepwell.lowering.projects import Workbench
+from tests.stepwell.lowering.projects import Workbench, output
 
 DDL = "id bigint, ts timestamp, n timestamp_ntz, d date, s bigint"
 TYPES = (pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32(), pa.int64())
@@ -168,6 +168,48 @@ def _at(query: str, now: datetime, step: int) -> str:
     ):
         query = query.replace(function, literal)
     return f"WITH e AS (SELECT * FROM e{step}) {query}"
+
+
+REFUSED = {
+    "SELECT * FROM VALUES (now()) AS t(x)": "VALUES",
+    "SELECT id, rand() AS x FROM e WHERE ts > now()": r"rand\(\) is not supported",
+    "SELECT current_time() AS x FROM e": r"current_time\(\) is not supported",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_what_is_refused_beside_the_clock(spark: SparkSession, query: str) -> None:
+    with pytest.raises((ProjectError, ProjectErrors), match=REFUSED[query]):
+        Workbench(spark).source("e", DDL, "changelog").view("v", query)
+
+
+def test_a_stream_does_not_read_the_clock(spark: SparkSession) -> None:
+    with pytest.raises(ProjectError, match=r"now\(\) in a streaming table .*\n.*materialized view"):
+        Workbench(spark, streaming=True).source("e", DDL).view("v", "SELECT id, now() AS at FROM e")
+
+
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("SELECT id FROM e WHERE ts > now()", "the others leave it"),
+        ("SELECT id FROM e WHERE ts < now()", "will match later"),
+        ("SELECT id, now() AS at FROM e", "stepwell.clock.resolution"),
+    ],
+)
+def test_dry_run_says_what_the_clock_costs(spark: SparkSession, query: str, note: str) -> None:
+    (found,) = survey(Workbench(spark).source("e", DDL).view("v", query).project()).notes["v"]
+    assert note in found
+
+
+@pytest.mark.parametrize(("condition", "may"), [("ts <= now()", True), ("ts > now()", False)])
+def test_an_append_output_may_have_rows_that_enter_and_none_that_leave(
+    spark: SparkSession, condition: str, may: bool
+) -> None:
+    bench = Workbench(spark).source("e", DDL)
+    bench.view("v", f"SELECT id FROM e WHERE {condition}", output=output("v", "append"))
+    errors = survey(bench.project()).errors
+    assert (not errors) == may
+    assert may or "rows leave the view as time passes" in str(errors[0])
 
 
 @pytest.mark.parametrize("name", QUERIES)
