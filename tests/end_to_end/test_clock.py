@@ -101,6 +101,38 @@ def test_steps_come_with_the_borders_of_rows_and_a_replay_has_their_times(
         assert there == _batch(spark, rows, at), f"step {step}"
 
 
+BEFORE = {"recent.sql": FILES["recent.sql"].replace(QUERY, "SELECT k, count(*) AS n FROM events GROUP BY k")}
+
+
+def test_a_changed_project_begins_to_read_the_clock(play: Playground, spark: SparkSession, tmp_path: Path) -> None:
+    """What the topic has got becomes Spark's answer with the time of the switch."""
+    play.topic("in", 1)
+    play.topic("out", 1)
+    clock, rows = HostClock(tmp_path), [("a", -30), ("b", -50), ("a", -90), ("c", 20)]
+    play.send("in", [_row(*row) for row in rows])
+    play.run(clock.given_to(play.resolve(BEFORE)))
+    assert _content(play) == {"a": 2, "b": 1, "c": 1}
+    clock.set(5)
+    resolved = clock.given_to(play.resolve(FILES))
+    play.run(resolved, on_change="apply")
+    assert _content(play) == _batch(spark, rows, 5) == {"a": 1, "b": 1}
+    clock.set(25)
+    play.run(resolved)
+    assert _content(play) == _batch(spark, rows, 25) == {"a": 1, "c": 1}
+    play.check_steps(resolved)
+
+
+def _content(play: Playground) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for message in play.read("out"):
+        assert message.key is not None
+        key = json.loads(message.key)["k"]
+        found.pop(key, None)
+        if message.value is not None:
+            found[key] = json.loads(message.value)["n"]
+    return found
+
+
 def _row(k: str, minute: int) -> dict[str, Any]:
     return {"k": k, "ts": datetime.fromtimestamp(START_S + minute * MINUTE_S, UTC).isoformat()}
 

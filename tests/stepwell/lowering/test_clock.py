@@ -19,7 +19,8 @@ from engine.model.clock import TemporalFilter
 from engine.model.rows import ScalarMap
 from engine.rows import zset
 from engine.run.in_process import InProcess
-from stepwell.lowering.driver import lower
+from stepwell.errors import ProjectError, ProjectErrors
+from stepwell.lowering.driver import lower, survey
 from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_rows
 from tests.small_jobs import small
@@ -89,13 +90,10 @@ def history() -> Iterator[tuple[datetime, Rows]]:
         for row in chance.sample(sorted(present, key=repr), len(present) // 4):
             change[row] -= 1
         for _ in range(16):
-            days = chance.choice((1, 9))
-            at = now + timedelta(
-                seconds=chance.randrange(-days * 86400, days * 86400), microseconds=chance.randrange(2) * 500_000
-            )
-            time = (
-                None if chance.random() < 0.1 else chance.choice((at, at.replace(minute=30, second=0, microsecond=0)))
-            )
+            near_s = chance.choice((3600, 86400, 9 * 86400))
+            at = now + timedelta(seconds=chance.randrange(-near_s, near_s), microseconds=chance.choice((0, 500_000)))
+            on_border = at.replace(minute=30, second=0, microsecond=0)
+            time = None if chance.random() < 0.1 else chance.choice((at, on_border))
             day = (now + timedelta(days=chance.randrange(-35, 35))).date()
             naive = None if time is None else time.replace(tzinfo=None)
             change[(chance.randrange(20), time, naive, day, int(at.timestamp()))] += 1
