@@ -83,6 +83,32 @@ THE_CLOCK = (
         (f"{OF_FILTER}::test_the_first_time_at_which_a_function_of_the_clock_reaches_a_value[in a month]",),
     ),
     Breakage(
+        "nobody-hears-that-time-has-passed",
+        "The time before the step is not told.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/clock_value.py",
+                "return _told([after, *before], [True, False][: 1 + len(before)])",
+                "return _told([after], [True])",
+            ),
+        ),
+        (OF_ROWS,),
+    ),
+    Breakage(
+        "an-idle-pipeline-sleeps",
+        "No step is taken without input because time has passed.",
+        "rows leave a view when their time is over",
+        (
+            Edit(
+                "coordinator/stepping/inputs.py",
+                "        is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)\n",
+                "",
+            ),
+        ),
+        ("tests/coordinator/test_inputs.py::test_a_step_without_input_comes_when_a_border_is_reached",),
+    ),
+    Breakage(
         "rows-enter-and-never-leave",
         "A row that has waited is not filed by the time at which it leaves.",
         "the batch answer",
