@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -151,27 +152,33 @@ def traces(run: InProcess) -> tuple[Trace, Trace]:
 
 
 def histories(seed: int) -> Iterator[tuple[Bounds, list[tuple[int, Rows]]]]:
-    """Bounds, and for each step its time and the change of the rows. The clock stands still, ticks, and jumps."""
+    """Bounds, and for each step its time and the change of the rows. Each second time the bounds are an interval of two days, in which a row
+    enters and leaves. The clock stands still, ticks, and jumps."""
     chance = random.Random(seed)
-    for _ in range(6):
-        numbered = [
-            (chance.choice(list(PATHS)), chance.choice(list(RELATIONS)), 1 + at) for at in range(chance.randint(1, 2))
-        ]
-        bounds = tuple(ClockBound(PATHS[name], relation, column) for name, relation, column in numbered)  # type: ignore[arg-type]
-        steps, time, there = [], START, Counter()
+    for number in range(8):
+        names = [chance.choice(list(PATHS)) for _ in range(chance.randint(1, 2))]
+        drawn = [ClockBound(PATHS[name], relation_of(chance), 1 + at) for at, name in enumerate(names)]
+        if number % 2:
+            names = ["now"]
+            drawn = [ClockBound((), ">=", 1), ClockBound((ClockFunction("add", -2 * DAY),), "<", 1)]
+        steps, time, there = [], START, Counter[tuple[int | None, ...]]()
         for _ in range(8):
             time += chance.choice((0, SECOND, 3600 * SECOND, DAY, chance.randrange(60 * DAY)))
             change: Rows = Counter()
             for row in chance.sample(sorted(there, key=repr), len(there) // 3):
                 change[row] -= 1
             for key in range(chance.randint(0, 6)):
-                near = [value(PATHS[name], time + chance.randrange(-3 * DAY, 9 * DAY)) for name, _, _ in numbered]
-                pair = [chance.choice((None, y)) if chance.random() < 0.1 else y for y in near]
+                near = [value(PATHS[name], time + chance.randrange(-3 * DAY, 9 * DAY)) for name in names]
+                pair = [None if chance.random() < 0.1 else y for y in near]
                 change[(key, pair[0], pair[-1])] += 1
             change = Counter({row: weight for row, weight in change.items() if weight})
             there = plus(there, change)
             steps.append((time, change))
-        yield bounds, steps
+        yield tuple(drawn), steps
+
+
+def relation_of(chance: random.Random) -> Literal["<", "<=", "=", ">=", ">"]:
+    return chance.choice(("<", "<=", "=", ">=", ">"))
 
 
 @pytest.mark.parametrize("workers", (1, 3))
@@ -195,6 +202,22 @@ def _check_border(bounds: Bounds, rows: Rows, time: int, border: int | None) -> 
     now = matching(bounds, rows, time)
     last = time + 400 * DAY if border is None else border - 1
     assert last >= time and matching(bounds, rows, last) == now
+
+
+INTERVAL = (ClockBound((), ">=", 1), ClockBound((ClockFunction("add", -DAY),), "<", 1))
+
+
+@pytest.mark.parametrize("bounds", [*((ClockBound((), r, 1),) for r in ("<", "<=", "=", ">=", ">")), INTERVAL])
+@pytest.mark.parametrize("comes", range(4))
+def test_a_row_enters_and_leaves_at_its_borders(bounds: Bounds, comes: int) -> None:
+    """`comes`: in which step. It is taken back in the last one."""
+    run, row = InProcess(circuit(bounds)), (1, START, 0)
+    for number, time in enumerate((START - 1, START, START + 1, START + DAY - 1, START + DAY)):
+        change: Rows = Counter({row: 1} if number == comes else {})
+        run.step({"rows": to_table(change, (LONG, LONG, LONG))}, time_us=time)
+        assert content(run) == matching(bounds, Counter({row: 1} if number >= comes else {}), time), time - START
+    run.step({"rows": to_table(Counter({row: -1}), (LONG, LONG, LONG))}, time_us=START + DAY)
+    assert not content(run) and [trace.scan().num_rows for trace in traces(run)] == [0, 0]
 
 
 def test_the_state_has_no_row_that_can_match_no_more() -> None:
@@ -231,5 +254,9 @@ def test_a_look_between_two_times_opens_the_rows_of_these_alone(monkeypatch: pyt
 
     monkeypatch.setattr(timed_rows, "SEARCH_ROWS", 0)
     monkeypatch.setattr(timed_rows, "_candidates", counted)
-    found = timed_rows.rows_between(inside, 2, START + 10 * SECOND, START + 20 * SECOND)
-    assert found.num_rows == 10 and min(seen) >= 0 and sum(seen) <= 20
+    for first, end in ((10, 20), (10, 11), (0, 3), (199_990, 300_000), (-9, 0)):
+        seen.clear()
+        found = timed_rows.rows_between(inside, 2, START + first * SECOND, START + end * SECOND)
+        wanted = range(max(0, first + 1), min(count, end + 1))
+        assert sorted(found.column(1).to_pylist()) == [START + at * SECOND for at in wanted]
+        assert min(seen) >= 0 and sum(seen) <= len(wanted) + 5

@@ -10,7 +10,7 @@ BOUNDS = "engine/operators/clock_bounds.py"
 ROWS = "engine/state/timed_rows.py"
 OF_FILTER = "tests/engine/test_temporal_filter.py"
 OF_TIME = "tests/coordinator/test_clock.py"
-OF_ROWS = f"{OF_FILTER}::test_a_view_has_the_rows_whose_bounds_are_true[False-1]"
+OF_ROWS = f"{OF_FILTER}::test_a_row_enters_and_leaves_at_its_borders"
 
 THE_CLOCK = (
     Breakage(
@@ -133,7 +133,7 @@ THE_CLOCK = (
         "The search between two times ends before the unit of the later one.",
         "the batch answer",
         (Edit(ROWS, 'slots | high | _OWN, side="right"', 'slots | high, side="left"'),),
-        (f"{OF_FILTER}::test_a_view_has_the_rows_whose_bounds_are_true[True-1]",),
+        (f"{OF_FILTER}::test_a_look_between_two_times_opens_the_rows_of_these_alone",),
     ),
     Breakage(
         "a-day-is-no-week",
