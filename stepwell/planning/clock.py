@@ -19,6 +19,11 @@ from stepwell.planning.leaves import boundary
 _SEEN_AS = "stepwell_current_timestamp"
 """The view by which the boundary is read while the replacements are made."""
 
+CLOCK_IN_UNKNOWN_PLACE = (
+    "the clock cannot be read in this place",
+    "Read it in WHERE or SELECT of a view below, and that column here.",
+)
+
 _TIME = f"(SELECT now FROM {_SEEN_AS})"
 _REPLACED = {
     "current_timestamp()": _TIME,
@@ -31,6 +36,13 @@ _REPLACED = {
 def reads_clock(classes: Collection[str]) -> bool:
     """`classes`: those of an analysed plan."""
     return not CLOCK_CLASSES.keys().isdisjoint(classes)
+
+
+def has_clock(plan: Any, spark: SparkSession) -> bool:
+    """Whether a function of the clock is left anywhere in the JVM's plan. Its text would not do: it also has what was written in place of what
+    Spark computes, as of BETWEEN."""
+    patterns: Any = getattr(spark._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern$").__getattr__("MODULE$")
+    return bool(plan.containsPattern(patterns.CURRENT_LIKE()))
 
 
 def with_clock_as_subquery(analysed: Any, spark: SparkSession) -> Any:

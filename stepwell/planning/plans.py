@@ -15,11 +15,9 @@ from stepwell.catalyst.clock import CLOCK
 from stepwell.catalyst.event_time import POLICY, EventTimes, event_times
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
-from stepwell.errors import (
-    Location,
-)
+from stepwell.errors import Location, UnsupportedError
 from stepwell.planning.batch_tables import BatchTable, BatchTables, TableLeaves
-from stepwell.planning.clock import reads_clock, with_clock_as_subquery
+from stepwell.planning.clock import CLOCK_IN_UNKNOWN_PLACE, has_clock, reads_clock, with_clock_as_subquery
 from stepwell.planning.leaves import mark_leaves
 from stepwell.planning.python_functions import mark_functions
 from stepwell.project import refusals
@@ -103,6 +101,8 @@ def flow_plan(
     plan = analysed
     if reads_clock(found.classes):
         plan = with_clock_as_subquery(analysed, spark)
+        if has_clock(plan, spark):  # Spark would put a constant there
+            raise UnsupportedError(*CLOCK_IN_UNKNOWN_PLACE, view=view, location=location)
         optimise = partial(spark._jsparkSession.sessionState().optimizer().execute, plan)
     optimised = read_here.optimised_plan(plan, optimise, spark)
     tree = read(optimised)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from engine.analysis.content import content_of
 from engine.model.circuit import View
@@ -21,10 +22,11 @@ from engine.rows import zset
 from engine.run.in_process import InProcess
 from stepwell.errors import ProjectError, ProjectErrors
 from stepwell.lowering.driver import lower, survey
+from stepwell.planning.clock import has_clock, with_clock_as_subquery
 from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_rows
 from tests.small_jobs import small
-from tests.stepwell.lowering.projects import Workbench, output
+from tests.stepwell.lowering.projects import Query, Workbench, output
 
 DDL = "id bigint, ts timestamp, n timestamp_ntz, d date, s bigint"
 TYPES = (pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32(), pa.int64())
@@ -51,6 +53,10 @@ BY_BORDERS = {
     "a_unit_that_is_added": "SELECT id FROM e WHERE ts > timestampadd(HOUR, -30, now()) AND n < now()",
     "a_life": (
         "SELECT id FROM e WHERE ts + INTERVAL 1 DAY > now() AND timestampadd(HOUR, -2, ts) < now() AND s + 90000 > unix_timestamp() + 3600"
+    ),
+    "days_of_times": (
+        "SELECT id FROM e WHERE to_date(ts) >= current_date() - 7 AND date_diff(now(), ts) < 30 "
+        "AND now() BETWEEN ts - INTERVAL 2 DAYS AND ts + INTERVAL 1 DAY"
     ),
     "a_day_as_a_time": "SELECT id FROM e WHERE ts >= current_date()",
     "without_zone": "SELECT id, n > TIMESTAMP_NTZ'2024-02-01' AS x FROM e WHERE n > localtimestamp() - INTERVAL 1 DAY",
@@ -166,6 +172,25 @@ def _at(query: str, now: datetime, step: int) -> str:
     ):
         query = query.replace(function, literal)
     return f"WITH e AS (SELECT * FROM e{step}) {query}"
+
+
+def test_a_frame_reads_the_clock_as_sql_does(spark: SparkSession) -> None:
+    def circuit(query: Query) -> str:
+        return lower(Workbench(spark).source("e", DDL).view("v", query).project()).to_json()
+
+    assert circuit(
+        lambda session: (
+            session.table("e").where(F.col("ts") > F.now() - F.expr("INTERVAL 7 DAYS")).select("id", F.curdate())
+        )
+    ) == circuit("SELECT id, current_date() AS d FROM e WHERE ts > current_timestamp() - INTERVAL 7 DAYS")
+
+
+def test_the_clock_is_found_in_the_plan_wherever_it_is(spark: SparkSession) -> None:
+    """Where it were left, Spark would put a constant in its place."""
+    for query in ("SELECT now()", "SELECT 1 WHERE EXISTS (SELECT 1 WHERE now() > current_date())"):
+        plan = spark.sql(query)._jdf.queryExecution().analyzed()
+        assert has_clock(plan, spark) and not has_clock(with_clock_as_subquery(plan, spark), spark)
+    assert not has_clock(spark.sql("SELECT 1")._jdf.queryExecution().analyzed(), spark)
 
 
 REFUSED = {
