@@ -180,7 +180,9 @@ def test_a_frame_reads_the_clock_as_sql_does(spark: SparkSession) -> None:
 
     assert circuit(
         lambda session: (
-            session.table("e").where(F.col("ts") > F.now() - F.expr("INTERVAL 7 DAYS")).select("id", F.curdate())
+            session.table("e")
+            .where(F.col("ts") > F.now() - F.expr("INTERVAL 7 DAYS"))
+            .select("id", F.curdate().alias("d"))
         )
     ) == circuit("SELECT id, current_date() AS d FROM e WHERE ts > current_timestamp() - INTERVAL 7 DAYS")
 
