@@ -5,7 +5,7 @@ clock does, or a run on another host goes on, time stands still until it has cau
 
 Without input, a step is due
 
-- if a view computes with the clock, as soon as the time is another one;
+- if a view computes with the clock, as soon as the time that it reads is another one, which for a view that reads only the date is once a day;
 - if views only compare rows with the clock, when the time has reached the next **border**, at which a row enters or leaves a view. The workers
   tell it. After a start, and after a border has passed, nobody knows the next one: then they are asked to look through their state.
 
@@ -16,26 +16,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.model.circuit import Circuit, Node
+from engine.model.circuit import Circuit
 from engine.model.clock import ClockValue, TemporalFilter
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a circuit reads the clock. `is_read`: at all. `is_computed_with`: otherwise than by filters that know their borders."""
+    """How a circuit reads the clock. `is_read`: at all. `roundings_us`: to what the times are rounded down that are read otherwise than by
+    filters that know their borders."""
 
     is_read: bool
-    is_computed_with: bool
+    roundings_us: frozenset[int] = frozenset()
 
 
 def reading_of(circuit: Circuit) -> Reading:
-    clocks = {index for index, node in enumerate(circuit.nodes) if isinstance(node, ClockValue)}
-    computed = any(_computes(node, clocks) for node in circuit.nodes)
-    return Reading(bool(clocks), computed)
-
-
-def _computes(node: Node, clocks: set[int]) -> bool:
-    return not isinstance(node, TemporalFilter) and not clocks.isdisjoint(node.inputs)
+    clocks = {index: node.rounding_us for index, node in enumerate(circuit.nodes) if isinstance(node, ClockValue)}
+    computing = (node for node in circuit.nodes if not isinstance(node, TemporalFilter))
+    return Reading(bool(clocks), frozenset(clocks[i] for node in computing for i in node.inputs if i in clocks))
 
 
 @dataclass
@@ -61,7 +58,9 @@ class StepClock:
         now = self.time(wall_us, last_us)
         if now is None or now == last_us:
             return False
-        if self.reading.is_computed_with or not self.is_known or last_us is None:
+        if not self.is_known or last_us is None:
+            return True
+        if any(now // rounding != last_us // rounding for rounding in self.reading.roundings_us):
             return True
         return self.border_us is not None and self.border_us <= now
 

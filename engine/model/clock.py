@@ -25,10 +25,13 @@ COMPARED_TYPES = (TIMESTAMP, pa.timestamp("us"), pa.date32(), pa.int64(), pa.int
 @dataclass(frozen=True)
 class ClockValue(NodeBase):
     """The time of the step, told as a ScalarValue tells its value (engine/model/rows.py), so that a ScalarMap can read it. The rows of the input
-    do not matter; an operator with state cannot be without one."""
+    do not matter; an operator with state cannot be without one. `rounding_us`: it is rounded down to a multiple of so many microseconds, so that
+    it is another one only when that is."""
+
+    rounding_us: int = 1
 
     def check(self, inputs: Sequence[Types]) -> None:
-        assert len(inputs) == 1 and self.types == CLOCK_TYPES
+        assert len(inputs) == 1 and self.types == CLOCK_TYPES and self.rounding_us > 0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from engine.operators.descriptor import NoContent, Operator
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
 
+DAY_US = 86_400_000_000
+
 
 class Tick(NamedTuple):
     """The times before and after a step, in microseconds. They are equal in the first step, and where no time has passed."""
@@ -37,8 +39,9 @@ def tick_of(told: pa.Table) -> Tick:
 def step_clock_value(node: ClockValue, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     if not context.step.owns_keyless:
         return zset.empty(node.types)
-    after = context.step.clock_us
-    assert after is not None, f"node {context.node} reads the clock, and step {context.step.number} has no time"
+    time = context.step.clock_us
+    assert time is not None, f"node {context.node} reads the clock, and step {context.step.number} has no time"
+    after = time // node.rounding_us * node.rounding_us
     trace = context.trace(0, (TIMESTAMP,), ())
     stored = as_zset(trace.scan())
     before = stored.column(0).combine_chunks().view(pa.int64()).to_pylist()
@@ -74,6 +77,6 @@ CLOCK_VALUE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
-    text=lambda node: "the time of the step",
+    text=lambda node: "the time of the step" + (", by days" if node.rounding_us == DAY_US else ""),
     user_name=lambda node: None,
 )

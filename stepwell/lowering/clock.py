@@ -14,7 +14,7 @@ MONTH` is none: at the end of a month it can decrease, because the day is cut of
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,14 +54,29 @@ _MONTHS = {
 }
 
 
-def add_clock(builder: CircuitBuilder) -> int:
-    """The node that reads the clock, of which a circuit has one."""
+def reads_days_alone(trees: Iterable[TreeNode], clocks: Collection[int]) -> bool:
+    """Whether all that these expressions read of the clock is its date."""
+    return all(_reads_days(tree, clocks) for tree in trees)
+
+
+def _reads_days(tree: TreeNode, clocks: Collection[int]) -> bool:
+    if tree.kind == "Cast" and str(tree["dataType"]) == "date" and _is_clock(tree.children[0], clocks):
+        return True
+    return not _is_clock(tree, clocks) and all(_reads_days(child, clocks) for child in tree.children)
+
+
+def _is_clock(tree: TreeNode, clocks: Collection[int]) -> bool:
+    return tree.kind == "AttributeReference" and expression_id(tree) in clocks
+
+
+def add_clock(builder: CircuitBuilder, rounding_us: int) -> int:
+    """The node that reads the clock, of which a circuit has one for each rounding."""
     row = pa.table({"c0": pa.array([0], pa.int8())})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, row.schema) as writer:
         writer.write_table(row)
     below = builder.add(Constant((), tuple(row.schema.types), sink.getvalue().to_pybytes()))
-    return builder.add(ClockValue((below,), CLOCK_TYPES))
+    return builder.add(ClockValue((below,), CLOCK_TYPES, rounding_us))
 
 
 @dataclass(frozen=True)

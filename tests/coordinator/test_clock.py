@@ -3,14 +3,17 @@ clock."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coordinator.stepping.clock import Reading, StepClock, reading_of
 from engine.model.circuit import Circuit, Node
 from engine.model.clock import CLOCK_TYPES, ClockBound, ClockValue, TemporalFilter
 from engine.model.node import Expression
 from engine.model.rows import Constant, ScalarMap
+from engine.operators.clock_value import DAY_US
 from tests.engine.every_kind import LONG
 
-BY_BORDERS, COMPUTED, NOT_READ = Reading(True, False), Reading(True, True), Reading(False, False)
+BY_BORDERS, COMPUTED, NOT_READ = Reading(True), Reading(True, frozenset({1})), Reading(False)
 SECOND = 1_000_000
 
 FILTER = TemporalFilter((0, 1), (LONG,), (ClockBound((), "<", 0),))
@@ -23,6 +26,8 @@ def test_how_a_circuit_reads_the_clock() -> None:
 
     assert found(FILTER) == BY_BORDERS
     assert found(FILTER, COMPUTING) == COMPUTED
+    days = ClockValue((0,), CLOCK_TYPES, DAY_US)
+    assert found(days, replace(COMPUTING, inputs=(0, 2))) == Reading(True, frozenset({DAY_US}))
     assert reading_of(Circuit((Constant((), (LONG,), b""),))) == NOT_READ
 
 
@@ -44,8 +49,15 @@ def test_a_run_that_ends_has_one_time() -> None:
 
 def test_a_view_that_computes_with_the_clock_needs_a_step_at_each_tick() -> None:
     clock = StepClock(COMPUTED, SECOND)
+    clock.note(SECOND, None, is_whole=True)
     assert clock.is_due(10 * SECOND, None) and clock.is_due(11 * SECOND, 10 * SECOND)
     assert not clock.is_due(11 * SECOND - 1, 10 * SECOND) and not clock.is_due(9 * SECOND, 10 * SECOND)
+
+
+def test_a_view_that_computes_with_the_date_needs_a_step_a_day() -> None:
+    clock = StepClock(Reading(True, frozenset({DAY_US})), SECOND)
+    clock.note(SECOND, None, is_whole=True)
+    assert not clock.is_due(DAY_US - 1, SECOND) and clock.is_due(DAY_US, SECOND)
 
 
 def test_nothing_is_due_before_the_next_border() -> None:

@@ -199,7 +199,7 @@ def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release
 
 def test_a_step_without_input_comes_when_a_border_is_reached() -> None:
     run = Run({IN0: 3})
-    run.inputs.clock.reading = Reading(is_read=True, is_computed_with=False)
+    run.inputs.clock.reading = Reading(is_read=True)
     run.clock.now = 10.4
     run.divide(run.inputs.choose_or_first(run.log, 0))
     assert run.log.divisions[0].clock_us == 10_000_000

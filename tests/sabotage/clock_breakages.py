@@ -33,7 +33,7 @@ THE_CLOCK = (
         (
             Edit(
                 CLOCK,
-                "if self.reading.is_computed_with or not self.is_known or last_us is None:",
+                "if not self.is_known or last_us is None:",
                 "if self.reading.is_read or not self.is_known or last_us is None:",
             ),
         ),

@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 
 from engine.analysis.content import content_of
 from engine.model.circuit import View
-from engine.model.clock import TemporalFilter
+from engine.model.clock import ClockValue, TemporalFilter
 from engine.model.rows import ScalarMap
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from stepwell.errors import ProjectError, ProjectErrors
+from stepwell.lowering.clock import DAY_US
 from stepwell.lowering.driver import lower, survey
 from stepwell.planning.clock import has_clock, with_clock_as_subquery
 from tests.engine.contexts import contexts_of
@@ -74,6 +75,7 @@ COMPUTED = {
     "a_month_of_times": "SELECT id FROM e WHERE ts > now() - INTERVAL 1 MONTH",
     "one_or_the_other": "SELECT id FROM e WHERE ts > now() OR d > current_date()",
     "an_order_of_two_functions": "SELECT id FROM e WHERE year(ts) = year(now()) AND now() > ts",
+    "by_days": "SELECT id, datediff(current_date(), d) AS days, current_date() AS today FROM e WHERE d < current_date() OR ts > current_date()",
     "alone": "SELECT cast(current_date() AS STRING) AS d, unix_seconds(now()) AS s",
     "of_the_row_and_the_clock": "SELECT id FROM e WHERE least(now(), ts) < n",
     "in_an_aggregate": "SELECT s, count_if(ts > now()) AS later FROM e GROUP BY s",
@@ -172,6 +174,27 @@ def _at(query: str, now: datetime, step: int) -> str:
     ):
         query = query.replace(function, literal)
     return f"WITH e AS (SELECT * FROM e{step}) {query}"
+
+
+@pytest.mark.parametrize(
+    ("query", "roundings"),
+    [
+        ("SELECT id, datediff(current_date(), d) AS days FROM e WHERE d > current_date() OR id = 1", {DAY_US}),
+        ("SELECT id, current_date() AS d, now() AS at FROM e", {1}),
+        ("SELECT id, datediff(current_date(), d) AS days FROM e WHERE ts > now()", {1, DAY_US}),
+        (
+            "SELECT id, current_date() AS d FROM e WHERE s > (SELECT max(s) FROM e WHERE year(ts) = unix_seconds(now()))",
+            {1, DAY_US},
+        ),
+    ],
+)
+def test_a_view_that_reads_the_date_alone_is_computed_again_each_day(
+    spark: SparkSession, query: str, roundings: set[int]
+) -> None:
+    nodes = lower(Workbench(spark).source("e", DDL, "changelog").view("v", query).project()).nodes
+    assert {node.rounding_us for node in nodes if isinstance(node, ClockValue)} == roundings
+    of_filters = {nodes[node.inputs[1]] for node in nodes if isinstance(node, TemporalFilter)}
+    assert all(isinstance(clock, ClockValue) and clock.rounding_us == 1 for clock in of_filters)
 
 
 def test_a_frame_reads_the_clock_as_sql_does(spark: SparkSession) -> None:
