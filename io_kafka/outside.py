@@ -47,7 +47,8 @@ class Thread(Protocol):
 
 @dataclass(frozen=True)
 class Outside:
-    """Times are in seconds. `monotonic` never goes back, `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
+    """Times are in seconds. `monotonic` never goes back. `wall_clock` tells the seconds since
+    1970-01-01 UTC, and may jump. `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
 
     `thread_clock` returns a function that tells the CPU seconds of the calling thread, to any thread while that one lives.
     `lower_priority` makes the calling thread give way to others.
@@ -57,6 +58,7 @@ class Outside:
     consumer: Callable[[Mapping[str, Any]], Consumer]
     admin: Callable[[Mapping[str, Any]], AdminClient]
     monotonic: Callable[[], float]
+    wall_clock: Callable[[], float]
     sleep: Callable[[float], None]
     random: Callable[[], float]
     new_id: Callable[[], str]
@@ -123,6 +125,7 @@ REAL = Outside(
     consumer=_consumer,
     admin=_admin,
     monotonic=time.monotonic,
+    wall_clock=time.time,
     sleep=time.sleep,
     random=_random,
     new_id=_new_id,

@@ -147,6 +147,7 @@ def copied_state(
         grown=at.grown & topics.keys(),
         stored=CheckpointStored(epoch=epoch, version=version, placed=placed, manifest=name, digest=digest),
         origin=source.origin,
+        clock_us=at.clock_us,
     )
 
 

@@ -30,6 +30,8 @@ _CALLED: Mapping[str, str] = {
     "ScalarValue": "value of a subquery",
     "ScalarMap": "expressions with a subquery",
     "Generate": "explode",
+    "ClockValue": "the clock",
+    "TemporalFilter": "filter by the clock",
     "Distinct": "DISTINCT",
     "Union": "UNION ALL",
 }

@@ -22,6 +22,7 @@ from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
 from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
+from coordinator.stepping.clock import StepClock, reading_of
 from coordinator.stepping.dividing import Dividing
 from coordinator.stepping.views_in_error import is_release_due, next_counted
 from coordinator.transition.draining import outputs_with_content
@@ -123,7 +124,8 @@ class Inputs:
         before: NumberedCircuit | None = None,
     ) -> None:
         self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
-        self._monotonic = spec.kafka.outside.monotonic
+        self._monotonic, self._wall_clock = spec.kafka.outside.monotonic, spec.kafka.outside.wall_clock
+        self.clock = StepClock(reading_of(plan.circuit), spec.clock_resolution_us)
         self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self.finishes = finishes
         self.may_divide_ahead = True
@@ -140,6 +142,8 @@ class Inputs:
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         if reading is not None and available_now:
             reading.ends = {}
+        if available_now:
+            self.clock.until_us = self._wall_us()
         self._growth_checked_at = self._monotonic()
         self._widenings: dict[int, int] = {}  # how often each step was widened
 
@@ -155,6 +159,7 @@ class Inputs:
             self._reading.ends = former._reading.ends
         if self._until is not None and former._until is not None:
             self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
+            self.clock.until_us = former.clock.until_us
 
     @property
     def ends_now(self) -> bool:
@@ -169,11 +174,13 @@ class Inputs:
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
-        the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain."""
+        the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain;
+        what changes because time passes."""
         division = self.choose(log, step)
         is_first_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
         is_due = self._is_release_due(log, log.errors) or self._is_portion_due(log, step)
         is_due = is_due or log.revisions.is_to_pass_on(step)
+        is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
         if division is None and ((step == 0 and is_first_due) or is_due):
             return empty_division(step, positions_after(self._starts, log.positions))
         return division
@@ -312,7 +319,12 @@ class Inputs:
         before = self._before if division.step == log.revisions.switch_step else None
         counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
         counting = {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
-        return record.model_copy(update={**policy, **counting, **self._portion(log, division, after)})
+        last_us = log.clock_us if after is None else after.clock_us
+        time = {"clock_us": self.clock.time(self._wall_us(), last_us)}
+        return record.model_copy(update={**policy, **counting, **time, **self._portion(log, division, after)})
+
+    def _wall_us(self) -> int:
+        return int(1e6 * self._wall_clock())
 
     def note_record(self) -> None:
         """To be called when the record of a division is in the log."""

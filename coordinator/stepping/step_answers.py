@@ -33,8 +33,8 @@ CHECKSUM_MAX = (1 << 64) - 1
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
-    dead-letter topics by source, `ranges` the input, `again` what is read for new nodes, and `counted` the nodes whose error rows are counted,
-    all as the step's division records them."""
+    dead-letter topics by source, `ranges` the input, `again` what is read for new nodes, `counted` the nodes whose error rows are counted, and
+    `clock_us` the time, all as the step's division records them."""
 
     step: int
     plan: StagePlan
@@ -43,6 +43,7 @@ class Expected:
     again: Sequence[OffsetRange]
     dead_letters: Mapping[str, str]
     counted: frozenset[int]
+    clock_us: int | None = None
 
 
 @dataclass
@@ -91,6 +92,8 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for node, work in done.work.items():
         if not 0 <= node < len(nodes) or not work.ms >= 0 or work.rows < 0:
             return f"it says {work} of node {node}"
+    if done.border_us is not None and (expected.clock_us is None or done.border_us <= expected.clock_us):
+        return f"it says that the next border is {done.border_us}, in a step of the time {expected.clock_us}"
     read = {(checksum.topic, checksum.partition) for checksum in done.inputs}
     for reading in done.readings:
         if (reading.topic, reading.partition) not in read or reading.bytes < 0:

@@ -33,7 +33,8 @@ DEAD_LETTER = "dead-letter:"
 class StepResult:
     """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
     `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
-    the least. `errors`: what the step changes in the error rows of nodes, by node. `reads` and `work` are for people (measures.py). `rows`
+    the least. `errors`: what the step changes in the error rows of nodes, by node. `border_us`: see
+    Findings. `reads` and `work` are for people (measures.py). `rows`
     counts input messages. Times are in milliseconds, and those of the slowest worker."""
 
     outputs: list[StepOutput]
@@ -46,6 +47,7 @@ class StepResult:
     errors: dict[int, ErrorRows] = field(default_factory=dict)
     reads: list[PartitionRead] = field(default_factory=list)
     work: dict[str, Work] = field(default_factory=dict)
+    border_us: int | None = None
     rows: int = 0
     read_ms: float = 0.0
     compute_ms: float = 0.0
@@ -77,6 +79,8 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         for node, work in done.work.items():
             add_work(result.work, name_of(plan.circuit, node), work)
         result.read_ms = max(result.read_ms, done.read_ms)
+    borders = [worker.done.border_us for worker in workers if worker.done.border_us is not None]
+    result.border_us = min(borders, default=None)
     for read in (result.inputs, result.again):
         read.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):

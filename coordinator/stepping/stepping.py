@@ -67,11 +67,12 @@ class DividedAgain(EngineError):
 
 @dataclass
 class _Run:
-    """A step that the workers have. `began`: when it was given."""
+    """A step that the workers have. `began`: when it was given. `asks_border`: see StepInput."""
 
     record: DivisionRecord
     began: float
     bytes_max: int | None
+    asks_border: bool = False
 
 
 class Stepping:
@@ -118,8 +119,10 @@ class Stepping:
         if not action.replay:
             record = self._with_policy_in_force(record)
         reached("step.begun")
-        self._run = _Run(record, self._monotonic(), None if action.replay else self._spec.limits.bytes_max)
-        crew.steps.give(self._input(crew, record, self._run.bytes_max))
+        asks_border = self._inputs.clock.asks(record.clock_us)
+        bytes_max = None if action.replay else self._spec.limits.bytes_max
+        self._run = _Run(record, self._monotonic(), bytes_max, asks_border)
+        crew.steps.give(self._input(crew, self._run, bytes_max))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -153,6 +156,7 @@ class Stepping:
             again=self._again(record),
             dead_letters=record.dead_letters,
             counted=withholding.nodes,
+            clock_us=record.clock_us,
         )
         result = gather(self._spec, expected, outputs)
         reached("step.gathered")
@@ -164,6 +168,7 @@ class Stepping:
             if before is not None:
                 compare_errors(step, errors, there(setup.numbered, log.step_records[step]))
         self._inputs.note_watermarks(step, result.watermarks_by_node_us)
+        self._inputs.clock.note(record.clock_us, result.border_us, is_whole=run.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(
@@ -257,7 +262,7 @@ class Stepping:
         may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
         input."""
         record = run.record
-        given = self._input(crew, record, run.bytes_max)
+        given = self._input(crew, run, run.bytes_max)
         ends = self._ends_within(given, given.ranges, self._spec.kafka)
         if ends is not None:
             record = record.with_ends(self._writer.epoch, ends)
@@ -270,7 +275,7 @@ class Stepping:
             self._writer.append([record])
             _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
         run.record = record
-        crew.steps.give(self._input(crew, record, None))
+        crew.steps.give(self._input(crew, run, None))
         return crew.steps.collect(record.step)
 
     @staticmethod
@@ -292,7 +297,8 @@ class Stepping:
             reader.close()
         return None
 
-    def _input(self, crew: Crew, record: DivisionRecord, bytes_max: int | None) -> StepInput:
+    def _input(self, crew: Crew, run: _Run, bytes_max: int | None) -> StepInput:
+        record = run.record
         program = self._writer.state.program_of(record.step)
         return StepInput(
             step=record.step,
@@ -304,6 +310,8 @@ class Stepping:
             truncate=dict(record.truncate),
             filled=_filled_in(program),
             again=self._again(record),
+            clock_us=record.clock_us,
+            asks_border=run.asks_border,
         )
 
     def _compare_again(self, crew: Crew, record: DivisionRecord, found: Sequence[InputChecksum]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
 from engine.model.circuit import Circuit, View
+from engine.model.clock import ClockValue, TemporalFilter
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import Expression, NodeBase
 from engine.model.ordered import TopK, Window
@@ -18,7 +19,7 @@ from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, PythonMap, 
 
 Names = tuple[str | None, ...]
 
-_PASSING_ON = (LastByKey, Replicate, Distinct, Deduplicate, TopK, SemiJoin, Union, Window, PythonMap)
+_PASSING_ON = (LastByKey, Replicate, Distinct, Deduplicate, TopK, SemiJoin, Union, Window, PythonMap, TemporalFilter)
 """Nodes whose first columns are those of their first input."""
 
 _EXPRESSION = "(expression "
@@ -73,6 +74,8 @@ def _names(node: NodeBase, inputs: Sequence[Names], sources: Mapping[str, Sequen
         return tuple(sources.get(node.handle, ()))
     if isinstance(node, View):
         return node.names
+    if isinstance(node, ClockValue):
+        return ("now()",)
     if isinstance(node, Map):
         return tuple(None if each.column is None else inputs[0][each.column] for each in node.projections)
     if isinstance(node, ScalarMap):

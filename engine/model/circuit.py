@@ -21,6 +21,7 @@ import xxhash
 
 from base.options import Mode
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate
+from engine.model.clock import ClockBound, ClockFunction, ClockValue, TemporalFilter
 from engine.model.event_time import (
     ClosingAggregate,
     ClosingSessions,
@@ -119,7 +120,8 @@ class Output(NodeBase):
 ProjectNode = (
     Source | LastByKey | Constant | Map | PythonMap | Replicate | ScalarValue | ScalarMap | Union | Distinct | Deduplicate | Join
     | SemiJoin | OuterJoin | Aggregate | PartialAggregate | JoinPartials | FinalAggregate | TopK | Window | Generate
-    | Sessions | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | View | Output | Recursion
+    | Sessions | LatestTime | Watermark | ClosingAggregate | ClosingSessions | TimedDeduplicate | TimedJoin | ClockValue | TemporalFilter | View
+    | Output | Recursion
 )  # fmt: skip
 """Every kind of node that a project can have."""
 
@@ -163,7 +165,17 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(
         value,
-        NodeBase | Expression | AggregateCall | SortKey | Frame | WindowCall | PythonCall | PythonFunction | Expiry,
+        NodeBase
+        | Expression
+        | AggregateCall
+        | SortKey
+        | Frame
+        | WindowCall
+        | PythonCall
+        | PythonFunction
+        | Expiry
+        | ClockBound
+        | ClockFunction,
     ):
         plain = {
             part.name: _plain(getattr(value, part.name))

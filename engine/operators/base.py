@@ -69,12 +69,18 @@ def add_work(found: dict[K, Work], owner: K, work: Work) -> None:
 class Findings:
     """What the operators of a stage find beside their output. `errors`: what the step changes in the error rows of nodes, by node, as far as it
     counts them. `refused`: the messages that the state has shown to be malformed. They were left out, whatever the policy of their source is.
-    `work`: of the nodes of each view, source and output together, by its own node."""
+    `work`: of the nodes of each view, source and output together, by its own node. `border_us`: the earliest time after that of the step at
+    which a row enters or leaves a view because of the clock, among the rows of the step; among all rows of this worker if the step
+    asks for it (`StepFacts.asks_border`). None: there is none."""
 
     times: TimeReport = field(default_factory=TimeReport)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
     work: dict[int, Work] = field(default_factory=dict, compare=False)
+    border_us: int | None = None
+
+    def note_border(self, border_us: int) -> None:
+        self.border_us = border_us if self.border_us is None else min(border_us, self.border_us)
 
     def note_work(self, owner: int, ms: float, rows: int = 0) -> None:
         add_work(self.work, owner, Work(ms, rows))
@@ -87,6 +93,8 @@ class Findings:
         self.refused += later.refused
         for owner, work in later.work.items():
             add_work(self.work, owner, work)
+        if later.border_us is not None:
+            self.note_border(later.border_us)
 
 
 @dataclass

@@ -36,7 +36,8 @@ class StepFacts:
     """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this
     worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
     sources whose topic has more partitions than when the state began, as the step's division recorded them. `first`: the first step of the
-    program that the step runs. `filled`: the positions of the feeds of a transition before and after the step; see `fed`."""
+    program that the step runs. `filled`: the positions of the feeds of a transition before and after the step; see `fed`. `clock_us`,
+    `asks_border`: see StepInput."""
 
     number: int
     colocation: Sequence[tuple[Key | None, ...]]
@@ -45,6 +46,8 @@ class StepFacts:
     withholding: Withholding = NOTHING_WITHHELD
     first: int = 0
     filled: tuple[int, int] = (0, 0)
+    clock_us: int | None = None
+    asks_border: bool = False
 
     def fed(self, level: int) -> tuple[int, int]:
         """The range of hashes that the feeds of a level give in the step. One position stands for the feeds of all levels: level n is fed from

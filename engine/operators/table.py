@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 from engine.model.circuit import Node
 from engine.model.node import NodeBase
 from engine.operators.aggregate import AGGREGATE
+from engine.operators.clock_value import CLOCK_VALUE
 from engine.operators.closing import CLOSING_AGGREGATE, CLOSING_SESSIONS
 from engine.operators.descriptor import N, Operator
 from engine.operators.distinct import DEDUPLICATE, DISTINCT
@@ -27,6 +28,7 @@ from engine.operators.scalar import SCALAR_MAP, SCALAR_VALUE
 from engine.operators.semi_join import SEMI_JOIN
 from engine.operators.sessions import SESSIONS
 from engine.operators.source import SOURCE
+from engine.operators.temporal_filter import TEMPORAL_FILTER
 from engine.operators.timed_deduplicate import TIMED_DEDUPLICATE
 from engine.operators.timed_join import TIMED_JOIN
 from engine.operators.top_k import TOP_K
@@ -62,6 +64,8 @@ _OTHERS: tuple[Operator[Any], ...] = (
     CLOSING_SESSIONS,
     TIMED_DEDUPLICATE,
     TIMED_JOIN,
+    CLOCK_VALUE,
+    TEMPORAL_FILTER,
     VIEW,
     OUTPUT,
 )

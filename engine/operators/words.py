@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.aggregates import AggregateCall
+from engine.model.clock import ClockFunction
 from engine.model.node import Column, Expression
 from engine.model.ordered import SortKey
 
@@ -45,3 +46,26 @@ def _sort_key(key: SortKey) -> str:
 def _call(call: AggregateCall, prefix: str) -> str:
     argument = "*" if call.argument is None else f"{prefix}{call.argument}"
     return f"{call.function}({'distinct ' if call.distinct else ''}{argument})"
+
+
+_UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "s"), (1, "us"))
+
+
+def of_clock(path: Sequence[ClockFunction]) -> str:
+    """A function of the clock. What is added is a duration until a day, a second or a month is made of the time, and then a number of these."""
+    text, is_time = "clock", True
+    for function in path:
+        amount = _duration(function.amount) if is_time else str(abs(function.amount))
+        match function.kind:
+            case "add":
+                text = f"{text} {'-' if function.amount < 0 else '+'} {amount}"
+            case "divide" | "multiply":
+                text, is_time = f"({text}) {'//' if function.kind == 'divide' else '*'} {amount}", False
+            case _:
+                text = f"{function.kind}({text}{f', {function.amount}' if function.amount else ''})"
+    return text
+
+
+def _duration(microseconds: int) -> str:
+    size, unit = next((size, unit) for size, unit in _UNITS if microseconds % size == 0)
+    return f"{abs(microseconds) // size} {unit}"

@@ -32,5 +32,6 @@ def step_done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, 
         errors=outcome.found.errors,
         work=outcome.found.work,
         readings=tuple(outcome.report.readings),
+        border_us=outcome.found.border_us,
     )
     return message, tuple(buffers)

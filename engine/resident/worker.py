@@ -403,6 +403,8 @@ class Worker:
             truncate=order.truncate,
             filled=order.filled,
             again=order.again,
+            clock_us=order.clock_us,
+            asks_border=order.asks_border,
         )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0

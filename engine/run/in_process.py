@@ -44,6 +44,10 @@ class InProcess:
         """The error rows of nodes since the beginning, as far as steps have counted them."""
         self.refused: list[Refused] = []
         """The messages that were left out since the beginning, because the state has shown that they are malformed."""
+        self.time_us = 0
+        """The time of a step to which nobody gives one."""
+        self.border_us: int | None = None
+        """The next border after the last step (Findings)."""
 
     def become(self, program: Program) -> None:
         """From the next step on, the steps run this program over the same state."""
@@ -61,16 +65,19 @@ class InProcess:
         inputs: Mapping[str, pa.Table],
         withholding: Withholding = NOTHING_WITHHELD,
         filled: tuple[int, int] = (0, 0),
+        time_us: int | None = None,
     ) -> dict[str, pa.Table]:
-        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see StepFacts."""
+        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see StepFacts. `time_us`: of the
+        step, if it is not that of the attribute."""
         read = [self._sources(worker, inputs) for worker in range(len(self.stores))]
-        return self.step_of(read, withholding, filled)
+        return self.step_of(read, withholding, filled, time_us)
 
     def step_of(
         self,
         read: Sequence[Mapping[int, pa.Table]],
         withholding: Withholding = NOTHING_WITHHELD,
         filled: tuple[int, int] = (0, 0),
+        time_us: int | None = None,
     ) -> dict[str, pa.Table]:
         """As `step`. `read[worker]`: the rows of every Source node that the worker has read (`sources.read_sources`)."""
         of_step = plan_stages(self.plan.circuit, withholding.outputs) if withholding.outputs else self.plan
@@ -87,20 +94,25 @@ class InProcess:
                 withholding=withholding,
                 first=self.first,
                 filled=filled,
+                clock_us=self.time_us if time_us is None else time_us,
+                asks_border=True,
             )
             for worker in workers
         ]
+        borders: list[int] = []
         for stage in range(of_step.stages):
             made = [run_stage(task, stage, self.stores[w], inboxes[w], read[w]) for w, task in enumerate(tasks)]
             inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
             for each in made:
                 add_all(self.errors, each.found.errors)
                 self.refused += each.found.refused
+                borders += [] if each.found.border_us is None else [each.found.border_us]
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]
                     assert isinstance(node, Output)
                     result.setdefault(node.handle, []).append(table)
         self.steps += 1
+        self.border_us = min(borders, default=None)
         return {handle: pa.concat_tables(tables) for handle, tables in result.items()}
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:

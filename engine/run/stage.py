@@ -51,10 +51,22 @@ class WorkerStep:
         withholding: Withholding = NOTHING_WITHHELD,
         first: int = 0,
         filled: tuple[int, int] = (0, 0),
+        clock_us: int | None = None,
+        asks_border: bool = False,
     ) -> WorkerStep:
         """Of the step `number`."""
         owns_keyless = placement.keyless_worker == worker
-        facts = StepFacts(number, plan.input_colocation, owns_keyless, grown, withholding, first=first, filled=filled)
+        facts = StepFacts(
+            number,
+            plan.input_colocation,
+            owns_keyless,
+            grown,
+            withholding,
+            first=first,
+            filled=filled,
+            clock_us=clock_us,
+            asks_border=asks_border,
+        )
         return cls(run, facts, plan, placement, worker)
 
 

@@ -28,6 +28,10 @@ class StepInput:
     """The positions of the feeds of a transition before and after the step; see StepFacts."""
     again: tuple[OffsetRange, ...] = ()
     """What is read for the new nodes of a transition alone."""
+    clock_us: int | None = None
+    """The time of the step, as the division recorded it; None if no view reads the clock."""
+    asks_border: bool = False
+    """Whether the workers look through their whole state for the next border (Findings). It changes nothing of what the step does."""
 
     def bytes_max_of(self, ranges: Sequence[OffsetRange]) -> int | None:
         """The share of `bytes_max` for these of the step's ranges. Each offset has an equal share, so all ranges together stay within the

@@ -94,6 +94,8 @@ class TaskSetup:
             withholding=given.withholding,
             first=self.first,
             filled=given.filled,
+            clock_us=given.clock_us,
+            asks_border=given.asks_border,
         )
 
     def owner_of_table(self, table: int) -> str:

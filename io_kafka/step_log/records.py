@@ -122,7 +122,7 @@ class Ended(RecordBase):
     kind: Literal["ended"] = "ended"
 
 
-class DivisionRecord(RecordBase):
+class DivisionRecord(RecordBase, PartWithLater):
     """The input of a step, and all else that decides what its output is.
 
     `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
@@ -131,8 +131,10 @@ class DivisionRecord(RecordBase):
     `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in order; the outputs behind them are withheld.
     `released` are the outputs that were withheld until the step before. `filled`: the position up to which the new nodes of the next revision
     are filled after the step, while a transition fills them; otherwise None. `again`: the input that is read for them in this step, in order;
-    it reaches no other node. Of a partition that is in `ranges` too it ends there at the latest."""
+    it reaches no other node. Of a partition that is in `ranges` too it ends there at the latest. `clock_us`: the time of the step in
+    microseconds since 1970-01-01 UTC, if a view reads the clock. It is never before that of a former division."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"clock_us"})
     kind: Literal["division"] = "division"
     step: Natural
     ranges: tuple[InputRange, ...]
@@ -145,6 +147,7 @@ class DivisionRecord(RecordBase):
     released: tuple[str, ...] = ()
     filled: Natural | None = None
     again: tuple[InputRange, ...] = ()
+    clock_us: Natural | None = None
 
     @staticmethod
     def of(
@@ -181,6 +184,7 @@ class DivisionRecord(RecordBase):
             released=self.released,
             filled=self.filled,
             again=self.again,
+            clock_us=self.clock_us,
         )
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
@@ -348,10 +352,10 @@ class Origin(Part):
 
 class Snapshot(RecordBase, PartWithLater):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
-    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`, `auto`, `origin`: see
-    LogValue."""
+    and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`, `auto`, `origin`,
+    `clock_us`: see LogValue."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto", "origin"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto", "origin", "clock_us"})
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
     steps: Natural
@@ -380,6 +384,7 @@ class Snapshot(RecordBase, PartWithLater):
     stored: CheckpointStored | None = None
     auto: LayoutAuto | None = None
     origin: Origin | None = None
+    clock_us: Natural | None = None
 
 
 class Copied(RecordBase):

@@ -168,6 +168,7 @@ class StepLogState(LogValue):
                     topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
                     grown=frozenset(record.grown),
                     again={**self.again, **{r.where: r.end for r in record.again}},
+                    clock_us=self.clock_us if record.clock_us is None else record.clock_us,
                 )
             case StepRecord():
                 ends = {**self.ends, **record.ends}

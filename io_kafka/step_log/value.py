@@ -91,6 +91,8 @@ class LogValue:
     """Between which numbers of workers Stepwell may choose; None as long as nobody has said it. A full refresh keeps it."""
     origin: Origin | None = None
     """From where the state was copied; None if it was computed from the beginning. A full refresh forgets it."""
+    clock_us: int | None = None
+    """The time of the last division that has one. No later one has an earlier time."""
     has_ended: bool = False
     """Whether the run that has claimed the pipeline last has ended by itself."""
 

@@ -19,13 +19,16 @@ from typing import Any
 import pyarrow as pa
 
 from engine.model.circuit import Node
+from engine.model.clock import COMPARED_TYPES, ClockBound, ClockValue, TemporalFilter
 from engine.model.node import Expression
 from engine.model.rows import Constant, Map, ScalarMap, ScalarValue
 from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.clock import is_clock
 from stepwell.catalyst.event_time import EventTimes
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
+from stepwell.lowering.clock import DAY_US, Compared, add_clock, compared, reads_days_alone
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
@@ -52,6 +55,17 @@ _VALUE_HERE_REMEDY = (
 )
 _VALUE_NOTE = (
     "rows that read the value of a subquery are stored, and all of them are computed again when the value changes"
+)
+_CLOCK_NOTE = (
+    "rows that are computed with the clock are stored, and all of them are computed again whenever it has another time: compare the clock in "
+    "WHERE with an expression of the row where that is possible, or set stepwell.clock.resolution, to which the time is rounded down"
+)
+_DATE_NOTE = "rows that are computed with the date are stored, and all of them are computed again each day"
+_FILTER_NOTE = "rows are compared with the clock: the state has those that match now or will later, and the others leave it as time passes"
+_ENTERING_NOTE = "rows are compared with the clock: the state has those that will match later"
+_CLOCK_HERE = "the clock cannot be read in this place"
+_CLOCK_HERE_REMEDY = (
+    "Compare it with the row in WHERE, or compute with it in SELECT of a view below, and read that column here"
 )
 _MAP_AS_KEY = "GROUP BY a MAP is not supported"
 _MAP_AS_KEY_REMEDY = "Use its entries as sorted texts: array_sort(transform(map_keys(m), k -> concat_ws('=', k, m[k])))"
@@ -95,6 +109,8 @@ class Lowering:
         self._open: list[TreeNode] = []
         self._fresh = 0
         self._value_nodes: dict[int, int] = {}
+        self._clock_rounding_us = 1
+        self._clocks = frozenset(identifier for identifier, value in self.values.items() if is_clock(value.plan))
 
     def lower(self, node: TreeNode) -> Relation:
         """The relation of `node`, or a stand-in if it was refused."""
@@ -215,20 +231,22 @@ class Lowering:
         because a caller that adds a node on top refers to the columns by the ids of the outputs."""
         if not relation.pending:
             return self.relation_over(relation.node, relation.identifiers)
-        if values := self.values_of((*relation.predicates, *(output.tree for output in relation.outputs))):
-            return self._materialise_with_values(relation, values)
+        if self.values_of((*relation.predicates, *(output.tree for output in relation.outputs))):
+            return self._materialise_with_values(relation)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
         projections = tuple(self.emit(output.tree, relation) for output in relation.outputs)
         node = Map((relation.node,), tuple(p.type for p in projections), predicate, projections)
         return self.add(node, [output.id for output in relation.outputs])
 
-    def _materialise_with_values(self, relation: Relation, values: Sequence[int]) -> Relation:
+    def _materialise_with_values(self, relation: Relation) -> Relation:
         """A ScalarMap for what reads values, over a Map for the rest. The Map comes first, because a ScalarMap stores its rows and computes
-        them again when a value changes. But what can fail stays behind the predicates that may remove the row."""
-        self.note(_VALUE_NOTE)
+        them again when a value changes. But what can fail stays behind the predicates that may remove the row. Predicates that compare the row
+        with the clock are a TemporalFilter between the two, if they can be."""
         first = tuple(tree for tree in relation.predicates if self._is_early(tree, relation))
         late = tuple(tree for tree in relation.predicates if not self._is_early(tree, relation))
+        bounds = {id(tree): found for tree in late if (found := self._as_bound(tree, relation)) is not None}
+        late = tuple(tree for tree in late if id(tree) not in bounds)
         ready = {output.id: output for output in relation.outputs if self._is_early(output.tree, relation)}
         needed = {id_ for tree in late for id_ in references(tree)}
         needed |= {id_ for output in relation.outputs if output.id not in ready for id_ in references(output.tree)}
@@ -239,19 +257,64 @@ class Lowering:
             is_kept = output.tree.kind == "AttributeReference" and expression_id(output.tree) in below
             renamed[output.id] = expression_id(output.tree) if is_kept else self.fresh()
             below.setdefault(renamed[output.id], Output(renamed[output.id], output.tree))
-        rows = self.materialise(Relation(relation.node, relation.columns, tuple(below.values()), first))
+        rows = Relation(relation.node, relation.columns, tuple(below.values()), first)
+        rows = self._filtered_by_clock(rows, tuple(bounds.values())) if bounds else self.materialise(rows)
         rows = Relation(rows.node, tuple(below), rows.outputs)
-        condition = conjunction(late)
-        predicate = None if condition is None else self.emit_over((rows,), condition, values)
         trees = [
             attribute(renamed[output.id], "", None) if output.id in renamed else output.tree
             for output in relation.outputs
         ]
+        if not self.values_of((*late, *trees)):
+            outputs = tuple(Output(output.id, tree) for output, tree in zip(relation.outputs, trees, strict=True))
+            return self.materialise(Relation(rows.node, rows.columns, outputs, late))
+        with self._clock_rounded(DAY_US if reads_days_alone((*late, *trees), self._clocks) else 1):
+            node = self._scalar_map(rows, conjunction(late), trees)
+        return self.add(node, [output.id for output in relation.outputs])
+
+    def _scalar_map(self, rows: Relation, condition: TreeNode | None, trees: Sequence[TreeNode]) -> ScalarMap:
+        """The node that computes `trees` for the materialised rows that satisfy the condition, with the values that these read."""
+        values = self.values_of((*([] if condition is None else [condition]), *trees))
+        self.note(self._note_of(values))
+        predicate = None if condition is None else self.emit_over((rows,), condition, values)
         projections = tuple(self.emit_over((rows,), tree, values) for tree in trees)
         types = tuple(projection.type for projection in projections)
         width = len(self.builder.types(rows.node))
-        node = ScalarMap((rows.node, *values), types, width, predicate, projections)
-        return self.add(node, [output.id for output in relation.outputs])
+        return ScalarMap((rows.node, *values), types, width, predicate, projections)
+
+    @contextmanager
+    def _clock_rounded(self, rounding_us: int) -> Iterator[None]:
+        """In the body, what reads the clock reads it rounded down."""
+        before, self._clock_rounding_us = self._clock_rounding_us, rounding_us
+        try:
+            yield
+        finally:
+            self._clock_rounding_us = before
+
+    def _note_of(self, values: Sequence[int]) -> str:
+        clocks = [node for node in map(self.builder.nodes.__getitem__, values) if isinstance(node, ClockValue)]
+        if not clocks:
+            return _VALUE_NOTE
+        return _DATE_NOTE if clocks[0].rounding_us == DAY_US else _CLOCK_NOTE
+
+    def _as_bound(self, tree: TreeNode, relation: Relation) -> Compared | None:
+        """The comparison with the clock that a predicate is, if what it is compared with cannot fail and has a type that is ordered as a
+        number."""
+        found = compared(tree, self._clocks)
+        if found is None or not self._is_early(found.other, relation):
+            return None
+        return found if self.type_of(found.other, relation) in COMPARED_TYPES else None
+
+    def _filtered_by_clock(self, rows: Relation, bounds: Sequence[Compared]) -> Relation:
+        """The outputs of `rows`, materialised, for the rows that satisfy the bounds."""
+        width = len(rows.outputs)
+        others = tuple(Output(self.fresh(), bound.other) for bound in bounds)
+        compared_rows = self.materialise(replace(rows, outputs=(*rows.outputs, *others)))
+        types = self.builder.types(compared_rows.node)[:width]
+        made = tuple(ClockBound(bound.path, bound.relation, column) for column, bound in enumerate(bounds, start=width))
+        clock = self._value(next(iter(self._clocks)))
+        node = TemporalFilter((compared_rows.node, clock), types, made)
+        self.note(_FILTER_NOTE if node.ends else _ENTERING_NOTE)
+        return self.add(node, [output.id for output in rows.outputs])
 
     def _is_early(self, tree: TreeNode, relation: Relation) -> bool:
         """Whether `tree` reads no value and cannot fail on any row."""
@@ -275,8 +338,11 @@ class Lowering:
 
     def _value(self, identifier: int) -> int:
         """The ScalarValue node of a subquery, which is lowered when it is read first."""
+        if identifier in self._clocks:
+            return add_clock(self.builder, self._clock_rounding_us)
         if identifier not in self._value_nodes:
-            rows = self.lower_apart(self.values[identifier].plan)
+            with self._clock_rounded(1):
+                rows = self.lower_apart(self.values[identifier].plan)
             types = (*self.builder.types(rows.node), pa.bool_())
             self._value_nodes[identifier] = self.builder.add(ScalarValue((rows.node,), types))
         return self._value_nodes[identifier]
@@ -337,6 +403,8 @@ class Lowering:
             if value == node:
                 return before + column, types[column]
             before += len(types)
+        if identifier in self._clocks:
+            raise UnsupportedPlan("CurrentTimestamp", _CLOCK_HERE, _CLOCK_HERE_REMEDY)
         raise UnsupportedPlan("ScalarSubquery", _VALUE_HERE, _VALUE_HERE_REMEDY)
 
     def _written(self, kind: str) -> str:

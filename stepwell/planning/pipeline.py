@@ -88,6 +88,7 @@ def pipeline_spec(
         inaccuracy=settings.sharding_inaccuracy if settings.sharding == "dynamic" else None,
         policy_now=policy_now,
         checkpoint_interval_s=settings.checkpoint_interval,
+        clock_resolution_us=round(1e6 * settings.clock_resolution),
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
         steps_kept=settings.steps_kept,

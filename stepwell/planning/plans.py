@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.clock import CLOCK
 from stepwell.catalyst.event_time import POLICY, EventTimes, event_times
 from stepwell.catalyst.read import read
 from stepwell.catalyst.tree import TreeNode
-from stepwell.errors import (
-    Location,
-)
+from stepwell.errors import Location, UnsupportedError
 from stepwell.planning.batch_tables import BatchTable, BatchTables, TableLeaves
+from stepwell.planning.clock import CLOCK_IN_UNKNOWN_PLACE, has_clock, reads_clock, with_clock_as_subquery
 from stepwell.planning.leaves import mark_leaves
 from stepwell.planning.python_functions import mark_functions
 from stepwell.project import refusals
@@ -34,7 +35,8 @@ class FlowPlan:
 
     `tree` is the optimised plan. A LogicalRDD in it has the name of the source or view that it reads in its field
     `rdd`. A LocalRelation has its rows in its field `data`, a pyarrow.Table with columns c0, c1, ... (at least one).
-    `leaves` has those names, one per LogicalRDD, in pre-order: a node, then the trees in its fields, then its children.
+    `leaves` has those names, one per LogicalRDD, in pre-order: a node, then the trees in its fields, then its children. That of the clock
+    (clock.py) is not among them.
     `analysed` is what lowering asks of the plan before the optimiser. `is_made`: nobody wrote the query, because the definition says what it
     wants in another way; what lowering notes about queries then means nothing to its author. `event_times`: what the plan says of watermarks.
 
@@ -93,9 +95,16 @@ def flow_plan(
     in `analysed` is refused. `tables` takes the batch tables that it reads; `streaming`: whether it may read them as streams. Raises
     UnsupportedError or ProjectErrors."""
     analysed_json = analysed.toJSON()
-    refusals.check_analysed(analysed, analysed_json, view, location)
+    refusals.check_analysed(analysed, analysed_json, view, location, streaming=streaming)
     read_here = TableLeaves() if tables is None else tables.in_plan(analysed, view, location, streaming=streaming)
-    optimised = read_here.optimised_plan(analysed, optimise, spark)
+    found = Analysed.read(analysed_json)
+    plan = analysed
+    if reads_clock(found.classes):
+        plan = with_clock_as_subquery(analysed, spark)
+        if has_clock(plan, spark):  # Spark would put a constant there
+            raise UnsupportedError(*CLOCK_IN_UNKNOWN_PLACE, view=view, location=location)
+        optimise = partial(spark._jsparkSession.sessionState().optimizer().execute, plan)
+    optimised = read_here.optimised_plan(plan, optimise, spark)
     tree = read(optimised)
     refusals.check_sessions(analysed, analysed_json, optimised, tree, view=view, location=location)
     leaves = mark_leaves(tree, optimised, spark, read_here.handles, view=view, location=location)
@@ -104,8 +113,8 @@ def flow_plan(
     return FlowPlan(
         name=name,
         tree=tree,
-        leaves=tuple(leaves),
-        analysed=Analysed.read(analysed_json),
+        leaves=tuple(leaf for leaf in leaves if leaf != CLOCK),
+        analysed=found,
         location=location,
         event_times=times,
     )

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.clock import CLOCK_CLASSES
 from stepwell.catalyst.read import SESSION_METADATA, SESSION_WINDOW, column_metadata
 from stepwell.catalyst.tree import TreeNode, parse, walk_all
 from stepwell.errors import Location, ProjectError, UnsupportedError, raise_all
@@ -180,8 +181,7 @@ def _of_another_engine(error: Exception) -> str | None:
 
 # Catalyst's expressions whose value depends on when, where or in which order they run, and their names in queries.
 _IMPURE = {
-    "CurrentTimestamp": "current_timestamp()", "Now": "now()", "LocalTimestamp": "localtimestamp()",
-    "CurrentDate": "current_date()", "CurrentTime": "current_time()", "CurrentTimeZone": "current_timezone()",
+    "CurrentTime": "current_time()", "CurrentTimeZone": "current_timezone()",
     "CurrentBatchTimestamp": "current_timestamp()", "CurrentUser": "current_user()", "SessionUser": "session_user()",
     "CurrentDatabase": "current_database()", "CurrentCatalog": "current_catalog()", "Rand": "rand()",
     "Randn": "randn()", "RandStr": "randstr()", "Uniform": "uniform()", "Uuid": "uuid()", "Shuffle": "shuffle()",
@@ -193,6 +193,11 @@ _IMPURE_TODAY = (
     "A replay after a crash must give the same answer. Take the time from a column of the message, "
     "and an id from its key or a hash of its columns."
 )
+_CLOCK_IN_STREAM = (
+    "Read the clock in a materialized view, which is kept up to date as time passes. For the time at which a message was written, "
+    "declare the metadata column of its timestamp."
+)
+_CLOCK_IN_VALUES = "Write SELECT now() AS x in place of VALUES (now()); several rows are queries joined by UNION ALL."
 _USER_CODE = {
     "PythonUDTF": "a Python UDTF",
     "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
@@ -220,10 +225,11 @@ COLLATE_TODAY = (
 _CLASS = re.compile(r'"class":"org\.apache\.spark\.[\w.$]*?(\w+)\$?"')
 
 
-def check_analysed(analysed: Any, text: str, view: str, location: Location) -> None:
+def check_analysed(analysed: Any, text: str, view: str, location: Location, *, streaming: bool) -> None:
     """Refuses what can be recognised only in the analysed plan, because the optimised plan has literals or other nodes in its place.
 
-    `analysed` is the JVM's plan, and `text` is its `toJSON`. Raises UnsupportedError, or ProjectErrors for several errors."""
+    `analysed` is the JVM's plan, and `text` is its `toJSON`. `streaming`: of a streaming table or a sink. Raises UnsupportedError, or
+    ProjectErrors for several errors."""
     kinds = set(_CLASS.findall(text))  # from the whole text, which includes what is nested in fields that no tree shows
     found: list[ProjectError] = []
     for table, what_to_do in (
@@ -235,6 +241,14 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location) -> N
         found += [
             UnsupportedError(f"{name} is not supported", what_to_do, view=view, location=location) for name in names
         ]
+    clocks = sorted({CLOCK_CLASSES[kind] for kind in kinds & CLOCK_CLASSES.keys()})
+    for name in clocks if streaming else ():
+        text_of = f"{name} in a streaming table or a sink is not supported"
+        found.append(UnsupportedError(text_of, _CLOCK_IN_STREAM, view=view, location=location))
+    if clocks and "ResolvedInlineTable" in kinds:
+        found.append(
+            UnsupportedError("the clock within VALUES is not supported", _CLOCK_IN_VALUES, view=view, location=location)
+        )
     if "Collate" in kinds or _COLLATED.search(text):
         found.append(UnsupportedError("COLLATE is not supported", COLLATE_TODAY, view=view, location=location))
     if {"PythonUDF", "PythonUDAF"} & kinds:

@@ -59,6 +59,15 @@ class StepwellSettings(BaseSettings):
         le=86400,
         description="How often a checkpoint is made. The replay after a crash takes at most about this long.",
     )
+    clock_resolution: Duration = Field(
+        default="1s",  # type: ignore[assignment]
+        ge=0.001,
+        le=86400,
+        description=(
+            "To this the time of a step is rounded down, if a view reads the clock (sql.md). A view that computes with the clock takes a step "
+            "whenever the rounded time is another one, so a finer resolution costs steps."
+        ),
+    )
     step_rows_max: int = Field(
         default=STEP_ROWS_MAX,
         ge=1,

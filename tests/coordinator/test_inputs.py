@@ -15,6 +15,7 @@ from coordinator.specification import InputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping import inputs as inputs_module
+from coordinator.stepping.clock import Reading
 from coordinator.stepping.inputs import (
     Inputs,
     as_large_as_known,
@@ -111,7 +112,7 @@ class Cluster:
 
 
 def spec(clock: Clock, rows: int, starting: str = "earliest") -> PipelineSpec:
-    outside = SimpleNamespace(monotonic=lambda: clock.now)
+    outside = SimpleNamespace(monotonic=lambda: clock.now, wall_clock=lambda: clock.now)
     return PipelineSpec(
         name="p",
         storage=Path(),
@@ -194,6 +195,21 @@ def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release
     assert run.inputs.choose_or_first(run.log, 1) == empty_division(1, {IN0: 4})
     vars(run.log)["errors"] = (in_error,)
     assert run.inputs.choose_or_first(run.log, 1) is None
+
+
+def test_a_step_without_input_comes_when_a_border_is_reached() -> None:
+    run = Run({IN0: 3})
+    run.inputs.clock.reading = Reading(is_read=True)
+    run.clock.now = 10.4
+    run.divide(run.inputs.choose_or_first(run.log, 0))
+    assert run.log.divisions[0].clock_us == 10_000_000
+    run.inputs.clock.note(10_000_000, 12_000_000, is_whole=True)
+    run.clock.now = 11.9
+    assert run.inputs.choose_or_first(run.log, 1) is None
+    run.clock.now = 12.0
+    assert run.divide(run.inputs.choose_or_first(run.log, 1)) == empty_division(1, {IN0: 3})
+    assert run.log.divisions[1].clock_us == 12_000_000
+    assert run.inputs.choose_or_first(run.log, 2) is None
 
 
 def test_whole_steps_are_divided_ahead_and_less_is_not() -> None:

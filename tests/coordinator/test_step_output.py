@@ -137,6 +137,7 @@ LIES = {
     ),
     "a sum of error rows that is none": (lie(errors={0: ErrorRows(1, -1, "")}), "error rows of node 0"),
     "too long a text of an error": (lie(errors={0: ErrorRows(1, 1, "x" * 5000)}), "error rows of node 0"),
+    "a border where no view reads the clock": (lie(border_us=5), "the next border is 5, in a step of the time None"),
     "input of another step": (
         lie(inputs=(Checksum("in", 7, 4, 0),)),
         "worker 0 has read topic in, partition 7 in step 4",
@@ -152,6 +153,19 @@ LIES = {
 def test_the_honest_answer_is_taken() -> None:
     result = gather(SPEC, STEP, [HONEST, OTHER])
     assert (result.rows, result.skipped, len(result.outputs)) == (8, {"in": 1}, 2)
+
+
+def test_the_next_border_is_the_earliest_of_any_worker_and_after_the_step() -> None:
+    timed = replace(STEP, clock_us=4)
+    assert (
+        gather(
+            SPEC, timed, [lie(border_us=7), replace(OTHER, done=OTHER.done.model_copy(update={"border_us": 6}))]
+        ).border_us
+        == 6
+    )
+    assert gather(SPEC, timed, [HONEST, OTHER]).border_us is None
+    with pytest.raises(TaskLost, match="the next border is 4"):
+        gather(SPEC, timed, [lie(border_us=4), OTHER])
 
 
 @pytest.mark.parametrize(("answer", "said"), LIES.values(), ids=LIES.keys())

@@ -20,6 +20,11 @@ from engine.run.stage import WorkerStep
 from engine.state.store import Store
 
 
+def clock_us(step: int) -> int:
+    """The time of a step: it is as many seconds after 1970."""
+    return step * 1_000_000
+
+
 def context_of(
     node: NodeBase,
     store: Store,
@@ -39,7 +44,8 @@ def context_of(
     places = tuple(None if isinstance(exchange, Everyone) else exchange for exchange in exchanges)
     run = RunFacts((0,), {0: (append_only,) * len(node.inputs)}, partitions or {}, {})
     found = Findings(TimeReport() if report is None else report, {}, [] if refused is None else refused)
-    return StepContext(run, StepFacts(step, (places,), owns_keyless, grown), store, 0, found, errors)
+    facts = StepFacts(step, (places,), owns_keyless, grown, clock_us=clock_us(step))
+    return StepContext(run, facts, store, 0, found, errors)
 
 
 def contexts_of(
@@ -47,7 +53,8 @@ def contexts_of(
 ) -> Callable[[int], StepContext]:
     """For the operators of a whole circuit, by node."""
     run = RunFacts(tuple(range(len(circuit.nodes))), append_only_inputs(circuit), partitions or {}, {})
-    return partial(StepContext, run, StepFacts(step, plan_stages(circuit).input_colocation, owns_keyless), store)
+    places = plan_stages(circuit).input_colocation
+    return partial(StepContext, run, StepFacts(step, places, owns_keyless, clock_us=clock_us(step)), store)
 
 
 def worker_step(
@@ -55,7 +62,7 @@ def worker_step(
 ) -> WorkerStep:
     """A step that withholds nothing."""
     run = RunFacts(tuple(range(len(planned.circuit.nodes))), append_only_inputs(planned.circuit), partitions or {}, {})
-    return WorkerStep.of(run, planned, placement, worker, number=step)
+    return WorkerStep.of(run, planned, placement, worker, number=step, clock_us=clock_us(step))
 
 
 def placement_of(workers: int) -> Placement:

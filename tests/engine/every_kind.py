@@ -21,6 +21,7 @@ from engine.model.aggregates import (
     ValuesCall,
 )
 from engine.model.circuit import Circuit, Mode, Node, Output, Recursion, View
+from engine.model.clock import CLOCK_TYPES, ClockBound, ClockFunction, ClockValue, TemporalFilter
 from engine.model.event_time import (
     WATERMARK_TYPES,
     ClosingAggregate,
@@ -69,6 +70,7 @@ PARTITIONS = {
     "reached": 2, "steps": 1,
     "called": 1, "joined": 2,
     "closed": 2, "ended": 1, "once": 1, "met": 2,
+    "present": 2, "aged": 1,
 }  # fmt: skip
 """Of the topic of every output."""
 
@@ -130,6 +132,7 @@ def every_kind() -> Circuit:
     _recursions(make, left, log)
     _python(make, left, log)
     _event_time(make, left)
+    _clock(make, left, constant)
     return Circuit(tuple(make.nodes))
 
 
@@ -338,6 +341,20 @@ def _event_time(make: _Nodes, left: int) -> None:
         True, True, 1, 1, Expiry(1, 1_000_000), Expiry(1, -1_000_000),
     )  # fmt: skip
     make.view(make.add(met), "met", ("word", "at", "id", "other", "range"), "append")
+
+
+def _clock(make: _Nodes, left: int, constant: int) -> None:
+    """A row is there from three seconds before its id to one second after it, and its age is the clock minus its id."""
+    clock = make.add(ClockValue((constant,), CLOCK_TYPES))
+    seconds = ClockFunction("divide", 1_000_000)
+    bounds = (
+        ClockBound((seconds, ClockFunction("add", 3)), ">=", 0),
+        ClockBound((seconds, ClockFunction("add", -1)), "<=", 0),
+    )
+    make.view(make.add(TemporalFilter((left, clock), TYPES, bounds)), "present", ("id", "word"), "changelog")
+    age = Expression("epoch_us(c2) // 1000000 - c0", LONG)
+    aged = ScalarMap((left, clock), (LONG, TEXT), 2, None, (age, column(1, TEXT)))
+    make.view(make.add(aged), "aged", ("age", "word"), "changelog")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from engine.analysis.stages import plan_stages
 from engine.analysis.uniqueness import unique_keys
 from engine.errors import EngineError
 from engine.model.circuit import Node, Output, View
+from engine.model.clock import ClockValue
 from engine.model.event_time import LatestTime, Watermark
 from engine.model.numbers import TRACES_MAX, number_of
 from engine.model.rows import Distinct, ScalarValue, Source
@@ -117,7 +118,7 @@ def test_an_operator_whose_descriptor_says_that_it_retracts_does() -> None:
             assert any(weight < 0 for change in changes for weight in change.values()), named(index)
 
 
-TELLS = (ScalarValue, LatestTime, Watermark)
+TELLS = (ScalarValue, ClockValue, LatestTime, Watermark)
 """Nodes whose output is no change of a table, so that nothing of it can be taken back."""
 
 GROWING = [
@@ -231,7 +232,7 @@ def test_an_output_that_is_fed_from_state_changes_only_with_the_state() -> None:
         operator, steps = operator_of(node), sum(each[index] for each in silent)
         if operator.is_fed_from_state(node):
             assert operator.keeps(node, all(APPEND_ONLY[index])), named(index)
-            reads_value = any(isinstance(CIRCUIT.nodes[i], ScalarValue) for i in node.inputs)
+            reads_value = any(isinstance(CIRCUIT.nodes[i], ScalarValue | ClockValue) for i in node.inputs)
             assert not steps or reads_value, named(index)
     unlike = {
         CIRCUIT.nodes[index].kind
@@ -250,7 +251,7 @@ def test_an_operator_stores_something_if_and_only_if_its_descriptor_says_so() ->
         assert bool(operator_of(node).keeps(node, all(APPEND_ONLY[index]))) == stored, named(index)
 
 
-EVERY_STEP = (ScalarValue, Watermark)
+EVERY_STEP = (ScalarValue, ClockValue, Watermark)
 """Their output is no change: it tells in every step what is."""
 
 

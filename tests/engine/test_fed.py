@@ -24,6 +24,7 @@ from engine.analysis.content import content_below
 from engine.analysis.withholding import countable, withholding_of
 from engine.model.aggregates import Aggregate, AggregateCall, FinalAggregate, PartialAggregate, ValuesCall
 from engine.model.circuit import Circuit, Node, View
+from engine.model.clock import ClockValue
 from engine.model.joins import Join, SemiJoin
 from engine.model.node import Expression
 from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
@@ -231,7 +232,11 @@ class Watched:
             assert operator.fed is not None
             self.changes.setdefault(index, []).append(made)
             types = [self._nodes[i].types for i in node.inputs]
-            told = [t for i, t in zip(node.inputs, inputs, strict=True) if isinstance(self._nodes[i], ScalarValue)]
+            told = [
+                t
+                for i, t in zip(node.inputs, inputs, strict=True)
+                if isinstance(self._nodes[i], ScalarValue | ClockValue)
+            ]
             context = StepContext(task.run, task.step, store, index)
             for slots in self._ranges:
                 rows = operator.fed.rows(node, types, told, replace(context, slots=slots))

@@ -20,6 +20,7 @@ from engine.analysis.marking import marked_circuit, sources_below
 from engine.analysis.withholding import countable, withholding_of
 from engine.model.aggregates import PartialAggregate
 from engine.model.circuit import Circuit, Node, Output, ProjectNode, View
+from engine.model.clock import ClockValue
 from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, TAKEN_BACK, ContentFeed, handle_of_project, is_read_again
 from engine.model.from_now import handle_from_now, handle_of_files
 from engine.model.joins import JoinPartials
@@ -40,7 +41,7 @@ from tests.engine.evolving_circuits import READERS, Project, base, dependents_of
 from tests.engine.transitions import Led, Way, led
 from tests.engine.zsets import TYPES, Rows, plus, to_rows, to_table
 
-TELLS = (ScalarValue, Output, PartialAggregate, JoinPartials)
+TELLS = (ScalarValue, ClockValue, Output, PartialAggregate, JoinPartials)
 """Nodes whose rows are no table: what they give depends on the steps."""
 SUITE_SEEDS = 2
 SEEDS = [*range(SUITE_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SUITE_SEEDS, 400))]
@@ -79,7 +80,13 @@ def fresh(
 ) -> tuple[InProcess, list[Written]]:
     """A run that has had this project from the beginning, and what it wrote."""
     inner = InProcess(circuit, 1, dict(partitions))
-    return inner, [_canonical(inner.step(given_)) for given_ in steps]
+    return inner, [_canonical(inner.step(given_, time_us=tick(inner, given_))) for given_ in steps]
+
+
+def tick(inner: InProcess, given_: Mapping[str, pa.Table]) -> int:
+    """The time of the next step. A second passes with each step that has rows, so that a journey and a fresh run have the same time."""
+    inner.time_us += 1_000_000 * any(table.num_rows for table in given_.values())
+    return inner.time_us
 
 
 def _canonical(written: Mapping[str, pa.Table]) -> Written:
@@ -109,7 +116,8 @@ class Journey:
 
     def step(self, given_: Mapping[str, pa.Table]) -> Written:
         self.rows.append(given_)
-        written = _canonical(self.inner.step({**given_, **self._again()}, filled=self.way.filled))
+        time_us = tick(self.inner, given_)
+        written = _canonical(self.inner.step({**given_, **self._again()}, filled=self.way.filled, time_us=time_us))
         for handle in [handle for handle in written if handle.startswith(TAKEN_BACK)]:
             name, table = handle.removeprefix(TAKEN_BACK), written.pop(handle)
             if table.num_rows:
@@ -162,7 +170,7 @@ class Journey:
         if moves:
             self.way.advance_randomly(self.chance)
         written = self.step(given_)
-        assert not is_alone or written == _canonical(self.alone.step(given_))
+        assert not is_alone or written == _canonical(self.alone.step(given_, time_us=self.inner.time_us))
 
     def switch(self, given_: Mapping[str, pa.Table]) -> Written:
         while not self.way.is_filled:
@@ -484,11 +492,12 @@ def with_marked(given_: Mapping[str, pa.Table], marked: Sequence[str]) -> dict[s
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_views_with_a_mark_are_as_a_fresh_run_over_what_came_since(seed: int) -> None:
-    """Random views of a changed project count random sources from the beginning of the transition on."""
+    """Random views of a changed project count random sources from the beginning of the transition on. But `log` takes back what it said before,
+    which is an error of a view that has not seen it."""
     chance = random.Random(seed)
     before, now = (project.circuit() for project in pair_of(seed, holds_sources=False))
     kept = {node.name for node in before.nodes if isinstance(node, View)}
-    below = {node.name: sorted(sources_below(now, node.name)) for node in now.nodes if isinstance(node, View)}
+    below = {node.name: sorted(sources_below(now, node.name) - {"log"}) for node in now.nodes if isinstance(node, View)}
     chosen = {name: found for name, found in below.items() if found and (name not in kept or chance.random() < 0.5)}
     marks = {name: {handle: handle_from_now(handle, 2) for handle in found} for name, found in chosen.items()}
     circuit = marked_circuit(now, marks)

@@ -22,12 +22,13 @@ from engine.analysis.history import (
 from engine.analysis.identity import Named, SourceLeaf
 from engine.analysis.transition import Transition, transition
 from engine.model.circuit import Circuit, Node, Output, View
+from engine.model.clock import ClockValue
 from engine.model.event_time import LatestTime, Watermark
 from engine.model.rows import ScalarValue, Source
 from tests.engine.every_kind import every_kind
 
 CIRCUIT = every_kind()
-TELLS = (ScalarValue, LatestTime, Watermark, Output)
+TELLS = (ScalarValue, ClockValue, LatestTime, Watermark, Output)
 READ = [
     index
     for index, node in enumerate(CIRCUIT.nodes)
@@ -39,7 +40,7 @@ EXPECTED: dict[str, type[Take]] = {
     **dict.fromkeys(
         ("LastByKey", "Distinct", "Deduplicate", "Aggregate", "FinalAggregate", "Window", "Sessions"), Feed
     ),
-    **dict.fromkeys(("Join", "ScalarMap"), Feed),
+    **dict.fromkeys(("Join", "ScalarMap", "TemporalFilter"), Feed),
     **dict.fromkeys(("Map", "PythonMap", "Union", "Generate", "Replicate", "PartialAggregate", "Constant"), Copied),
     **dict.fromkeys(("OuterJoin", "JoinPartials", "Recursion"), Twin),
     **dict.fromkeys(("ClosingAggregate", "ClosingSessions", "TimedDeduplicate", "TimedJoin"), Twin),

@@ -858,7 +858,35 @@ def full_state() -> StepLogState:
         stored=stored(version(1, 1)),
         auto=auto(2, 3),
         origin=origin(version(1, 1)),
+        clock_us=5,
     )
+
+
+def at_time(record: DivisionRecord, clock_us: int | None) -> DivisionRecord:
+    return record.model_copy(update={"clock_us": clock_us})
+
+
+def test_the_time_of_steps_never_goes_back_and_stays_with_a_step_that_is_divided_again() -> None:
+    first = at_time(division(0, 0, 10), 7)
+    assert folded(claim(0), first).clock_us == 7
+    assert (
+        folded(claim(0), first, step(0, 5), at_time(division(1, 10, 12), 7), step(1, 6), division(2, 12, 15)).clock_us
+        == 7
+    )
+    with pytest.raises(BrokenStepLog, match="its time is 6, and that of a step before it 7"):
+        folded(claim(0), first, step(0, 5), at_time(division(1, 10, 12), 6))
+    for again in (
+        first.with_ends(0, {TopicPartition("in", 0): 5}),
+        first.with_counted(0, (3,), frozenset()),
+        first.with_policy(1, {"in": "skip"}, {}, {}),
+    ):
+        assert again.clock_us == 7
+    with pytest.raises(BrokenStepLog):
+        folded(claim(0), first, at_time(first.with_ends(0, {TopicPartition("in", 0): 5}), 8))
+
+
+def test_a_division_without_a_time_has_the_form_that_it_had() -> None:
+    assert b"clock_us" not in encode(division(0, 0, 10)) and b"clock_us" in encode(at_time(division(0, 0, 10), 0))
 
 
 @of_each_former_format

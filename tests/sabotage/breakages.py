@@ -7,6 +7,7 @@ from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.automatic_breakages import AUTOMATIC_LAYOUTS
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.choice_breakages import CHOICES
+from tests.sabotage.clock_breakages import THE_CLOCK
 from tests.sabotage.connection_breakages import CONNECTION_BREAKAGES
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.copying_breakages import COPIES
@@ -83,6 +84,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *RECURSIONS,
     *WINDOWS,
     *EVENT_TIME,
+    *THE_CLOCK,
     *EVOLUTION,
     *RELEASES,
     *APPLIED,

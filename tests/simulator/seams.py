@@ -132,6 +132,7 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
         consumer=partial(clients.Consumer, world),
         admin=partial(clients.AdminClient, world),
         monotonic=lambda: world.now,
+        wall_clock=lambda: world.now,
         sleep=world.pass_time,
         random=chance.random,
         new_id=lambda: uuid.UUID(int=chance.getrandbits(128)).hex,

@@ -57,6 +57,8 @@ class CrewSteps:
                 program=self._workers.program,
                 filled=given.filled,
                 again=given.again,
+                clock_us=given.clock_us,
+                asks_border=given.asks_border,
             )
         )
 

@@ -13,7 +13,7 @@ from io_kafka.offsets import OffsetRange
 
 class StepDone(Answer):
     """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
-    each stage in order. `times`, `errors`, `work`: see Findings. `readings`: see SourceReport."""
+    each stage in order. `times`, `errors`, `work`, `border_us`: see Findings. `readings`: see SourceReport."""
 
     step: int
     output: tuple[int, ...]
@@ -27,6 +27,7 @@ class StepDone(Answer):
     errors: dict[int, ErrorRows]
     work: dict[int, Work]
     readings: tuple[Reading, ...]
+    border_us: int | None
 
 
 class StepAbandoned(Answer):
@@ -54,6 +55,8 @@ class RunStep(Order[StepDone | StepAbandoned]):
     program: str
     filled: tuple[int, int]
     again: tuple[OffsetRange, ...]
+    clock_us: int | None
+    asks_border: bool
 
 
 class Paused(Answer):

@@ -64,6 +64,8 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         program="a0",
         filled=(3, 2**65),
         again=(OffsetRange("t", 1, 2, 4),),
+        clock_us=2**50,
+        asks_border=True,
     ),
     messages.Adopt(
         topic="p",
@@ -148,6 +150,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         errors={4: ErrorRows(-2, 2**64 - 1, "a text")},
         work={4: Work(1.5, 7)},
         readings=(Reading("t", 0, 2**40, 1_700_000_000_000, -1),),
+        border_us=2**50,
     ),
     messages.StepAbandoned(step=7),
     messages.Failed(doing="fold", fault=messages.WireFault(known=True, name="DataError", fields={"a": [1, None]})),

@@ -32,7 +32,7 @@ OF_CONSTANTS = {"e", "pi", "typeof", "version", "schema_of_json"}
 """They have constants alone for arguments. The optimiser always computes them, so that a circuit never has them."""
 
 OF_THE_RUN = {"now", "current_timestamp", "localtimestamp", "current_date", "curdate"}
-"""The optimiser computes them. A project that has them is refused before (stepwell/project/refusals.py)."""
+"""The optimiser computes them. In a project, subqueries are in their place before that (stepwell/planning/clock.py)."""
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ class Workbench:
     def _flow(self, name: str, frame: DataFrame, place: Location) -> FlowPlan:
         execution = frame._jdf.queryExecution()
         analysed, optimise = execution.analyzed(), execution.optimizedPlan
-        return flow_plan(name, analysed, optimise, self.spark, view=name, location=place)
+        return flow_plan(name, analysed, optimise, self.spark, view=name, location=place, streaming=self.streaming)
 
     def _show(self, name: str, schema: StructType) -> None:
         boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)

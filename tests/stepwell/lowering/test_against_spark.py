@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from engine.analysis.content import content_of
 from engine.model.aggregates import FinalAggregate
 from engine.model.circuit import Circuit, Output, ProjectNode, View
+from engine.model.clock import ClockValue, TemporalFilter
 from engine.model.joins import OuterJoin, SemiJoin
 from engine.model.rows import LastByKey, Source
 from engine.operators.table import operator_of
@@ -635,9 +636,9 @@ def rounds(spark: SparkSession) -> Callable[[str], Round]:
 KINDS_OF: dict[str, set[type]] = {}
 """The kinds of nodes of each query that was run."""
 
-NOT_IN_A_VIEW = {LastByKey, Output} | OF_EVENT_TIME
-"""The first two belong to tables and outputs; tests/end_to_end compares them with Spark. test_event_time.py compares those of event time, which
-are in streaming tables only, with Structured Streaming."""
+NOT_IN_A_VIEW = {LastByKey, Output, ClockValue, TemporalFilter} | OF_EVENT_TIME
+"""The first two belong to tables and outputs; tests/end_to_end compares them with Spark. test_clock.py compares those that read the clock.
+test_event_time.py compares those of event time, which are in streaming tables only, with Structured Streaming."""
 
 
 @pytest.mark.parametrize(
