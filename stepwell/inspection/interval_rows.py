@@ -1,4 +1,5 @@
-"""Arrow rows as a DataFrame, also with year-month intervals, whose Arrow form Spark does not take: they go through numbers of months."""
+"""Arrow rows as a DataFrame. Two things stand between: Spark does not take the Arrow form of year-month intervals, so they go through numbers of
+months; and it takes an empty batch for the end of the rows (`_without_empty_batches`)."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ _MONTHS = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalTy
 
 def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """The rows of `table` with the columns of `schema`."""
+    table = _without_empty_batches(table)
     numbers = StructType([StructField(f.name, _replaced(f.dataType, LongType()), f.nullable) for f in schema.fields])
     if all(number.dataType == field.dataType for number, field in zip(numbers, schema, strict=True)):
         return session.createDataFrame(table, schema)
@@ -35,6 +37,12 @@ def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> Data
             for column, field in zip(columns_of, schema.fields, strict=True)
         )
     )
+
+
+def _without_empty_batches(table: pa.Table) -> pa.Table:
+    """Spark 4.3 reads a batch of an Arrow table until it has rows to give, and ends at one that has none: it loses all rows behind the part of a
+    worker without any."""
+    return pa.Table.from_batches([batch for batch in table.to_batches() if batch.num_rows], table.schema)
 
 
 def _replaced(type_: DataType, instead: DataType) -> DataType:

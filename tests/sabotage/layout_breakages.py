@@ -616,6 +616,19 @@ LAYOUT = (
         (f"{TEST_VIEWS}::test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed",),
     ),
     Breakage(
+        "query-ends-at-an-empty-worker",
+        "A query has no rows of the workers behind one that has none.",
+        SILENCE,
+        (
+            Edit(
+                "stepwell/inspection/interval_rows.py",
+                "    table = _without_empty_batches(table)\n",
+                "",
+            ),
+        ),
+        ("tests/stepwell/test_query.py::test_the_rows_of_all_workers_are_asked_wherever_they_are",),
+    ),
+    Breakage(
         "doctor-misses-workers-without-slots",
         "The doctor advises to rebuild a state of which a database without slots was removed.",
         SILENCE,

@@ -16,8 +16,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
+from pyspark.sql.types import StructType
 
 from base.term import Term
+from base.text.months import MONTH
 from base.version import VersionId
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
@@ -31,6 +33,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.query import _collected
 from stepwell.inspection import query as queries
+from stepwell.inspection.interval_rows import frame_of
 from stepwell.inspection.query import NoState, QueryError, query
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, plan_project
@@ -181,6 +184,19 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     version, (best,) = queries.read_contents(folder, folder_of_databases, auction.circuit, owner.numbers, ["best"])
     folding.join()
     assert version == later and best.num_rows == 2
+
+
+@pytest.mark.parametrize("rows", [(1, 0, 1), (0, 0, 2), (2, 0, 0, 3, 0), (0, 1), (0, 0), ()], ids=str)
+def test_the_rows_of_all_workers_are_asked_wherever_they_are(spark: SparkSession, rows: tuple[int, ...]) -> None:
+    """Spark ends a table at a part without rows."""
+    schema = StructType.fromDDL("n BIGINT, i INTERVAL MONTH")
+    types = pa.schema([("n", pa.int64()), ("i", MONTH)])
+    parts = [range(10 * worker, 10 * worker + count) for worker, count in enumerate(rows)]
+    tables = [pa.table({"n": part, "i": pa.array(part, pa.int64()).cast(MONTH)}, types) for part in parts]
+    table = pa.concat_tables([types.empty_table(), *tables])
+    for columns in (["n"], ["n", "i"]):
+        frame = frame_of(spark, table.select(columns), StructType([schema[name] for name in columns]))
+        assert sorted(row["n"] for row in frame.select("n").collect()) == table.column("n").to_pylist()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
