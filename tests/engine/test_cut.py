@@ -42,7 +42,7 @@ from storage.database import Database
 from storage.identity import Identity
 from storage.keys import key_table
 from storage.transaction import CutNumber, Transaction
-from tests.engine.contexts import placement_of, worker_step
+from tests.engine.contexts import clock_us, placement_of, worker_step
 from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.engine.test_moves import NARROW_SLOTS, RANGE_SLOTS, cut_at, shuffled
 
@@ -183,8 +183,12 @@ def expected_of(seed: int) -> list[dict[str, pa.Table]]:
     """Computed once for several tests, which have the same history for that."""
     machine = InProcess(CIRCUIT, 1, PARTITIONS)
     return [
-        {handle: canonical(table) for handle, table in machine.step(given).items() if table.num_rows}
-        for given in history(seed)
+        {
+            handle: canonical(table)
+            for handle, table in machine.step(given, time_us=clock_us(step)).items()
+            if table.num_rows
+        }
+        for step, given in enumerate(history(seed))
     ]
 
 

@@ -24,6 +24,7 @@ from engine.state.store import DictStore, Store
 from engine.state.trace import Trace, TraceLayout, parse_run_key
 from io_kafka.step_log.digest import canonical
 from storage.keys import key_table, table_prefix
+from tests.engine.contexts import clock_us
 from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.examples import examples
 
@@ -209,8 +210,8 @@ def test_all_state_of_a_worker_lies_in_its_slots(workers: int) -> None:
     """Of every operator, whatever its key is: else its rows would not move with their slot."""
     machine = InProcess(CIRCUIT, workers, PARTITIONS)
     met: set[int] = set()
-    for given_ in history(1):
-        machine.step(given_)
+    for step, given_ in enumerate(history(1)):
+        machine.step(given_, time_us=clock_us(step))
         for worker, store in enumerate(machine.stores):
             owned = machine.placement.owned[worker]
             for slot_ in slots_of_state(store):
@@ -227,9 +228,11 @@ def test_a_circuit_goes_on_after_slots_have_moved(seed: int, bucket_rows: int, m
     chance = Random(seed)
     still, moving = InProcess(CIRCUIT, 1, PARTITIONS), InProcess(CIRCUIT, 4, PARTITIONS)
     moved = 0
-    for given_ in history(seed):
-        expected = {handle: canonical(table) for handle, table in still.step(given_).items()}
-        assert {handle: canonical(table) for handle, table in moving.step(given_).items()} == expected
+    for step, given_ in enumerate(history(seed)):
+        time_us = clock_us(step)
+        expected = {handle: canonical(table) for handle, table in still.step(given_, time_us=time_us).items()}
+        found = {handle: canonical(table) for handle, table in moving.step(given_, time_us=time_us).items()}
+        assert found == expected
         moved += move_state(moving, shuffled(moving.placement, chance, RANGE_SLOTS))
     assert moved > 20
 
