@@ -14,7 +14,7 @@ from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.marks import with_marks_of, with_more_marks
-from coordinator.revisions.rereading import has_table
+from coordinator.revisions.rereading import has_table, takes_rows_back
 from engine.analysis.marking import sources_below
 from engine.model.circuit import Output, View
 from engine.model.from_now import handle_of_files
@@ -121,5 +121,12 @@ def _to_be_marked(usual: Comparison, files: PlanDocument, handles: Collection[st
             raise ChoiceRefused(
                 f"--from-now {handle}: no view that is new or rebuilt would read {handle} again, so the option has no effect.",
                 "Leave the option out. `stepwell plan` shows where the history of each view comes from.",
+            )
+        if takes_rows_back(next(source for source in files.inputs if source.table.handle == handle)):
+            raise ChoiceRefused(
+                f"--from-now {handle}: {handle} is a changelog without a key, so its messages also take back rows from before now. A view that "
+                "does not have these rows has no answer then.",
+                "Leave the option out. If the messages are gone, declare a key of the source, or rebuild everything with "
+                "`stepwell run --full-refresh`.",
             )
     return marks

@@ -285,6 +285,12 @@ def _may_lack_values(source: InputTopic) -> bool:
     return isinstance(form, SourceFormat) and placeholder_of(form.unavailable) is not None and form.mode == "changelog"
 
 
+def takes_rows_back(source: InputTopic) -> bool:
+    """Whether a message can take back a row of another message, which it names by its values."""
+    form = source.table.format
+    return isinstance(form, SourceFormat) and form.mode == "changelog" and not form.keyed
+
+
 def has_table(source: InputTopic, before: PlanDocument) -> bool:
     """Whether the previous project has a table of the same messages, whose rows the one of this source has to hold."""
     return _is_keyed(source) and _same_key(source, before)

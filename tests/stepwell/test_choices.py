@@ -227,6 +227,23 @@ def test_a_choice_that_means_nothing_is_refused(spark: SparkSession, name: str) 
     assert told in str(refused.value) and refused.value.what_to_do
 
 
+def test_a_changelog_without_a_key_is_counted_whole(spark: SparkSession) -> None:
+    """Its later messages take rows back that a view would not have."""
+
+    def as_changelog(document: PlanDocument) -> PlanDocument:
+        inputs = [
+            replace(each, table=replace(each.table, format=replace(each.table.format, mode="changelog")))  # type: ignore[type-var]
+            if each.table.handle == "flights"
+            else each
+            for each in document.inputs
+        ]
+        return replace(document, inputs=tuple(inputs))
+
+    before, now = as_changelog(BEFORE.document(spark)), as_changelog(CHANGED.document(spark))
+    with pytest.raises(ChoiceRefused, match="--from-now flights: flights is a changelog without a key"):
+        planned(before, now, facts_of(before), FROM_NOW)
+
+
 def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSession) -> None:
     """Of a view without state nothing is read. A new topic may be had so too."""
     query = "SELECT id, carrier, delay FROM flights WHERE delay > {}"
