@@ -207,7 +207,10 @@ def _expired(
 
 
 def _way_out(source: InputTopic, before: PlanDocument) -> str:
-    """What helps if not all messages are there. The table of a keyed source has rows that new nodes may not lose."""
+    """What helps if not all messages are there. The table of a keyed source has rows that new nodes may not lose, and a changelog without a key
+    takes back rows of any time."""
+    if takes_rows_back(source):
+        return REFRESH
     if has_table(source, before):
         if why_not_carried(source, before.inputs) is not None:
             return REFRESH

@@ -242,6 +242,9 @@ def test_a_changelog_without_a_key_is_counted_whole(spark: SparkSession) -> None
     before, now = as_changelog(BEFORE.document(spark)), as_changelog(CHANGED.document(spark))
     with pytest.raises(ChoiceRefused, match="--from-now flights: flights is a changelog without a key"):
         planned(before, now, facts_of(before), FROM_NOW)
+    (refusal,) = planned(before, now, gone(facts_of(before))).refusals
+    assert refusal.code == "expired_input" and "--from-now" not in refusal.way_out
+    assert "stepwell run --full-refresh" in refusal.way_out
 
 
 def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSession) -> None:
