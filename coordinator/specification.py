@@ -161,11 +161,10 @@ class AutoSettings:
 @dataclass(frozen=True)
 class PipelineSpec:
     """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
-    is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in
-    seconds. `clock_resolution_us`: see StepClock. `workers`, `workers_now` and
-    `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the policy is the dynamic one. Both
-    concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the one of the state. `replication` is
-    the replication factor of topics that are created; -1 is the broker's default.
+    is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `clock_resolution_us`: see StepClock.
+    `workers`, `workers_now` and `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the
+    policy is the dynamic one. Both concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the
+    one of the state. `replication` is the replication factor of topics that are created; -1 is the broker's default.
     `switch_rows_max`, `drain_rows_max`: see SWITCH_ROWS_MAX and DRAIN_ROWS_MAX. `register_s`: how long all workers may take to register.
     `shrink_after_s`: how long a start waits for more task slots before it goes on with fewer workers; None means that it never does.
     `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see

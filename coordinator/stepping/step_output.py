@@ -33,9 +33,8 @@ DEAD_LETTER = "dead-letter:"
 class StepResult:
     """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
     `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
-    the least. `errors`: what the step changes in the error rows of nodes, by node. `border_us`: see
-    Findings. `reads` and `work` are for people (measures.py). `rows`
-    counts input messages. Times are in milliseconds, and those of the slowest worker."""
+    the least. `errors`: what the step changes in the error rows of nodes, by node. `border_us`: see Findings. `reads` and `work` are for people
+    (measures.py). `rows` counts input messages. Times are in milliseconds, and those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)

@@ -72,7 +72,7 @@ class _Run:
     record: DivisionRecord
     began: float
     bytes_max: int | None
-    asks_border: bool = False
+    asks_border: bool
 
 
 class Stepping:

@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from base.text.timestamps import DAY_US
 from engine.model.clock import TIMESTAMP, ClockValue
 from engine.operators.arrangement import on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.rows import zset
 from engine.state.trace import as_rows, as_zset
-
-DAY_US = 86_400_000_000
 
 
 class Tick(NamedTuple):

@@ -27,6 +27,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject, get_field, is_instance_of
 from pyspark import SparkContext
 
+from base.text.timestamps import DAY_US
 from stepwell.catalyst.tree import TreeNode, parse
 
 _MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"})
@@ -59,7 +60,6 @@ _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 _SEQUENCES = {"Expand": "projections", "Generate": "unrequiredChildIndex"}
 # The JSON of these is a text for people, or the name of a Java object.
 _RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz", "interval"})
-_DAY_US = 86_400_000_000
 
 
 def read(java: Any) -> TreeNode:
@@ -326,7 +326,7 @@ def _calendar_interval(value: Any) -> TreeNode:
     months, days, us = (get_field(value, name) for name in ("months", "days", "microseconds"))
     if months:
         return TreeNode("Literal", {"value": value.toString(), "dataType": "interval"}, ())
-    return TreeNode("Literal", {"value": str(days * _DAY_US + us), "dataType": "interval day to second"}, ())
+    return TreeNode("Literal", {"value": str(days * DAY_US + us), "dataType": "interval day to second"}, ())
 
 
 def _plain(type_: str, value: Any) -> Any:

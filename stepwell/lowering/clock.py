@@ -20,14 +20,13 @@ from typing import Literal
 
 import pyarrow as pa
 
+from base.text.timestamps import DAY_US, SECOND_US
 from engine.model.clock import CLOCK_TYPES, ClockFunction, ClockValue
 from engine.model.rows import Constant
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.trees import expression_id, references
 
-SECOND_US = 1_000_000
-DAY_US = 86_400 * SECOND_US
 WEEK_DAYS = 7
 MONDAY = -3
 """The first day of a week, in days since 1970-01-01, which was a Thursday."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from base.text.timestamps import DAY_US
 from engine.model.circuit import Node
 from engine.model.clock import COMPARED_TYPES, ClockBound, ClockValue, TemporalFilter
 from engine.model.node import Expression
@@ -28,7 +29,7 @@ from stepwell.catalyst.event_time import EventTimes
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_type
 from stepwell.lowering.builder import CircuitBuilder
-from stepwell.lowering.clock import DAY_US, Compared, add_clock, compared, reads_days_alone
+from stepwell.lowering.clock import Compared, add_clock, compared, reads_days_alone
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written

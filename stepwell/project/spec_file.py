@@ -74,14 +74,14 @@ def find_spec(start: Path, spec: Path | None = None) -> Path:
         if not spec.is_file():
             raise ProjectError(f"{spec} is not a file", "Give --spec the path of a spark-pipeline.yml.")
         return spec.resolve()
-    for folder in (start.resolve(), *start.resolve().parents):
-        found = [folder / name for name in SPEC_FILE_NAMES if (folder / name).is_file()]
-        if len(found) > 1:
-            raise ProjectError(
-                f"{folder} has two project files: {' and '.join(SPEC_FILE_NAMES)}", "Delete one, or give --spec FILE."
-            )
-        if found:
-            return found[0]
+    found = _nearest(start)
+    if len(found) > 1:
+        raise ProjectError(
+            f"{found[0].parent} has two project files: {' and '.join(SPEC_FILE_NAMES)}",
+            "Delete one, or give --spec FILE.",
+        )
+    if found:
+        return found[0]
     raise ProjectError(
         f"no project here: neither {start.resolve()} nor a folder above it has a {SPEC_FILE_NAMES[0]}",
         "Run this in a project's folder, or give --spec FILE. `stepwell init NAME` makes a new project.",
@@ -90,9 +90,15 @@ def find_spec(start: Path, spec: Path | None = None) -> Path:
 
 def is_project(start: Path) -> bool:
     """Whether the folder, or one above it, has a project file."""
-    return any(
-        (folder / name).is_file() for folder in (start.resolve(), *start.resolve().parents) for name in SPEC_FILE_NAMES
-    )
+    return bool(_nearest(start))
+
+
+def _nearest(start: Path) -> list[Path]:
+    """The project files of the nearest folder that has any, from `start` upwards; none if there is no such folder."""
+    for folder in (start.resolve(), *start.resolve().parents):
+        if found := [folder / name for name in SPEC_FILE_NAMES if (folder / name).is_file()]:
+            return found
+    return []
 
 
 def read_spec(spec_file: Path) -> SpecFile:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from base.text.timestamps import DAY_US
 from coordinator.stepping.clock import Reading, StepClock, reading_of
 from engine.model.circuit import Circuit, Node
 from engine.model.clock import CLOCK_TYPES, ClockBound, ClockValue, TemporalFilter
 from engine.model.node import Expression
 from engine.model.rows import Constant, ScalarMap
-from engine.operators.clock_value import DAY_US
 from tests.engine.every_kind import LONG
 
 BY_BORDERS, COMPUTED, NOT_READ = Reading(True), Reading(True, frozenset({1})), Reading(False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from base.text.months import is_months
+from base.text.timestamps import SECOND_US
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
@@ -25,8 +26,6 @@ from stepwell.lowering.expressions.fragment import (
     unsupported,
 )
 
-SECOND_US = 1_000_000
-DAY_US = 86_400 * SECOND_US
 EXACT_DIGITS_MAX = 15  # such a decimal is the quotient of two exact doubles, which is rounded once
 SECONDS_MAX = ((1 << 63) - 1) // SECOND_US  # beyond this, Spark's conversion of seconds saturates
 

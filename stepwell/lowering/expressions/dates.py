@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from base.text import patterns
+from base.text.timestamps import DAY_US, SECOND_US
 from engine.expressions.functions import Failure, times
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, TIMESTAMP, arrow_type
-from stepwell.lowering.expressions.casts import DAY_US, SECOND_US
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from base.text.timestamps import DAY_US
 from engine.analysis.content import content_of
 from engine.model.circuit import View
 from engine.model.clock import ClockValue, TemporalFilter
@@ -21,7 +22,6 @@ from engine.model.rows import ScalarMap
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from stepwell.errors import ProjectError, ProjectErrors
-from stepwell.lowering.clock import DAY_US
 from stepwell.lowering.driver import lower, survey
 from stepwell.planning.clock import has_clock, with_clock_as_subquery
 from tests.engine.contexts import contexts_of
