@@ -44,7 +44,8 @@ def shop(cluster: DevCluster, tmp_path: Path, topic_prefix: str) -> CommandLine:
 
 @pytest.fixture
 def service(cluster: DevCluster, shop: CommandLine) -> Iterator[Service]:
-    settings = {**cluster.settings(), "stepwell.checkpoint.interval": "1s"}
+    # A host may need minutes to come back on a busy machine, and the run ends if it waits longer than this.
+    settings = {**cluster.settings(), "stepwell.checkpoint.interval": "1s", "stepwell.worker.register": "600s"}
     started = shop.start("run", *(word for item in settings.items() for word in ("--conf", "=".join(item))))
     try:
         yield started

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JJavaError
@@ -75,7 +76,6 @@ class Tally:
     invalid: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     constructs: Counter[str] = field(default_factory=Counter)
-    nodes: set[type] = field(default_factory=set)
     expressions: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:
@@ -108,15 +108,8 @@ class Judge:
 
     def check(self, case: Case) -> None:
         """Raises Wrong, or Invalid."""
-        with quiet_spark():
-            try:
-                self._check(case)
-            except PySparkException as error:
-                raise Invalid(str(error)) from error
-            except Py4JJavaError as error:
-                if is_of_catalyst(error):
-                    raise Invalid(f"a mistake of Spark's optimiser: {error.java_exception}") from error
-                raise
+        with _of_spark():
+            self._check(case)
 
     def _check(self, case: Case) -> None:
         self.tally.cases += 1
@@ -127,7 +120,6 @@ class Judge:
                 raise Invalid(f"a mistake of Spark's in {view}: {answer.text}")
             if answer.condition not in SUM_OVERFLOWS or not _adds(case):
                 raise Wrong("no error", f"{view} after step {step}: Spark raises {answer.condition}, {answer.text}")
-        self.tally.nodes |= {type(node) for node in circuit.nodes}
         self.tally.constructs.update(view.construct for view in case.views)
         self.tally.views += len(case.views)
         self.tally.steps += len(case.steps)
@@ -199,8 +191,8 @@ class Judge:
         raise Wrong("raises", f"Spark raises in {sorted(bad)}, and Stepwell says: {error}") from error
 
     def kinds(self, case: Case) -> set[type]:
-        """The kinds of nodes in the circuit of what is not refused."""
-        with quiet_spark():
+        """The kinds of nodes in the circuit of what is not refused. Raises Invalid."""
+        with _of_spark():
             return {type(node) for node in self.supported(case)[2].nodes}
 
     def runnable(self, case: Case) -> Case:
@@ -324,6 +316,20 @@ class Judge:
             for name, rows in first.contents[step].items():
                 if sorted(rows) != sorted(other.contents[step][name]):
                     raise Wrong("content", f"{name} after step {step}: {rows} and {other.contents[step][name]}")
+
+
+@contextmanager
+def _of_spark() -> Iterator[None]:
+    """What Spark does not analyse becomes Invalid."""
+    with quiet_spark():
+        try:
+            yield
+        except PySparkException as error:
+            raise Invalid(str(error)) from error
+        except Py4JJavaError as error:
+            if is_of_catalyst(error):
+                raise Invalid(f"a mistake of Spark's optimiser: {error.java_exception}") from error
+            raise
 
 
 def is_of_catalyst(error: Py4JJavaError) -> bool:
