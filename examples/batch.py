@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, YearMonthIntervalType
 
@@ -92,8 +92,10 @@ def _show_sources(spark: SparkSession, resolved: ResolvedProject, inputs: Mappin
             continue
         (topic,) = source.topics
         table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
-        # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
-        table.localCheckpoint(eager=False).createOrReplaceTempView(source.handle)
+        if source.mode != "append":  # whose messages are read, and each of them is a row
+            # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
+            table = table.localCheckpoint(eager=False)
+        table.createOrReplaceTempView(source.handle)
 
 
 def _views(
@@ -107,19 +109,23 @@ def _views(
     answers: dict[str, DataFrame] = {}
     inputs, of_views = counted
     waiting = [output.name for output in definitions.outputs if output.kind == "temporary_view"]
+    read = {name for view in resolved.views for name in view.reads}
     for view in resolved.views:
         if view.name in of_views:
             _show_sources(spark, resolved, of_views[view.name])
         waiting = _show_temporary_views(spark, definitions, waiting)
-        parts = [flow.query(spark).select(*view.schema.names) for flow in definitions.flows_of(view.name)]
+        names = [_quoted(name) for name in view.schema.names]
+        parts = [flow.query(spark).selectExpr(*names) for flow in definitions.flows_of(view.name)]
         if view.kind != "sink":
             parts = [_as_stored(part, view.schema) for part in parts]
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.unionAll(part)
         try:
-            # Without `errors` whoever reads the answer evaluates it, and is told of an error.
-            content = answers[view.name] = whole.localCheckpoint(eager=errors is not None)
+            # Without `errors` whoever reads the answer evaluates it, and is told of an error. A view that others read is evaluated once.
+            if errors is not None or view.name in read:
+                whole = whole.localCheckpoint(eager=errors is not None)
+            content = answers[view.name] = whole
         except (PySparkException, Py4JJavaError) as error:
             if errors is None:
                 raise
@@ -229,21 +235,42 @@ def _frame(spark: SparkSession, messages: Mapping[str, Sequence[TopicMessage]]) 
 
 _CORRUPT = "_stepwell_corrupt"
 
+# What follows is in Spark's SQL as text, for a Column of PySpark's costs a dozen calls of the JVM, and most tests compare.
+
 
 def source_table(spark: SparkSession, source: SourceSpec, messages: Sequence[TopicMessage]) -> DataFrame:
     """The table that a source's messages represent, as Spark reads them. Malformed messages are left out."""
-    frame = _frame(spark, {source.topics[0]: messages})
-    frame = frame.withColumn("text", F.col("value").cast(StringType())).withColumn(
-        "name", F.col("key").cast(StringType())
+    frame = _frame(spark, {source.topics[0]: messages}).selectExpr(
+        "*", "CAST(value AS STRING) AS text", "CAST(key AS STRING) AS name"
     )
     if source.mode == "changelog":
         return _changelog(frame, source)
     rows = _parsed(frame, source)
-    return rows.select("row.*") if source.mode == "append" else _last(rows, source)
+    return rows.selectExpr(*_columns(source)) if source.mode == "append" else _last(rows, source)
 
 
 def _nullable(schema: StructType) -> StructType:
     return StructType([StructField(f.name, f.dataType) for f in schema.fields])
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _literal(text: str) -> str:
+    """As Spark's parser reads it: a quote or a backslash in it is escaped."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _column(source: SourceSpec, name: str) -> str:
+    """A column of a message that has the column `row`: of the row, or of the record. A message without a row has none of both."""
+    if of_record := dict(source.metadata).get(name):
+        return f"IF(row IS NULL, NULL, {of_record})"
+    return f"row.{_quoted(name)}"
+
+
+def _columns(source: SourceSpec) -> list[str]:
+    return [f"{_column(source, field.name)} AS {_quoted(field.name)}" for field in source.schema.fields]
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
@@ -253,57 +280,49 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
     parsed = F.from_json("text", schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
     # Checkpointed, because the optimiser would parse the text once for every column that is used.
     frame = frame.withColumn("row", parsed).localCheckpoint(eager=False)
-    good = F.col("text").isNotNull() & (F.trim("text") != "") & F.col(f"row.{_CORRUPT}").isNull()
     of_record = dict(source.metadata)
-    for name, what in of_record.items():
-        frame = frame.withColumn("row", F.col("row").withField(f"`{name}`", F.col(what)))
-    for column in source.schema.fields:
-        if not column.nullable and column.name not in of_record:
-            good = good & F.col(f"row.`{column.name}`").isNotNull()
-    if source.mode == "upsert":
-        good = good | F.col("text").isNull()
-    return frame.filter(good).withColumn("row", F.col("row").dropFields(_CORRUPT))
+    required = [f.name for f in source.schema.fields if not f.nullable and f.name not in of_record]
+    there = [f"row.{_quoted(name)} IS NOT NULL" for name in required]
+    good = " AND ".join(["text IS NOT NULL", "trim(text) != ''", f"row.{_CORRUPT} IS NULL", *there])
+    return frame.filter(f"({good}) OR text IS NULL" if source.mode == "upsert" else good)
 
 
-def _key_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The messages with the key columns as `key_0`, ... , from the message's key (an object or a bare value), or else from the row."""
+def _keys_of(source: SourceSpec) -> list[str]:
+    """The key columns as key_0, ... , from the message's key (an object or a bare value), or else from the row."""
+    keys: list[str] = []
     for index, name in enumerate(source.key):
-        kind = source.schema[name].dataType
-        inside = F.get_json_object("name", f"$.{name}")
-        wrapped = F.get_json_object("name", f"$.payload.{name}")
-        bare = F.get_json_object(F.concat(F.lit('{"k":'), F.col("name"), F.lit("}")), "$.k")
-        text = F.coalesce(wrapped, inside, bare if len(source.key) == 1 else F.lit(None), F.col("name"))
-        frame = frame.withColumn(f"key_{index}", F.coalesce(text.cast(kind), F.col(f"row.`{name}`")))
-    return frame
+        inside, wrapped = (f"get_json_object(name, {_literal(path)})" for path in (f"$.{name}", f"$.payload.{name}"))
+        bare = "get_json_object(concat('{\"k\":', name, '}'), '$.k')" if len(source.key) == 1 else "NULL"
+        text = f"coalesce({wrapped}, {inside}, {bare}, name)"
+        kind = source.schema[name].dataType.simpleString()
+        keys.append(f"coalesce(CAST({text} AS {kind}), {_column(source, name)}) AS key_{index}")
+    return keys
 
 
 def _last(frame: DataFrame, source: SourceSpec) -> DataFrame:
     """The last message of every key, without the keys whose last message is a deletion."""
-    frame = _key_of(frame, source)
-    keys = [f"key_{i}" for i in range(len(source.key))]
-    order = Window.partitionBy(*keys).orderBy(F.desc("partition"), F.desc("offset"))
-    ranked = frame.withColumn("rank", F.row_number().over(order)).filter("rank = 1 AND row IS NOT NULL")
-    return ranked.select("row.*")
+    keys = ", ".join(f"key_{i}" for i in range(len(source.key)))
+    rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY partition DESC, offset DESC) AS rank"
+    ranked = frame.selectExpr("*", *_keys_of(source)).selectExpr("*", rank)
+    return ranked.filter("rank = 1 AND row IS NOT NULL").selectExpr(*_columns(source))
 
 
 def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
     row = _nullable(source.schema)
     envelope = StructType([StructField("before", row), StructField("after", row), StructField("op", StringType())])
     wrapped = StructType([StructField("payload", envelope)])
-    plain = F.from_json("text", envelope)
-    frame = frame.withColumn(
-        "change",
-        F.when(F.get_json_object("text", "$.payload").isNotNull(), F.from_json("text", wrapped)["payload"]).otherwise(
-            plain
-        ),
+    frame = frame.withColumns(
+        {"plain_change": F.from_json("text", envelope), "wrapped_change": F.from_json("text", wrapped)}
     )
+    is_wrapped = "get_json_object(text, '$.payload') IS NOT NULL"
+    frame = frame.selectExpr("*", f"IF({is_wrapped}, wrapped_change.payload, plain_change) AS change")
     # A tombstone has no change. So it deletes as `d` does where there is a key, and says nothing where there is none.
     if source.key:
-        frame = frame.withColumn("row", F.when(F.col("change.op") != "d", F.col("change.after")))
-        frame = frame.withColumn("name", F.coalesce("name", F.to_json("change.before")))
-        return _last(frame, source)
-    came = frame.filter("change.after IS NOT NULL").select("change.after.*")
-    gone = frame.filter("change.before IS NOT NULL AND change.op IN ('u', 'd')").select("change.before.*")
+        name = "coalesce(name, to_json(change.before)) AS name"
+        kept = (field for field in _RECORDS.names if field not in ("key", "value"))
+        return _last(frame.selectExpr(*kept, name, "IF(change.op != 'd', change.after, NULL) AS row"), source)
+    came = frame.filter("change.after IS NOT NULL").selectExpr("change.after.*")
+    gone = frame.filter("change.before IS NOT NULL AND change.op IN ('u', 'd')").selectExpr("change.before.*")
     if not any("map<" in field.dataType.simpleString() for field in source.schema.fields):
         return came.exceptAll(gone)
     # Spark subtracts no rows with maps, so their texts stand for them.
@@ -313,9 +332,8 @@ def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 def _numbered(rows: DataFrame) -> DataFrame:
     """With the text of each row, and its number among the rows of the same text."""
-    text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
-    number = F.row_number().over(Window.partitionBy("_text").orderBy(F.lit(0)))
-    return rows.withColumn("_text", text).withColumn("_number", number)
+    text = rows.selectExpr("*", "to_json(struct(*), map('ignoreNullFields', 'false')) AS _text")
+    return text.selectExpr("*", "row_number() OVER (PARTITION BY _text ORDER BY 0) AS _number")
 
 
 # Comparison
@@ -337,7 +355,8 @@ def _rows(spark: SparkSession, view: ResolvedView, values: Sequence[bytes | None
     texts = pa.array([v.decode() for v in values if v is not None], pa.string())
     # From an Arrow table, which Spark parses while it plans: no job is needed.
     frame = spark.createDataFrame(pa.table({"text": texts}))
-    return frame.select(F.from_json("text", _nullable(view.schema), {"mode": "FAILFAST"}).alias("row")).select("row.*")
+    row = F.from_json("text", _nullable(view.schema), {"mode": "FAILFAST"}).alias("row")
+    return frame.select(row).selectExpr("row.*")
 
 
 def _sum_of_changes(spark: SparkSession, view: ResolvedView, messages: Sequence[TopicMessage]) -> DataFrame:
@@ -388,13 +407,11 @@ def _bag(frame: DataFrame) -> dict[str, list[Inexact]]:
     inexact = [i for i, name in enumerate(types) if name in ("double", "float")]
     bag: defaultdict[str, list[Inexact]] = defaultdict(list)
     # PySpark cannot collect year-month intervals.
-    texts = (
-        F.col(f"`{f.name}`").cast("string").alias(f.name)
-        if isinstance(f.dataType, YearMonthIntervalType)
-        else f"`{f.name}`"
-        for f in frame.schema.fields
-    )
-    for row in frame.select(*texts).collect():
+    months = {f.name for f in frame.schema.fields if isinstance(f.dataType, YearMonthIntervalType)}
+    if months:
+        texts = (f"CAST({_quoted(n)} AS STRING)" if n in months else _quoted(n) for n in frame.columns)
+        frame = frame.selectExpr(*texts)
+    for row in frame.collect():
         exact = repr(tuple(value for i, value in enumerate(row) if i not in inexact))
         bag[exact].append(tuple(row[i] for i in inexact))
     return {exact: sorted(rows, key=_order) for exact, rows in bag.items()}

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
-from py4j.java_gateway import JavaObject, get_field, is_instance_of
+from py4j.java_gateway import JavaObject, get_field
 from pyspark import SparkContext
 
 from base.text.timestamps import DAY_US
@@ -247,8 +248,14 @@ def _python_function(java: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
 
 
 def _is_a(value: JavaObject, name: str) -> bool:
-    gateway = SparkContext._active_spark_context._gateway
-    return bool(is_instance_of(gateway, value, name))
+    return bool(_type_test(SparkContext._active_spark_context._jvm)(name, value))
+
+
+@lru_cache(maxsize=1)
+def _type_test(jvm: Any) -> Any:
+    """Of the JVM's classes. Py4J's own function looks for it anew for each value, package by package, and each package that is no class costs a
+    search through all jars."""
+    return getattr(jvm, "py4j.reflection.TypeUtil").isInstanceOf
 
 
 def _items(sequence: Any) -> Iterable[Any]:

@@ -101,7 +101,7 @@ class KeptDefinitions:
 
     def read_sql(self, text: str, name: str, spark: SparkSession) -> SqlFile:
         """Like sql_files.read_sql, which depends on the text and the session alone."""
-        if self._of_files is None:
+        if self._of_files is None and self._folder.keeps:
             self._of_files = session_digest(spark)
         if self._of_files is None:
             return read_sql(text, name, spark)
@@ -118,6 +118,8 @@ class KeptDefinitions:
         """`has_python`: whether the project's own code was executed in the session."""
         self._definitions = definitions
         self._outputs = {output.name.lower(): output for output in definitions.outputs}
+        if not self._folder.keeps:
+            return  # then no view has a key
         if has_python or self._of_files is None:
             self._session = session_digest(definitions.spark)
             self._functions = functions_of_session(definitions.spark)

@@ -47,6 +47,11 @@ class KeptFolder:
         self._used: set[str] = set()
         self._new: dict[str, Any] = {}
 
+    @property
+    def keeps(self) -> bool:
+        """Whether a value that is put is there for the next command."""
+        return self._path is not None
+
     def get(self, key: str) -> Any:
         """The value, which may be used now; None if there is none."""
         found = self._new.get(key, self._found.get(key))
