@@ -39,6 +39,10 @@ from stepwell.lowering.rules.join_times import watermark_lag_us
 from stepwell.lowering.trees import expression_id
 
 _NOTE = "rows behind the watermark are late and left out; a group is put out once, when the watermark has passed it (docs/sql.md, Event time)"
+_NOTE_HELD_BACK = (
+    "the least of several watermarks counts, so an input that gets no rows any more holds event time back: no group closes and no row is "
+    "forgotten until it gets some (docs/sql.md, Event time)"
+)
 
 
 def is_above(node: TreeNode) -> bool:
@@ -129,6 +133,8 @@ def _watermark_of_flow(context: Lowering) -> int:
     nodes = [node for node in context.plan.walk() if node.kind == WATERMARK]
     latest = tuple(_observe(context, node) for node in nodes)
     times = context.event_times
+    if len(nodes) > 1 and not times.greatest:
+        context.note(_NOTE_HELD_BACK)
     delays = tuple(times.delays_ms[expression_id(node["eventTime"])] for node in nodes)
     return context.builder.add(Watermark(latest, WATERMARK_TYPES, delays, times.greatest and len(nodes) > 1))
 

@@ -312,3 +312,14 @@ def test_a_watermark_over_rows_that_can_be_taken_back_is_refused(spark: SparkSes
     (error,) = survey(bench.project()).errors
     assert "withWatermark over rows that can be taken back" in error.message
     assert str(error).startswith(f"{FILE}:1: v: ")
+
+
+@pytest.mark.parametrize(("policy", "inputs", "is_noted"), [("min", 2, True), ("max", 2, False), ("min", 1, False)])
+def test_dry_run_notes_that_an_idle_input_holds_event_time_back(
+    spark: SparkSession, policy: str, inputs: int, is_noted: bool
+) -> None:
+    bench = Workbench(spark, streaming=True).source("t", DDL).source("u", DDL)
+    bench.spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", policy)
+    bench.view("v", QUERIES["tumbling"] if inputs == 1 else lambda s: _pairs(s, NEAR))
+    notes = survey(bench.project()).notes["v"]
+    assert any("holds event time back" in note for note in notes) == is_noted
