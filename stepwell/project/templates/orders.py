@@ -64,7 +64,7 @@ import os
 import random
 import time
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 COUNTRIES = ("Chile", "France", "India", "Kenya", "Norway")
@@ -76,8 +76,14 @@ parser.add_argument("--rate", type=float, default=100.0, help="orders per second
 asked = parser.parse_args()
 
 servers = os.environ.get("STEPWELL_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
-admin = AdminClient({"bootstrap.servers": servers})
-there = admin.list_topics(timeout=10).topics
+admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+try:
+    there = admin.list_topics(timeout=5).topics
+except KafkaException as fault:
+    raise SystemExit(
+        f"no Kafka broker answers at {servers}: {fault.args[0].str()}\\n"
+        "Start one with `stepwell dev up`, or name it in the environment: export STEPWELL_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT"
+    ) from None
 missing = [NewTopic(topic, 2) for topic in ("$name.orders", "$name.customers") if topic not in there]
 for created in admin.create_topics(missing).values() if missing else ():
     created.result()
