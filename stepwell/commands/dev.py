@@ -13,7 +13,7 @@ from io_kafka.broker.local import LocalBroker
 from io_kafka.broker.node import HOST
 from stepwell.commands import dev_cluster, dev_messages
 from stepwell.commands.common import JsonOption, report_faults, show
-from stepwell.commands.dev_folder import dev_folder
+from stepwell.commands.dev_folder import dev_folder, remember
 from stepwell.project.settings import BOOTSTRAP_SERVERS_DEFAULT
 
 app = typer.Typer(help="A local Kafka broker, for trying things.", no_args_is_help=True, add_completion=False)
@@ -41,6 +41,7 @@ def up(
         started = broker is None
         if broker is None:
             broker = LocalBroker(place, _port(place, port)).start()
+            remember(place)
         servers = broker.bootstrap_servers
         text = f"the local broker {'is up' if started else 'runs'} at {servers} (process {broker.pid})"
         if servers != BOOTSTRAP_SERVERS_DEFAULT:

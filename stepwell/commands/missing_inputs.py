@@ -7,7 +7,7 @@ from io_kafka.broker.group import BrokerGroup
 from io_kafka.broker.local import LocalBroker
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import UnknownTopic
-from stepwell.commands.dev_folder import dev_cluster_folder, dev_folder
+from stepwell.commands.dev_folder import broker_folders, dev_cluster_folder
 from stepwell.dev_cluster.topology import KAFKA_FOLDER
 
 
@@ -34,5 +34,6 @@ def is_local_broker(servers: str) -> bool:
 
 def _local_servers() -> set[str]:
     """The addresses of `dev up` and of `dev cluster up`, as far as they run."""
-    groups = (LocalBroker.find_running(dev_folder()), BrokerGroup.of(dev_cluster_folder() / KAFKA_FOLDER))
+    brokers = (LocalBroker.find_running(folder) for folder in broker_folders())
+    groups = (*brokers, BrokerGroup.of(dev_cluster_folder() / KAFKA_FOLDER))
     return {group.bootstrap_servers for group in groups if group is not None and group.is_running}

@@ -98,10 +98,22 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
         try:
             return read_contents(folder, resolved.project.databases, runnable, owner.numbers, names)
         except NoDatabase as gone:
-            raise (gone if resolved.project.settings.stepwell.store is None else _no_state(resolved, folder)) from None
+            raise _without_database(resolved, folder, gone) from None
 
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from or read_here)
+
+
+def _without_database(resolved: ResolvedProject, folder: Path, gone: NoDatabase) -> StepwellError | NoDatabase:
+    """What to say of a database that a run has promised and that is not there."""
+    if resolved.project.settings.stepwell.store is not None:
+        return _no_state(resolved, folder)
+    if resolved.project.databases.names():
+        return gone
+    return NoState(
+        f"no database is in {folder} yet: the last run ended before it had made one",
+        "`stepwell run` makes the state. If there was one, `stepwell run` says what is missing.",
+    )
 
 
 def _no_state(resolved: ResolvedProject, folder: Path) -> NoState:

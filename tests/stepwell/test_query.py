@@ -41,6 +41,7 @@ from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from storage.database import Database
+from storage.errors import NoDatabase
 from tests.conftest import Broker
 from tests.stepwell.folder import SPEC, write
 
@@ -124,6 +125,14 @@ def test_what_cannot_be_asked_says_what_to_do(auction: Auction) -> None:
         with pytest.raises(QueryError, match=message):
             query(auction.project, auction.circuit, sql)
     Database.close_all()
+    databases = auction.project.project.databases
+    shutil.rmtree(databases.databases / databases.names()[0])
+    with pytest.raises(NoDatabase):
+        query(auction.project, auction.circuit, "SELECT * FROM best")
+    shutil.rmtree(databases.databases)
+    with pytest.raises(NoState, match=r"(?s)the last run ended before it had made one.*`stepwell run` makes the state"):
+        query(auction.project, auction.circuit, "SELECT * FROM best")
+    databases.databases.mkdir()
     for lost in (auction.project.project.databases.databases, auction.project.project.state_folder):
         shutil.rmtree(lost)
         with pytest.raises(NoState, match=r"(?s)does not read the checkpoint store, file:///there.*`stepwell run`"):

@@ -51,10 +51,11 @@ def orders_by_minute() -> DataFrame:
     return spark.table("orders").groupBy(minute).agg(F.count("*").alias("orders"), F.sum("amount").alias("total"))
 '''
 
-_GENERATE = '''\
+_GENERATE = (
+    '''\
 """Sends orders, and customers who move and leave: python generate.py [--count ORDERS] [--rate ORDERS_PER_SECOND]
 
-Without --count it goes on until Ctrl-C. The broker is that of the environment (STEPWELL_KAFKA_BOOTSTRAP_SERVERS), or the local one.
+Without --count it goes on until Ctrl-C.
 """
 
 import argparse
@@ -63,9 +64,16 @@ import json
 import os
 import random
 import time
+from pathlib import Path
 
+import yaml
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+
+'''
+    + starter.CONNECT
+    + """
 
 COUNTRIES = ("Chile", "France", "India", "Kenya", "Norway")
 CUSTOMERS = 50
@@ -75,18 +83,8 @@ parser.add_argument("--count", type=int, help="orders; without it, until Ctrl-C"
 parser.add_argument("--rate", type=float, default=100.0, help="orders per second without --count")
 asked = parser.parse_args()
 
-servers = os.environ.get("STEPWELL_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
-admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-try:
-    there = admin.list_topics(timeout=5).topics
-except KafkaException as fault:
-    raise SystemExit(
-        f"no Kafka broker answers at {servers}: {fault.args[0].str()}\\n"
-        "Start one with `stepwell dev up`, or name it in the environment: export STEPWELL_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT"
-    ) from None
-missing = [NewTopic(topic, 2) for topic in ("$name.orders", "$name.customers") if topic not in there]
-for created in admin.create_topics(missing).values() if missing else ():
-    created.result()
+servers = broker_of_project()
+make_topics(servers, ("$name.orders", "$name.customers"), partitions=2)
 producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
 
 
@@ -120,7 +118,8 @@ except KeyboardInterrupt:
     pass
 producer.flush()
 print(f"sent {sent:,} orders to {servers}")
-'''
+"""
+)
 
 _README = """\
 # $name

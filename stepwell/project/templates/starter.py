@@ -43,27 +43,56 @@ def large_countries() -> DataFrame:
     return spark.table("sales_by_country").where("total > 1000")
 '''
 
-_SEND = '''\
-"""Sends customers and orders to the project's topics: python send.py [ORDERS]"""
+CONNECT = '''\
+def broker_of_project():
+    """The broker that `stepwell run` takes: of the environment, or else of spark-pipeline.yml, or else the local one."""
+    spec = yaml.safe_load(Path(__file__).with_name("spark-pipeline.yml").read_text(encoding="utf-8"))
+    written = (spec.get("configuration") or {}).get("kafka.bootstrap.servers")
+    return os.environ.get("STEPWELL_KAFKA_BOOTSTRAP_SERVERS") or written or "127.0.0.1:9092"
+
+
+def make_topics(servers, names, partitions):
+    """Those that are missing. If no broker answers, the program ends."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    try:
+        there = admin.list_topics(timeout=5).topics
+    except KafkaException as fault:
+        raise SystemExit(
+            f"no Kafka broker answers at {servers}: {fault.args[0].str()}\\n"
+            "Start one with `stepwell dev up`, or name another one, kafka.bootstrap.servers in spark-pipeline.yml "
+            "or in the environment: export STEPWELL_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT"
+        ) from None
+    missing = [NewTopic(name, partitions) for name in names if name not in there]
+    for created in admin.create_topics(missing).values() if missing else ():
+        created.result()
+'''
+"""The functions of a program that sends messages: it finds the broker and makes the topics."""
+
+_SEND = (
+    '''\
+"""Sends customers and orders to the project's topics: python send.py [ORDERS [BROKER]]"""
 
 import json
+import os
 import random
 import sys
 import time
+from pathlib import Path
 
-from confluent_kafka import Producer
+import yaml
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-SERVERS = "127.0.0.1:9092" if len(sys.argv) < 3 else sys.argv[2]
+
+'''
+    + CONNECT
+    + """
+
+SERVERS = broker_of_project() if len(sys.argv) < 3 else sys.argv[2]
 COUNTRIES = ("Chile", "France", "India", "Kenya", "Norway")
 
 count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-admin = AdminClient({"bootstrap.servers": SERVERS})
-there = admin.list_topics(timeout=10).topics
-missing = [NewTopic(topic, 1) for topic in ("$name.orders", "$name.customers") if topic not in there]
-for created in admin.create_topics(missing).values() if missing else ():
-    created.result()
-
+make_topics(SERVERS, ("$name.orders", "$name.customers"), partitions=1)
 producer = Producer({"bootstrap.servers": SERVERS})
 for customer in range(20):
     row = {"id": customer, "name": f"Customer {customer}", "country": random.choice(COUNTRIES)}
@@ -79,7 +108,8 @@ for _ in range(count):
     producer.poll(0)
 producer.flush()
 print(f"{count} orders and 20 customers sent to {SERVERS}")
-'''
+"""
+)
 
 _README = """\
 # $name
