@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,8 +243,10 @@ def test_every_alert_has_a_section_that_says_what_to_do() -> None:
     sections = {title: body.strip() for title, body in re.findall(r"^### (\w+)\n(.*?)(?=^###|\Z)", text, re.M | re.S)}
     alerts = [rule["alert"] for rule in _rules()]
     assert list(sections) == alerts and all(sections.values())
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    page = f"{urls['Documentation'].replace('/tree/', '/blob/')}/monitoring.md"
     for rule in _rules():
-        assert rule["annotations"]["runbook_url"] == f"docs/monitoring.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"{page}#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in ("page", "ticket")
 
 
