@@ -471,6 +471,16 @@ class Pipeline:
         inputs = self._inputs(running)
         return inputs, self._steps(running, inputs)
 
+    def _is_asked(self, core: Core) -> bool:
+        """Whether something is under way beside the steps whose answers the loop has to look for."""
+        return (
+            self._checkpoints.is_folding
+            or self._requests.questions.are_waiting
+            or not core.rescale.is_idle
+            or core.transition.waits_beside
+            or self._storing.is_under_way
+        )
+
     def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course) -> None:
         monotonic, interval_s = self._outside.monotonic, self._spec.checkpoint_interval_s
         steps = self._steps(course.start, inputs)
@@ -502,13 +512,10 @@ class Pipeline:
                 case Wait():
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
-                    is_asked = self._checkpoints.is_folding or self._requests.questions.are_waiting
-                    is_asked = is_asked or not core.rescale.is_idle or core.transition.waits_beside
-                    is_asked = is_asked or self._storing.is_under_way
-                    self._requests.wait(LOOK_SECONDS if is_asked else WAIT_SECONDS)
+                    self._requests.wait(LOOK_SECONDS if self._is_asked(core) else WAIT_SECONDS)
                     crew.check()
                 case Divide():
-                    steps.divide(action, core)
+                    steps.divide(action, core, is_asked=self._is_asked(core))
                     crew.check()
                 case Give():
                     steps.give(action, core, crew)

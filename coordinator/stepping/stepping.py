@@ -23,6 +23,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.measuring import measured, project_shown
+from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, QuietInput
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.views_in_error import (
@@ -56,9 +57,6 @@ from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, 
 from io_kafka.step_log.records import DivisionRecord, InputChecksum
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
-
-IDLE_SECONDS = 0.005
-"""The pause between two checks for input if there was none. A check costs 0.3 ms, and a new message should not wait noticeably."""
 
 
 class DividedAgain(EngineError):
@@ -95,20 +93,24 @@ class Stepping:
         self._requests, self._board = requests, board
         board.measures.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
+        self._quiet = QuietInput()
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._run: _Run | None = None  # what the workers have
         self._ran: tuple[_Run, list[WorkerOutput], float] | None = None  # what they have finished, and when
 
-    def divide(self, action: Divide, core: Core) -> None:
-        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits for IDLE_SECONDS."""
+    def divide(self, action: Divide, core: Core, *, is_asked: bool) -> None:
+        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `is_asked`: the loop
+        has to look at answers of the workers meanwhile."""
         began = self._monotonic()
         division = self._inputs.choose_or_first(self._writer.state, action.step)
         reached("division.chosen")
         if division is None:
             core.nothing_to_read()
             if not self._inputs.ends_now:
-                self._requests.wait(IDLE_SECONDS)
+                pause_s = self._quiet.pause_s(began)
+                self._requests.wait(PAUSE_SECONDS_MIN if is_asked else pause_s)
             return
+        self._quiet.end()
         self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
         self._inputs.note_record()
         self._divide_ms = 1e3 * (self._monotonic() - began)

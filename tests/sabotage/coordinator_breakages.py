@@ -23,6 +23,20 @@ TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
 COORDINATOR = (
     Breakage(
+        "silence-never-ends",
+        "A pipeline that was idle once looks for input rarely for ever after.",
+        "input is found soon",
+        (Edit(STEPPING, "        self._quiet.end()\n", ""),),
+        ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+    ),
+    Breakage(
+        "silence-delays-the-workers",
+        "While nothing comes, the loop looks rarely for the answers of workers that copy or fold.",
+        "input is found soon",
+        (Edit(STEPPING, "PAUSE_SECONDS_MIN if is_asked else pause_s", "pause_s"),),
+        ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+    ),
+    Breakage(
         "output-before-division",
         "The core lets a step run whose division is not in the log yet.",
         "1 division first",
