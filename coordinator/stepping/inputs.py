@@ -177,11 +177,13 @@ class Inputs:
         the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain;
         what changes because time passes."""
         division = self.choose(log, step)
-        is_first_due = outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
+        is_first_due = step == 0 and (
+            outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
+        )
         is_due = self._is_release_due(log, log.errors) or self._is_portion_due(log, step)
         is_due = is_due or log.revisions.is_to_pass_on(step)
         is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
-        if division is None and ((step == 0 and is_first_due) or is_due):
+        if division is None and (is_first_due or is_due):
             return empty_division(step, positions_after(self._starts, log.positions))
         return division
 
