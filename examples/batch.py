@@ -319,8 +319,8 @@ def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
     # A tombstone has no change. So it deletes as `d` does where there is a key, and says nothing where there is none.
     if source.key:
         name = "coalesce(name, to_json(change.before)) AS name"
-        kept = (field for field in _RECORDS.names if field not in ("key", "value"))
-        return _last(frame.selectExpr(*kept, name, "IF(change.op != 'd', change.after, NULL) AS row"), source)
+        row_now = "IF(change.op != 'd', change.after, NULL) AS row"
+        return _last(frame.selectExpr(*_RECORDS.names, name, row_now), source)
     came = frame.filter("change.after IS NOT NULL").selectExpr("change.after.*")
     gone = frame.filter("change.before IS NOT NULL AND change.op IN ('u', 'd')").selectExpr("change.before.*")
     if not any("map<" in field.dataType.simpleString() for field in source.schema.fields):
