@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, YearMonthIntervalType
 
+from base.text.type_names import quoted
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import active, load_definitions, quiet_spark
 from stepwell.project.elements import Definitions, SqlQuery
@@ -92,7 +93,7 @@ def _show_sources(spark: SparkSession, resolved: ResolvedProject, inputs: Mappin
             continue
         (topic,) = source.topics
         table = _as_stored(source_table(spark, source, inputs.get(topic, ())), source.schema)
-        if source.mode != "append":  # whose messages are read, and each of them is a row
+        if source.mode != "append":  # there the parsed messages are kept already (_parsed), and each is a row
             # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
             table = table.localCheckpoint(eager=False)
         table.createOrReplaceTempView(source.handle)
@@ -114,7 +115,7 @@ def _views(
         if view.name in of_views:
             _show_sources(spark, resolved, of_views[view.name])
         waiting = _show_temporary_views(spark, definitions, waiting)
-        names = [_quoted(name) for name in view.schema.names]
+        names = [quoted(name) for name in view.schema.names]
         parts = [flow.query(spark).selectExpr(*names) for flow in definitions.flows_of(view.name)]
         if view.kind != "sink":
             parts = [_as_stored(part, view.schema) for part in parts]
@@ -253,10 +254,6 @@ def _nullable(schema: StructType) -> StructType:
     return StructType([StructField(f.name, f.dataType) for f in schema.fields])
 
 
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def _literal(text: str) -> str:
     """As Spark's parser reads it: a quote or a backslash in it is escaped."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -266,11 +263,11 @@ def _column(source: SourceSpec, name: str) -> str:
     """A column of a message that has the column `row`: of the row, or of the record. A message without a row has none of both."""
     if of_record := dict(source.metadata).get(name):
         return f"IF(row IS NULL, NULL, {of_record})"
-    return f"row.{_quoted(name)}"
+    return f"row.{quoted(name)}"
 
 
 def _columns(source: SourceSpec) -> list[str]:
-    return [f"{_column(source, field.name)} AS {_quoted(field.name)}" for field in source.schema.fields]
+    return [f"{_column(source, field.name)} AS {quoted(field.name)}" for field in source.schema.fields]
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
@@ -282,7 +279,7 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
     frame = frame.withColumn("row", parsed).localCheckpoint(eager=False)
     of_record = dict(source.metadata)
     required = [f.name for f in source.schema.fields if not f.nullable and f.name not in of_record]
-    there = [f"row.{_quoted(name)} IS NOT NULL" for name in required]
+    there = [f"row.{quoted(name)} IS NOT NULL" for name in required]
     good = " AND ".join(["text IS NOT NULL", "trim(text) != ''", f"row.{_CORRUPT} IS NULL", *there])
     return frame.filter(f"({good}) OR text IS NULL" if source.mode == "upsert" else good)
 
@@ -409,7 +406,7 @@ def _bag(frame: DataFrame) -> dict[str, list[Inexact]]:
     # PySpark cannot collect year-month intervals.
     months = {f.name for f in frame.schema.fields if isinstance(f.dataType, YearMonthIntervalType)}
     if months:
-        texts = (f"CAST({_quoted(n)} AS STRING)" if n in months else _quoted(n) for n in frame.columns)
+        texts = (f"CAST({quoted(n)} AS STRING)" if n in months else quoted(n) for n in frame.columns)
         frame = frame.selectExpr(*texts)
     for row in frame.collect():
         exact = repr(tuple(value for i, value in enumerate(row) if i not in inexact))

@@ -52,10 +52,18 @@ def sql_type(
         return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type, declared, (*path, ELEMENT))}>"
     if pa.types.is_struct(kind):
         fields = (kind.field(index) for index in range(kind.num_fields))
-        parts = (f"{_quoted(field.name)}: {sql_type(field.type, declared, (*path, field.name))}" for field in fields)
+        parts = (
+            f"{_quoted_if_needed(field.name)}: {sql_type(field.type, declared, (*path, field.name))}"
+            for field in fields
+        )
         return f"STRUCT<{', '.join(parts)}>"
     return str(kind)
 
 
-def _quoted(name: str) -> str:
-    return name if _WORD.fullmatch(name) else f"`{name.replace('`', '``')}`"
+def quoted(name: str) -> str:
+    """A name as Spark's parser reads it, whatever characters it has."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _quoted_if_needed(name: str) -> str:
+    return name if _WORD.fullmatch(name) else quoted(name)

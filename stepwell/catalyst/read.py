@@ -253,8 +253,8 @@ def _is_a(value: JavaObject, name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _type_test(jvm: Any) -> Any:
-    """Of the JVM's classes. Py4J's own function looks for it anew for each value, package by package, and each package that is no class costs a
-    search through all jars."""
+    """The JVM's function that tests the class of a value. Py4J's `is_instance_of` resolves it again for each value, package by package, and the
+    JVM searches all jars for a class with the name of each package."""
     return getattr(jvm, "py4j.reflection.TypeUtil").isInstanceOf
 
 

@@ -41,7 +41,8 @@ def up(
         started = broker is None
         if broker is None:
             broker = LocalBroker(place, _port(place, port)).start()
-            remember(place)
+            if folder is not None:
+                remember(folder)
         servers = broker.bootstrap_servers
         text = f"the local broker {'is up' if started else 'runs'} at {servers} (process {broker.pid})"
         if servers != BOOTSTRAP_SERVERS_DEFAULT:

@@ -22,19 +22,22 @@ def dev_cluster_folder() -> Path:
 
 
 def broker_folders() -> list[Path]:
-    """All folders in which `dev up` has started a broker, as far as they exist."""
-    try:
-        named = dev_folder().with_name(_NAMED).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        named = []
-    return [dev_folder(), *(Path(line) for line in named if Path(line).is_dir())]
+    """The user's own folder, and those named with `dev up --folder` that exist."""
+    return [dev_folder(), *_named_folders()]
 
 
 def remember(folder: Path) -> None:
-    """That `dev up` has started a broker there: `run` treats it like the user's own."""
-    known, folder = broker_folders(), folder.resolve()
-    if folder not in known:
-        named = [*known[1:], folder]
+    """Records that the user has named this folder with `dev up --folder`. `run` treats its broker like the user's own."""
+    named, folder = _named_folders(), folder.resolve()
+    if folder not in named:
         file = dev_folder().with_name(_NAMED)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, "".join(f"{each}\n" for each in named))
+        write_whole(file, "".join(f"{each}\n" for each in (*named, folder)))
+
+
+def _named_folders() -> list[Path]:
+    try:
+        lines = dev_folder().with_name(_NAMED).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    return [Path(line) for line in lines if Path(line).is_dir()]

@@ -1,4 +1,4 @@
-"""Which local brokers `run` takes for those of `stepwell dev up`."""
+"""`run` recognises the brokers that `stepwell dev up` has started, also in a folder that the user names."""
 
 from __future__ import annotations
 
