@@ -386,6 +386,7 @@ class Pipeline:
         self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.kept))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
+            step=max(0, version.step - 1),
             checkpoint_version=version.version,
             checkpoint_step=version.step,
             in_error=error_texts(crew.setup.numbered, self._writer.state.errors, self._spec.column_names),

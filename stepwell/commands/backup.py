@@ -11,15 +11,15 @@ import typer
 from rich.console import Group
 
 from base.sizes import size_text
+from coordinator.status import next_step_of
 from coordinator.storing import backups as kept
 from coordinator.storing.backups import Backup, why_not_reached
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of
+from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of, while_it_is_replaced
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
-from storage.remote.errors import ObjectMissing
 
 app = typer.Typer(help="Keep checkpoints of the checkpoint store.", no_args_is_help=True, add_completion=False)
 
@@ -31,9 +31,6 @@ ASK_SECONDS = 5.0
 
 ENDED = ("failed", "stopped")
 """The phases of a service that does nothing any more."""
-
-TRIES_MAX = 5
-"""A version that is named may be replaced by a newer one at that moment. A checkpoint takes seconds, so a second try finds the newer one."""
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the backup.")]
 
@@ -52,13 +49,9 @@ def create(
         chosen = name or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         kept.object_of(project.name, chosen)  # a bad name is told before anything is stored
         _have_stored(project)
-        for left in range(TRIES_MAX - 1, -1, -1):
-            try:
-                found = kept.create(store, project.name, chosen, stored_of(project.name, read_log(project)))
-                break
-            except ObjectMissing:
-                if not left:
-                    raise
+        found = while_it_is_replaced(
+            lambda: kept.create(store, project.name, chosen, stored_of(project.name, read_log(project))), is_last=True
+        )
         text = f"backup {found.name}: version {found.version}, before step {found.step}, {size_text(found.bytes)}"
         show(found.to_json(), as_json=as_json, text=text)
 
@@ -75,8 +68,7 @@ def _have_stored(project: Project) -> None:
             "the running service has no checkpoint store: it was started before stepwell.store was set.",
             "Stop it with `stepwell stop`, and start it again.",
         )
-    has_run = before["steps_run"] or before["steps_replayed"]
-    wanted = before["step"] + 1 if has_run else before["checkpoint_step"]
+    wanted = next_step_of(before)
     deadline = time.monotonic() + STORED_SECONDS_MAX
     while time.monotonic() < deadline:
         client.ask("checkpoint")  # again, because one that was under way may be of an earlier step

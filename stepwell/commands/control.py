@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from base.sizes import size_text
-from coordinator.status import WAITING_FOR_KAFKA
+from coordinator.status import WAITING_FOR_KAFKA, next_step_of
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.layout_text import RescaleBar, automatic_text, shares_text
 from stepwell.commands.transition_text import TransitionBar
@@ -78,7 +78,7 @@ def checkpoint(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOpt
         client = _client(spec, conf)
         client.status()  # distinguishes a service that does not run from one that ends in the meantime
         before = _still_there(client.wait(lambda s: s["phase"] not in NOT_YET, WAIT_SECONDS_MAX), client)
-        if before["checkpoint_step"] > before["step"] or not before["steps_run"] + before["steps_replayed"]:
+        if before["checkpoint_step"] >= next_step_of(before):
             show(before, as_json=as_json, text=f"nothing new since {_checkpoint_text(before)}")
             return
         client.ask("checkpoint")
@@ -93,7 +93,7 @@ def _client(spec: Path | None, conf: list[str] | None) -> ControlClient:
 def _ask_and_wait(client: ControlClient, what: str, until: Any, as_json: bool, text: str) -> None:
     client.ask(what)
     found = _still_there(client.wait(until, WAIT_SECONDS_MAX), client)
-    show(found, as_json=as_json, text=text.format(step_next=found["steps_run"] and found["step"] + 1))
+    show(found, as_json=as_json, text=text.format(step_next=next_step_of(found)))
 
 
 def _still_there(found: dict[str, Any] | None, client: ControlClient) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from stepwell.commands.common import note
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.plan import NOT_YET
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import Wanted, store_of, version_to_restore
+from stepwell.commands.store_access import Wanted, store_of, version_to_restore, while_it_is_replaced
 from stepwell.inspection.revision_text import revision_json, revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
@@ -45,11 +45,6 @@ from stepwell.project.loading import Project
 from storage.remote.errors import ObjectMissing
 from storage.remote.objects import open_store
 from storage.remote.objects_protocol import ObjectStore
-
-TRIES_MAX = 5
-"""A version may be replaced by a newer one while it is copied. What both have is copied once, so a second try takes as long as the newer one has
-changed."""
-
 
 READS_SHOWN = 8
 """Partitions with their offsets. Of hundreds, nobody reads them."""
@@ -134,17 +129,15 @@ def copy(project: Project, order: Order) -> Copied:
     now = _planned_files(project)
     of_origin = target.store if order.store is None else open_store(order.store)
     tried = _Copy(project, order, target, of_origin=of_origin, now=now, known={})
-    for left in range(TRIES_MAX - 1, -1, -1):
-        try:
-            return _try_copy(tried)
-        except ObjectMissing as missing:
-            if not left or not order.wanted.is_last:
-                raise CopyRefused(
-                    f"{missing.message.rstrip('.')}: {order.origin} has stored newer checkpoints meanwhile, or the object was deleted.",
-                    f"`stepwell backup create` in the project of {order.origin} keeps a version; then copy that with --backup.",
-                ) from missing
-            note(f"{order.origin} has stored a newer checkpoint meanwhile, which is copied now")
-    raise AssertionError("the last try returns or raises")
+    # What both versions have is copied once, so a second attempt takes as long as the newer one has changed.
+    newer = f"{order.origin} has stored a newer checkpoint meanwhile, which is copied now"
+    try:
+        return while_it_is_replaced(lambda: _try_copy(tried), is_last=order.wanted.is_last, say=lambda: note(newer))
+    except ObjectMissing as missing:
+        raise CopyRefused(
+            f"{missing.message.rstrip('.')}: {order.origin} has stored newer checkpoints meanwhile, or the object was deleted.",
+            f"`stepwell backup create` in the project of {order.origin} keeps a version; then copy that with --backup.",
+        ) from missing
 
 
 def _planned_files(project: Project) -> PlanDocument:

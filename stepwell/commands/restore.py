@@ -18,9 +18,18 @@ from stepwell.commands.choices import AppendOption, FromNowOption, chosen_of
 from stepwell.commands.claiming import claimed
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import Wanted, begins_of, log_id_of, store_of, version_to_restore
+from stepwell.commands.store_access import (
+    Wanted,
+    begins_of,
+    log_id_of,
+    store_of,
+    version_to_restore,
+    while_it_is_replaced,
+)
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
+from storage.remote.errors import ObjectMissing
+from storage.remote.objects_protocol import ObjectStore
 
 
 def restore(
@@ -76,17 +85,17 @@ def restore(
             copied = copy(project, Order(origin, origin_store, wanted, chosen, is_dry))
             show(copied.to_json(), as_json=as_json, text=copied.text)
             return
-        store, log = store_of(project), read_log(project)
-        stored = version_to_restore(store, project.name, log, wanted)
+        store = store_of(project)
         if folder is not None:
             from stepwell.commands.restore_to import restore_to
 
+            _, stored = _wanted_now(project, store, wanted)
             made = restore_to(project, stored, folder, is_dry=is_dry)
             show(made.to_json(), as_json=as_json, text=made.text)
             return
-        found = _judged(project, log, stored)
+        found = _judged(project, *_wanted_now(project, store, wanted))
         if not is_dry:
-            _record(project, stored)
+            found = _go_back(project, store, wanted)
         show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
 
 
@@ -96,16 +105,25 @@ def _wanted(backup: str | None, version: int | None) -> Wanted:
     return Wanted(backup, version)
 
 
+def _wanted_now(project: Project, store: ObjectStore, wanted: Wanted) -> tuple[StepLogState, Stored]:
+    """The step log, and the version that is wanted with all its objects. Raises StepwellError if there is none, and faults of Kafka and of the
+    store: ObjectMissing if the version is damaged."""
+
+    def attempt() -> tuple[StepLogState, Stored]:
+        log = read_log(project)
+        stored = version_to_restore(store, project.name, log, wanted)
+        if missing := missing_objects(store, stored.manifest):
+            raise ObjectMissing(store.root, missing[0])
+        return log, stored
+
+    return while_it_is_replaced(attempt, is_last=wanted.is_last)
+
+
 def _judged(project: Project, log: StepLogState, stored: Stored) -> dict[str, Any]:
     """What a restore would do. Raises StepwellError if it cannot be done."""
     manifest = stored.manifest
-    reasons = why_not_reached(manifest, log, log_id_of(project), begins_of(project, log))
-    missing = missing_objects(stored.store, manifest)
-    if missing:
-        reasons.append(
-            f"the store has no object {missing[0]}" + (f" and {len(missing) - 1} others" if missing[1:] else "")
-        )
     version = manifest.version
+    reasons = why_not_reached(manifest, log, log_id_of(project), begins_of(project, log))
     if reasons:
         raise StepwellError(
             f"version {version.version}, before step {version.step}, cannot be restored: {'; '.join(reasons)}. Nothing was changed.",
@@ -119,23 +137,29 @@ def _judged(project: Project, log: StepLogState, stored: Stored) -> dict[str, An
     }
 
 
-def _record(project: Project, stored: Stored) -> None:
-    """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. Raises HeldByAnother and faults of Kafka."""
-    manifest = stored.manifest
+def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, Any]:
+    """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. It is looked for again after the claim,
+    because a service that has ended since may have replaced it. Returns what was done. Raises HeldByAnother, what `_judged` raises, and faults
+    of Kafka."""
     writer = claimed(project)
     try:
-        record = CheckpointStored(
-            epoch=writer.epoch,
-            version=manifest.version,
-            placed=manifest.placed,
-            manifest=stored.name,
-            digest=stored.digest,
-            restores=True,
-        )
-        writer.append([record])
-        writer.give_up()
+        try:
+            log, stored = _wanted_now(project, store, wanted)
+            found = _judged(project, log, stored)
+            record = CheckpointStored(
+                epoch=writer.epoch,
+                version=stored.manifest.version,
+                placed=stored.manifest.placed,
+                manifest=stored.name,
+                digest=stored.digest,
+                restores=True,
+            )
+            writer.append([record])
+        finally:
+            writer.give_up()
     finally:
         writer.close()
+    return found
 
 
 def _text(found: dict[str, Any], *, is_dry: bool) -> str:

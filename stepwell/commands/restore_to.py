@@ -22,6 +22,7 @@ from io_kafka.clients.topics import Topics
 from stepwell.errors import StepwellError
 from stepwell.project.loading import STATE_FOLDER, Project
 from storage.host_folder import HostFolder, StateLocation, database_folder
+from storage.remote.errors import ObjectMissing
 from storage.remote.patience import PatientStore
 from storage.remote.restoring import restore
 
@@ -86,7 +87,7 @@ def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) 
         for worker in missing:
             host.databases.mkdir(parents=True, exist_ok=True)
             path = host.of_worker(worker, births[worker])
-            restore(PatientStore(stored.store), stored.chains[worker], path, manifest.identity(worker), OLDEST.number)
+            _download(stored, worker, path)
         _owner(project.name, stored, moment.document).write(state, os.getpid())
     last = moment.log.stored
     return Restored(
@@ -97,6 +98,17 @@ def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) 
         is_last=last is not None and last.version == manifest.version,
         is_dry=is_dry,
     )
+
+
+def _download(stored: Stored, worker: int, path: Path) -> None:
+    manifest = stored.manifest
+    try:
+        restore(PatientStore(stored.store), stored.chains[worker], path, manifest.identity(worker), OLDEST.number)
+    except ObjectMissing as missing:
+        raise NotRestored(
+            f"{missing.message.rstrip('.')}: {manifest.pipeline} has stored newer checkpoints meanwhile, or the object was deleted.",
+            "`stepwell backup create NAME` keeps a version. Then restore that with --backup NAME, into an empty folder.",
+        ) from missing
 
 
 def _missing(host: HostFolder, stored: Stored) -> list[int]:

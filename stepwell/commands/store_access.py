@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from coordinator.copying.source import Stored
 from coordinator.specification import log_topic_of
@@ -15,8 +19,15 @@ from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
+from storage.remote.errors import ObjectMissing
 from storage.remote.objects import open_store
 from storage.remote.objects_protocol import ObjectStore
+
+T = TypeVar("T")
+
+REPLACED_TRIES_MAX = 5
+"""A service replaces what it has stored with each checkpoint, which takes seconds. So a second try finds the newer version, and with five a
+service that stores several per second does not matter either."""
 
 
 def store_of(project: Project) -> ObjectStore:
@@ -74,6 +85,19 @@ def version_to_restore(store: ObjectStore, pipeline: str, log: StepLogState, wan
         f"the store has no version {wanted.version} of {pipeline}. It has: {there or 'none'}.",
         "A store keeps the version that was stored last, and those for which `stepwell backup create` has made a backup.",
     )
+
+
+def while_it_is_replaced(attempt: Callable[[], T], *, is_last: bool, say: Callable[[], None] = lambda: None) -> T:
+    """What `attempt` returns, which reads the step log and then the objects of a version. It is called again if a service has stored a newer
+    version in between and has deleted these objects; before that `say` is called. `is_last`: the version is the one that was stored last.
+    Another one does not become newer, so it has one attempt. Raises ObjectMissing of the last attempt."""
+    tries = Retrying(
+        stop=stop_after_attempt(REPLACED_TRIES_MAX if is_last else 1),
+        retry=retry_if_exception_type(ObjectMissing),
+        before_sleep=lambda _: say(),
+        reraise=True,
+    )
+    return tries(attempt)
 
 
 def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.status import WAITING_FOR_KAFKA, StatusBoard, StepTimes
+from coordinator.status import WAITING_FOR_KAFKA, StatusBoard, StepTimes, next_step_of
 
 
 class Clock:
@@ -95,3 +95,13 @@ def test_without_a_broker_the_pipeline_waits_and_its_numbers_are_old() -> None:
         False,
         None,
     )
+
+
+def test_the_next_step_follows_the_last_one_or_the_checkpoint_of_a_run_without_steps() -> None:
+    board, _ = board_and_clock()
+    assert next_step_of(board.show()) == 0
+    step(board, 0)
+    assert next_step_of(board.show()) == 1
+    board, _ = board_and_clock()
+    board.update(step=6, checkpoint_step=7)
+    assert next_step_of(board.show()) == 7

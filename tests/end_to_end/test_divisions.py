@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.requests import Requests
-from coordinator.status import StatusBoard
+from coordinator.status import StatusBoard, next_step_of
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.division import Limits
 from io_kafka.step_log.records import DivisionRecord, Record
@@ -190,7 +190,9 @@ def test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers(play:
         other = replace(other, spec=replace(other.spec, limits=Limits(1_000, BYTES, message_bytes=1)))
         play.run(other)
         divisions.append(ranges(play, other))
-        assert play.run(other)["steps_run"] == 0
+        status = play.run(other)
+        assert status["steps_run"] == 0
+        assert status["step"] + 1 == next_step_of(status) == play.log(other).steps
         assert play.check_steps(other) == len(divisions[-1])
         assert [m.content for m in play.read("out-1")] == [m.content for m in play.read(f"out-{workers}")]
     assert divisions[0] == divisions[1]

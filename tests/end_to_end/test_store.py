@@ -23,6 +23,7 @@ from coordinator.storing import storing
 from faults.points import STORE, Crash, Order, Point, arm
 from io_kafka.clients.writer import Fenced
 from stepwell.cli import app
+from stepwell.commands import restore as restoring
 from stepwell.project.loading import Project
 from storage.database import Database
 from storage.description import RECORDS
@@ -418,17 +419,24 @@ def test_a_run_that_is_taken_over_while_it_restores_says_so(
 # Backups
 
 
-def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(play: Playground, started: Resolved) -> None:
+def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(
+    play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many checkpoints are stored meanwhile. The steps since are replayed and compared, and consumers see nothing of it."""
     project = started.project.project
     made = command(project, "backup", "create", "before")
-    assert made["step"] == play.log(started).steps
+    early = play.log(started)
+    assert made["step"] == early.steps
     for number in range(3):
         play.send("orders", orders(200 + 10 * number, 10))
         play.run(started)
     assert [(each["name"], each["problem"]) for each in command(project, "backup", "list")] == [("before", "")]
     written = len(play.read("totals"))
     assert command(project, "restore", "--backup", "before", "--dry-run")["steps_to_replay"] == 3
+    # A service may replace the version that was stored last after a command has read the log, and deletes its manifest then.
+    read_log, logs = restoring.read_log, [early]
+    monkeypatch.setattr(restoring, "read_log", lambda project: logs.pop() if logs else read_log(project))
+    assert command(project, "restore", "--dry-run")["step"] == step_stored(play, started) and not logs
     assert play.log(started).checkpoints[-1].step > made["step"], "a dry run changes nothing"
     command(project, "restore", "--backup", "before")
     lose(play, 0)

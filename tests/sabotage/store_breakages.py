@@ -135,4 +135,18 @@ CHECKPOINT_STORE = (
             f"{TEST_UPLOADING}::test_a_tiny_state_is_not_written_anew_each_time",
         ),
     ),
+    Breakage(
+        "restore-looks-once",
+        "`stepwell restore` does not look again for a version that a service has replaced meanwhile.",
+        "no silence",
+        (Edit("stepwell/commands/restore.py", "while_it_is_replaced(attempt, is_last=wanted.is_last)", "attempt()"),),
+        ("tests/end_to_end/test_store.py::test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back",),
+    ),
+    Breakage(
+        "step-0-after-a-start",
+        "A run without steps shows step 0, whatever its state has.",
+        "no silence",
+        (Edit("coordinator/loop.py", "            step=max(0, version.step - 1),\n", ""),),
+        ("tests/end_to_end/test_divisions.py::test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers",),
+    ),
 )

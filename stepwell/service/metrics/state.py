@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator.measures import RECOVERY_REASONS
+from coordinator.status import next_step_of
 from stepwell.service.metrics.metric import Metric, Samples, Seen, each, one, states
 from stepwell.service.metrics.names import add_by_view
 from stepwell.service.metrics.steps import PER_VIEW, VIEW
@@ -40,8 +41,7 @@ def _uncheckpointed(seen: Seen) -> float:
 
 def uncheckpointed(status: Mapping[str, Any]) -> int:
     """How many steps of this run are in no checkpoint."""
-    has_run = status["steps_run"] + status["steps_replayed"] > 0
-    return max(0, int(status["step"] + 1 - status["checkpoint_step"])) if has_run else 0
+    return max(0, next_step_of(status) - int(status["checkpoint_step"]))
 
 
 def _kafka_up(seen: Seen) -> float:
