@@ -175,10 +175,7 @@ COORDINATOR = (
                 "            return checkpoint\n        if not self.drained:\n            return self._under_way(log)\n",
             ),
         ),
-        (
-            f"{TEST_CORE}::TestRun",
-            f"{TEST_CORE}::test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries",
-        ),
+        (f"{TEST_CORE}::test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries",),
     ),
     Breakage(
         "step-waits-for-the-one-before",
