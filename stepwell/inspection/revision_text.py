@@ -80,8 +80,7 @@ def _views(found: Planned) -> Table:
             table.add_row(Text(view.name), happens, Text("\n".join(view.history)), _rows(view))
     if unchanged:
         every = ", ".join(unchanged[:NAMES_MAX]) + (" ..." if len(unchanged) > NAMES_MAX else "")
-        others = f"{len(unchanged)} others" if table.rows else f"all {len(unchanged)}"
-        table.add_row(Text(others), Text(f"kept: {every}"), Text(""), Text(""))
+        table.add_row(Text(_rest(len(unchanged), is_all=not table.rows)), Text(f"kept: {every}"), Text(""), Text(""))
     return table
 
 
@@ -111,8 +110,13 @@ def _outputs(found: Planned) -> Table:
             table.add_row(Text(output.topic), Text(output.mode), Text(_receives(output)))
     others = sum(output.kind == "nothing" for output in found.outputs)
     if others:
-        table.add_row(Text(f"{others} others" if table.rows else f"all {others}"), Text(""), Text("nothing"))
+        table.add_row(Text(_rest(others, is_all=not table.rows)), Text(""), Text("nothing"))
     return table
+
+
+def _rest(count: int, *, is_all: bool) -> str:
+    """What stands for the rows that are not shown. `is_all`: none is."""
+    return f"all {count}" if is_all else "1 other" if count == 1 else f"{count} others"
 
 
 def _receives(output: OutputPlan) -> str:

@@ -215,7 +215,7 @@ def _explain(error: ValidationError, flags: Mapping[str, str]) -> SettingsError:
     key, variable = key_of(name), _ENVIRONMENT_PREFIX + name.upper()
     named = [each for each in (variable, variable + FILE_SUFFIX) if each in os.environ]
     origin = _FLAG if key in flags else named[0] if named else _FILE
-    reason = first["msg"].removeprefix("Value error, ")
+    reason, default = first["msg"].removeprefix("Value error, "), StepwellSettings.model_fields[name].default
     given = first["input"]
     shown = (
         without_credentials(given)
@@ -226,6 +226,6 @@ def _explain(error: ValidationError, flags: Mapping[str, str]) -> SettingsError:
     )
     return SettingsError(
         f"{key} = {shown!r} ({origin}): {reason}",
-        f"Its default is {StepwellSettings.model_fields[name].default}.",
+        "docs/settings.md describes it." if default is None else f"Its default is {default}.",
         key=key,
     )
