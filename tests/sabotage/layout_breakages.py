@@ -161,6 +161,7 @@ LAYOUT = (
             ),
         ),
         (f"{TEST_CUT}::test_the_output_does_not_show_that_slots_were_copied_before_they_moved",),
+        tells="SCALAR_SUBQUERY_TOO_MANY_ROWS",
     ),
     Breakage(
         "rows-filed-behind-an-edge-of-copies",
@@ -374,10 +375,7 @@ LAYOUT = (
         "A step begins when the machines of a protocol have let some of the slots of a round move, and not all.",
         BOUNDED,
         (Edit(PHASES, "                return self.is_within_round\n", "                return False\n"),),
-        (
-            f"{TEST_PHASES}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused",
-            f"{TEST_PHASES}::test_a_rescale_ends_with_the_owners_of_its_target",
-        ),
+        (f"{TEST_PHASES}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused",),
     ),
     Breakage(
         "event-that-a-phase-does-not-know-ignored",
