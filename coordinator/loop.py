@@ -505,7 +505,8 @@ class Pipeline:
             inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
             inputs.is_filling_paused = core.transition.is_paused
             action = core.next(self._writer.state)
-            self._board.update(phase=self._phase(core))
+            left = max(0, self._writer.state.steps - core.step)
+            self._board.update(phase=self._phase(core), steps_to_replay=left)
             match action:
                 case Exit():
                     crew.stop(core.step)

@@ -38,18 +38,19 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`revision` is that of the project which answers. `step` is the last one that the state has; 0 before the first one too. `lag` is the
-    number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id, the folder of
-    databases and the free bytes of its disk, of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped`
-    counts malformed messages by source handle. `late` counts the rows that views have left out because they were behind their watermark,
-    and `watermarks` has these watermarks in seconds since 1970. `in_error`: the views that have no answer, and the outputs that have no
-    message for a row, with the error of one row. `layout`: the owners of the slots, the change under way, the last one that was settled,
-    and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin.
-    `transition`: the way to the next revision, and `transition_last`: how the last one has ended (revisions/view.py). `kafka_up`: whether
-    a broker answers; while none does, `kafka_away_since` has the time in seconds since 1970 and `kafka_fault` the reason, the phase is
-    WAITING_FOR_KAFKA, and `lag_is_stale`. `checkpoint_age_s`: how long there has been something that the last checkpoint does not have; 0
-    if it has everything. `store`: the checkpoint store (storing/view.py); None without one. `automatic`: how Stepwell chooses the number
-    of workers (automatic/view.py); None if it does not."""
+    """`revision` is that of the project which answers. `step` is the last one that the state has; 0 before the first one too.
+    `steps_to_replay`: the recorded steps that it has not yet. `lag` is the number of offsets not yet read, by "topic/partition". Counters
+    start with this run. `workers`: the host, the process id, the folder of databases and the free bytes of its disk, of each.
+    `worker_bytes`: the live state of each worker in the last checkpoint. `skipped` counts malformed messages by source handle. `late`
+    counts the rows that views have left out because they were behind their watermark, and `watermarks` has these watermarks in seconds
+    since 1970. `in_error`: the views that have no answer, and the outputs that have no message for a row, with the error of one row.
+    `layout`: the owners of the slots, the change under way, the last one that was settled, and by mode how fast the last one has moved and
+    how long no step could begin; `layout_fault`: why the last one could not begin. `transition`: the way to the next revision, and
+    `transition_last`: how the last one has ended (revisions/view.py). `kafka_up`: whether a broker answers; while none does,
+    `kafka_away_since` has the time in seconds since 1970 and `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`.
+    `checkpoint_age_s`: how long there has been something that the last checkpoint does not have; 0 if it has everything. `store`: the
+    checkpoint store (storing/view.py); None without one. `automatic`: how Stepwell chooses the number of workers (automatic/view.py); None
+    if it does not."""
 
     pipeline: str
     epoch: int = 0
@@ -58,6 +59,7 @@ class Status:
     step: int = 0
     steps_run: int = 0
     steps_replayed: int = 0
+    steps_to_replay: int = 0
     rows: int = 0
     rows_per_s: float = 0.0
     lag: dict[str, int] = field(default_factory=dict)

@@ -130,13 +130,24 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def _step_text(status: dict[str, Any]) -> str:
+    counted = {
+        "run": "steps_run",
+        "replayed": "steps_replayed",
+        "to replay": "steps_to_replay",
+        "recoveries": "recoveries",
+    }
+    shown = (f"{status[field]:,} {what}" for what, field in counted.items() if what != "to replay" or status.get(field))
+    return f"{status['step']} ({', '.join(shown)})"
+
+
 def status_table(status: dict[str, Any]) -> Table:
     """The status as a table for people."""
     table = Table(show_header=False, box=None, padding=(0, 2))
     times = status["last_step"]
     rows: dict[str, RenderableType] = {
         "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, revision {status['revision']}, {_phase_text(status)})",
-        "step": f"{status['step']} ({status['steps_run']} run, {status['steps_replayed']} replayed, {status['recoveries']} recoveries)",
+        "step": _step_text(status),
         "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
         "layout": shares_text(status["layout"].get("members", {})),
         "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",

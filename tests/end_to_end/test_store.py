@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from coordinator import loop
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest
 from coordinator.starting.errors import DatabaseMissing
+from coordinator.status import StatusBoard
 from coordinator.storing import storing
 from faults.points import STORE, Crash, Order, Point, arm
 from io_kafka.clients.writer import Fenced
@@ -440,8 +442,13 @@ def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(
     assert play.log(started).checkpoints[-1].step > made["step"], "a dry run changes nothing"
     command(project, "restore", "--backup", "before")
     lose(play, 0)
+    update, left = StatusBoard.update, list[int]()
+    monkeypatch.setattr(
+        StatusBoard, "update", lambda board, **new: left.append(new.get("steps_to_replay", -1)) or update(board, **new)
+    )
     shown = play.run(started)
     assert shown["steps_replayed"] == 3 and len(play.read("totals")) == written
+    assert [n for n, _ in groupby(each for each in left if each >= 0)] == [3, 2, 1, 0]
     play.check(started)
     play.check_steps(started)
     command(project, "backup", "delete", "before")

@@ -139,6 +139,12 @@ OF_STEPS = (
         one(lambda seen: seen.status["step"]),
     ),
     Metric(
+        "stepwell_steps_to_replay",
+        "gauge",
+        "Recorded steps that the state does not have yet, after a start or a recovery.",
+        one(lambda seen: seen.status["steps_to_replay"]),
+    ),
+    Metric(
         "stepwell_steps_total",
         "counter",
         "Steps whose output was written (`written`), or compared with what was there (`replayed`).",

@@ -260,6 +260,7 @@ def _state(shown: Shown) -> str:
         ("steps that are in none", number_text(uncheckpointed(status))),
         ("time of the last / mean", f"{seconds_text(1e-3 * status['checkpoint_ms'])} / {seconds_text(mean)}"),
         ("last step", number_text(status["step"])),
+        *([("steps to replay", number_text(status["steps_to_replay"]))] if status["steps_to_replay"] else []),
         ("recoveries", number_text(sum(shown.seen.measured.recoveries.values()))),
         ("last start or recovery", seconds_text(1e-3 * status["recovery_ms"])),
     ]
