@@ -42,8 +42,9 @@ class Status:
     number of offsets not yet read, by "topic/partition". Counters start with this run. `workers`: the host, the process id, the folder of
     databases and the free bytes of its disk, of each. `worker_bytes`: the live state of each worker in the last checkpoint. `skipped`
     counts malformed messages by source handle. `late` counts the rows that views have left out because they were behind their watermark,
-    and `watermarks` has these watermarks in seconds since 1970. `in_error`: the views that have no answer, and the outputs that have no
-    message for a row, with the error of one row. `layout`: the owners of the slots, the change under way, the last one that was settled,
+    and `watermarks` has these watermarks in seconds since 1970. `idle`: the sources that watermarks have left out in the last step, because
+    they are silent. `in_error`: the views that have no answer, and the outputs that have no message for a row, with the error of one row.
+    `layout`: the owners of the slots, the change under way, the last one that was settled,
     and by mode how fast the last one has moved and how long no step could begin; `layout_fault`: why the last one could not begin.
     `transition`: the way to the next revision, and `transition_last`: how the last one has ended (revisions/view.py). `kafka_up`: whether
     a broker answers; while none does, `kafka_away_since` has the time in seconds since 1970 and `kafka_fault` the reason, the phase is
@@ -76,6 +77,7 @@ class Status:
     skipped: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, float] = field(default_factory=dict)
+    idle: list[str] = field(default_factory=list)
     in_error: dict[str, str] = field(default_factory=dict)
     workers: list[dict[str, str | int]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)

@@ -7,7 +7,7 @@ copied from node to node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.model.filling import HASHES
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
@@ -37,7 +37,7 @@ class StepFacts:
     worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
     sources whose topic has more partitions than when the state began, as the step's division recorded them. `first`: the first step of the
     program that the step runs. `filled`: the positions of the feeds of a transition before and after the step; see `fed`. `clock_us`,
-    `asks_border`: see StepInput."""
+    `asks_border`: see StepInput. `idle`: the inputs that a Watermark leaves out, by node."""
 
     number: int
     colocation: Sequence[tuple[Key | None, ...]]
@@ -47,6 +47,7 @@ class StepFacts:
     first: int = 0
     filled: tuple[int, int] = (0, 0)
     clock_us: int | None = None
+    idle: Mapping[int, frozenset[int]] = field(default_factory=dict)
     asks_border: bool = False
 
     def fed(self, level: int) -> tuple[int, int]:

@@ -859,6 +859,7 @@ def full_state() -> StepLogState:
         auto=auto(2, 3),
         origin=origin(version(1, 1)),
         clock_us=5,
+        idle=("in",),
     )
 
 
