@@ -11,17 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from engine.analysis.event_time_sources import idle_inputs, sides_by_watermark
 from engine.model.aggregates import AggregateCall, ValuesCall
+from engine.model.circuit import Circuit, Node, Output
 from engine.model.event_time import (
     WATERMARK_TYPES,
     ClosingAggregate,
     ClosingSessions,
     Expiry,
+    LatestTime,
     TimedDeduplicate,
     TimedJoin,
     Watermark,
 )
 from engine.model.node import Expression, NodeBase
+from engine.model.rows import Source, Union
 from engine.operators.aggregate import keys_of
 from engine.operators.aggregate_plan import aggregate_plan_of
 from engine.operators.base import TimeReport
@@ -31,7 +35,7 @@ from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
-from engine.state.trace import decode_run
+from engine.state.trace import as_zset, decode_run
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import context_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
@@ -139,6 +143,68 @@ def test_a_watermark_is_the_least_of_its_inputs_and_never_goes_back() -> None:
             assert count == 1 and mark[0] == before and context.found.times.watermarks == {0: mark[1]}
             found.append(before := mark[1])
         assert found == expected
+
+
+def test_a_watermark_leaves_idle_inputs_out_and_stays_where_it_has_been_when_they_come_back() -> None:
+    node, store = Watermark((0, 1), WATERMARK_TYPES, (0, 0)), DictStore()
+    # (latest time of each input in ms, which are idle) -> (the watermark in ms, what is stored)
+    steps = [
+        ((10, 5), (), 5, 2),
+        ((20, None), (), 5, 2),
+        ((None, None), (1,), 20, 3),  # no row came
+        ((30, None), (1,), 30, 3),
+        ((None, 7), (1,), 30, 3),  # a row of the idle input comes in this very step, and is late
+        ((40, None), (), 30, 3),  # now the input counts again, and holds back
+        ((None, None), (0,), 30, 3),  # what is ahead is left out, and what is left is behind
+        ((None, 35), (), 35, 2),
+        ((None, 50), (), 40, 2),
+    ]
+    found, before = [], 0
+    for number, (latest, idle, *_) in enumerate(steps):
+        inputs = [table([] if at is None else [(1000 * at,)], (LONG,)) for at in latest]
+        context = context_of(node, store, number, append_only=True, idle=idle)
+        operate = operator_of(node).step
+        assert operate is not None
+        ((mark, _),) = rows_of(operate(node, inputs, context)).items()
+        assert mark[0] == before, "the next step begins where the last one has ended"
+        before = mark[1]
+        stored = as_zset(context.trace(0, (pa.int16(), LONG), ()).scan()).num_rows
+        found.append((before // 1000, stored))
+    assert found == [(watermark, stored) for *_, watermark, stored in steps]
+
+
+def test_an_input_is_idle_if_all_of_its_sources_are_and_another_input_is_not() -> None:
+    a, b, ab = frozenset("a"), frozenset("b"), frozenset("ab")
+    assert idle_inputs((a, b), ["b", "c"]) == {1} and idle_inputs((a, b), ["c"]) == set()
+    assert idle_inputs((a, b), ["a", "b"]) == set() and idle_inputs((ab, b), ["b"]) == {1}
+    assert idle_inputs((ab, b), ["a"]) == set() and idle_inputs((a, frozenset()), ["a"]) == {0}
+
+
+def test_only_the_least_of_several_watermarks_leaves_inputs_out() -> None:
+    nodes: list[Node] = [Source((), (MOMENT,), "a"), Source((), (MOMENT,), "b")]
+    nodes += [LatestTime((0,), (LONG,), 0), LatestTime((1,), (LONG,), 0)]
+    nodes += [Watermark((2, 3), WATERMARK_TYPES, (0, 0), greatest) for greatest in (False, True)]
+    nodes.append(Watermark((2,), WATERMARK_TYPES, (0,)))
+    assert sides_by_watermark(Circuit(tuple(nodes))) == {4: (frozenset("a"), frozenset("b"))}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_step_without_input_closes_what_an_idle_input_has_held_back(workers: int) -> None:
+    nodes: list[Node] = [Source((), TYPES, "a"), Source((), TYPES, "b")]
+    nodes += [LatestTime((0,), (LONG,), 1), LatestTime((1,), (LONG,), 1), Watermark((2, 3), WATERMARK_TYPES, (0, 0))]
+    nodes += [Union((0, 1), TYPES), ClosingAggregate((5, 4), (MOMENT, LONG), (1,), CALLS[:1], 0)]
+    nodes.append(Output((6,), (), "out", "append", ("ts", "n")))
+    machine = InProcess(Circuit(tuple(nodes)), workers, {"out": 1})
+
+    def closed(a: list[int], b: list[int], *idle: str) -> int:
+        machine.idle = frozenset(idle)
+        given = {name: table([("x", 1000 * at, 1) for at in those], TYPES) for name, those in (("a", a), ("b", b))}
+        return machine.step(given)["out"].num_rows
+
+    assert [closed([3, 9], [3]), closed([9], []), closed([], [])] == [1, 0, 0]
+    assert closed([], [], "b") == 1, "9 is closed, and not 3 again"
+    assert closed([], [8], "b") == closed([], [9]) == 0, "both are late"
+    assert closed([12], [12]) == 1
 
 
 CALLS = (
