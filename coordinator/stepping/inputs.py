@@ -188,7 +188,8 @@ class Inputs:
         )
         is_due = self._is_release_due(log, log.errors) or self._is_portion_due(log, step)
         is_due = is_due or log.revisions.is_to_pass_on(step)
-        is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us) or self._is_idleness_due(log, step)
+        is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
+        is_due = is_due or self._is_idleness_due(log, step)
         if division is None and (is_first_due or is_due):
             return empty_division(step, positions_after(self._starts, log.positions))
         return division
