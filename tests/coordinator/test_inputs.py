@@ -17,6 +17,7 @@ from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping import inputs as inputs_module
 from coordinator.stepping.clock import Reading
+from coordinator.stepping.dividing import Dividing
 from coordinator.stepping.idle import IdleInputs
 from coordinator.stepping.inputs import (
     Inputs,
@@ -253,6 +254,19 @@ def test_a_step_without_input_comes_once_when_an_input_has_become_idle() -> None
     assert run.inputs.choose_or_first(run.log, 3) is None
     run.clock.now = 18.0
     assert run.inputs.choose_or_first(run.log, 3) is None, "both are silent, and the watermark stays"
+
+
+def test_idle_inputs_are_shown_and_the_step_that_first_leaves_one_out_makes_a_watermark_jump(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run({IN0: 1, OTHER0: 1}, idle_after_s=10.0)
+    jumps: list[bool] = []
+    monkeypatch.setattr(Dividing, "note_watermarks", lambda *_, jumped: jumps.append(jumped))
+    record = run.inputs.record(run.log, 0, empty_division(0, {}), is_drained=True)
+    for idle in ((), ("other",), ("other",), ("other", "t"), ("t",), ()):
+        run.inputs.note_watermarks(record.model_copy(update={"idle": idle}), {})
+        assert run.board.show()["idle"] == list(idle)
+    assert jumps == [False, True, False, True, False, False]
 
 
 def test_an_input_of_which_rows_wait_is_not_idle() -> None:

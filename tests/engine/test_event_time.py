@@ -39,6 +39,7 @@ from engine.state.trace import as_zset, decode_run
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import context_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.engine.test_moves import RANGE_SLOTS, move_state, shuffled
 
 LONG, TEXT, MOMENT, DOUBLE = pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.float64()
 RANGE = pa.struct([pa.field("start", MOMENT), pa.field("end", MOMENT)])
@@ -190,6 +191,8 @@ def test_only_the_least_of_several_watermarks_leaves_inputs_out() -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_step_without_input_closes_what_an_idle_input_has_held_back(workers: int) -> None:
+    """Also if the watermark, which is state now, moves to another worker after each step."""
+    chance = random.Random(2)
     nodes: list[Node] = [Source((), TYPES, "a"), Source((), TYPES, "b")]
     nodes += [LatestTime((0,), (LONG,), 1), LatestTime((1,), (LONG,), 1), Watermark((2, 3), WATERMARK_TYPES, (0, 0))]
     nodes += [Union((0, 1), TYPES), ClosingAggregate((5, 4), (MOMENT, LONG), (1,), CALLS[:1], 0)]
@@ -199,7 +202,9 @@ def test_a_step_without_input_closes_what_an_idle_input_has_held_back(workers: i
     def closed(a: list[int], b: list[int], *idle: str) -> int:
         machine.idle = frozenset(idle)
         given = {name: table([("x", 1000 * at, 1) for at in those], TYPES) for name, those in (("a", a), ("b", b))}
-        return machine.step(given)["out"].num_rows
+        found = machine.step(given)["out"].num_rows
+        move_state(machine, shuffled(machine.placement, chance, RANGE_SLOTS))
+        return found
 
     assert [closed([3, 9], [3]), closed([9], []), closed([], [])] == [1, 0, 0]
     assert closed([], [], "b") == 1, "9 is closed, and not 3 again"
