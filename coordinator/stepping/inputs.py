@@ -223,8 +223,8 @@ class Inputs:
         """`watermarks_us`: after the step of this division, by node of the circuit."""
         jumped = not set(record.idle).issubset(self._idle_in_last)
         self._dividing.note_watermarks(record.step, watermarks_us, jumped=jumped)
-        if record.idle != self._idle_in_last:
-            _log.info("watermarks wait for no idle input", step=record.step, idle=list(record.idle))
+        if jumped:
+            _log.info("watermarks go on without idle inputs", step=record.step, idle=list(record.idle))
         self._idle_in_last = record.idle
         self._board.update(idle=list(record.idle))
 
