@@ -11,6 +11,9 @@ The division may name idle inputs (coordinator/stepping/idle.py). They are left 
 in this very step. When one of them has rows again, the minimum goes back, and the watermark does not: it stays where it has been, which is then
 state too, until the minimum has reached it. So rows of such an input are late by the watermark that went on without it, as in Flink.
 
+Such a watermark does not follow from the rows alone. So a copy of it, which a transition fills from history, asks the original how far it is
+when all is filled. Otherwise the copy would not have closed what the original has, and nobody else would.
+
 Every worker reduces its rows to their latest time (LatestTime). The worker that owns slot 0 keeps the latest time of each input in a trace,
 which is versioned like all state, and tells all workers two watermarks in every step: the one before it and the one after it. So nobody else
 keeps a copy, as with the value of a subquery (scalar.py). Operators leave out rows that are late by the watermark before the step, then add the
@@ -111,13 +114,16 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
     assert len(old) == stored.num_rows, "an input of a watermark has one latest time"
     new = {number: latest for number, latest in old.items() if number != REACHED}
     silent = set(context.step.idle.get(context.node, ()))
-    for number, told in enumerate(inputs):
+    of_inputs, original = inputs[: len(node.delays_ms)], inputs[len(node.delays_ms) :]
+    for number, told in enumerate(of_inputs):
         if told.num_rows:
             new[number] = max(pc.max(told.column(0)).as_py(), old.get(number, -(1 << 63)))
             silent.discard(number)
     of_all = _watermark(node, new)
     before = max(_watermark(node, old), old.get(REACHED, EPOCH_US))
     after = max(before, _watermark(node, new, silent))
+    if context.step.ends_filling:
+        after = max([after, *(mark_of(told).after for told in original)])
     assert _watermark(node, old) <= of_all <= after, "a watermark goes back"
     if after > of_all:
         new[REACHED] = after

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.model.filling import HASHES
+from engine.model.filling import HASHES, LEVELS
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.arrangement import Key
 from io_kafka.formats.encodings import SchemaIds
@@ -49,6 +49,13 @@ class StepFacts:
     clock_us: int | None = None
     idle: Mapping[int, frozenset[int]] = field(default_factory=dict)
     asks_border: bool = False
+
+    @property
+    def ends_filling(self) -> bool:
+        """Whether feeds reach their end in this step. New nodes have all then that has been read up to its end
+        (coordinator/transition/portions.py)."""
+        before, after = self.filled
+        return before < after == LEVELS * HASHES
 
     def fed(self, level: int) -> tuple[int, int]:
         """The range of hashes that the feeds of a level give in the step. One position stands for the feeds of all levels: level n is fed from

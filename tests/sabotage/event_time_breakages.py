@@ -119,6 +119,22 @@ EVENT_TIME = (
         ("tests/coordinator/test_idle.py::test_a_time_in_which_nobody_looks_makes_nothing_idle_alone",),
     ),
     Breakage(
+        "a-copy-of-a-watermark-stays-behind",
+        "The copy of a watermark, by which new nodes are filled, follows from their rows alone.",
+        "the answer of a new view",
+        (
+            Edit(
+                "engine/analysis/taking.py",
+                "        if original is None or not",
+                "        if original is not None or not",
+            ),
+        ),
+        (
+            f"{TEST}::test_a_new_view_beside_an_idle_input_closes_what_has_been_closed",
+            f"{TEST}::test_a_changed_view_beside_an_idle_input_takes_back_what_has_been_closed",
+        ),
+    ),
+    Breakage(
         "nothing-happens-when-an-input-becomes-idle",
         "What an idle input holds back waits for the next message.",
         "the meaning of stepwell.watermark.idle.after",
