@@ -34,12 +34,12 @@ Sides = tuple[frozenset[str], ...]
 
 
 def sides_by_watermark(circuit: Circuit) -> dict[int, Sides]:
-    """By node. A Watermark of one input is left out, and one of which the greatest input counts: there no input holds another one back."""
+    """By node, of those that can leave out inputs."""
     below = _sources_below(circuit)
     return {
         number: tuple(below[index] for index in node.inputs[: len(node.delays_ms)])
         for number, node in enumerate(circuit.nodes)
-        if isinstance(node, Watermark) and len(node.delays_ms) > 1 and not node.greatest
+        if isinstance(node, Watermark) and node.leaves_out
     }
 
 

@@ -102,9 +102,9 @@ class Taking:
 
     def _beside_original(self, twin: Node, of: int) -> Node:
         original = self.original(of)
-        if original is None or not isinstance(twin, Watermark):
-            return twin
-        return replace(twin, inputs=(*twin.inputs, original))
+        if original is not None and isinstance(twin, Watermark) and twin.leaves_out:
+            return replace(twin, inputs=(*twin.inputs, original))
+        return twin
 
 
 def over_state(into: Growing, circuit: Circuit, feed: Callable[[Feed], int]) -> Taking:

@@ -36,11 +36,16 @@ class Watermark(NodeBase):
 
     The output is no change of a table. In every step it tells the watermark before the step and the one after it, in one row.
 
-    In a transition a copy of a Watermark, which is filled from history, has that one as a last input. As soon as all is filled, the copy is not
-    behind it any more."""
+    In a transition a copy of a Watermark that `leaves_out` inputs, which is filled from history, has that one as a last input. As soon as all is
+    filled, the copy is not behind it any more."""
 
     delays_ms: tuple[int, ...]
     greatest: bool = False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether it can leave out idle inputs: where the least of several counts, one holds back the others."""
+        return len(self.delays_ms) > 1 and not self.greatest
 
     def check(self, inputs: Sequence[Types]) -> None:
         latest, original = inputs[: len(self.delays_ms)], inputs[len(self.delays_ms) :]
