@@ -125,8 +125,8 @@ EVENT_TIME = (
         (
             Edit(
                 "engine/analysis/taking.py",
-                "        if original is None or not",
-                "        if original is not None or not",
+                "        if original is not None and isinstance",
+                "        if original is None and isinstance",
             ),
         ),
         (
