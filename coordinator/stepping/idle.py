@@ -6,8 +6,8 @@ out of the minimum, as Flink's `withIdleness` does. What is idle in a step is re
     active ---- looks over so long a time find nothing ----> idle ---- a look finds a row ----> active
 
 - A row that waits counts as one that has come, whether the step reads it or not. So nothing is idle that is behind in a backlog.
-- Only looks count. Between two of them nobody knows what came, so a gap counts for half of the time at most: after a pause, or
-  when no broker has answered, an input is not idle before another look has found nothing.
+- Only looks count. After a long gap between two of them, as after a pause or when no broker has answered, nobody knows in which order
+  messages come. Then at least half of the time has to pass once more before another input is idle.
 - A run begins with all inputs active, but for those that the last division says are idle. They stay so until they have a row.
 
 A step without input is due if a watermark would leave out an input that it did not leave out in the last division. That happens once in each
@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from engine.analysis.event_time_sources import Sides, idle_inputs
 
 GAP_SHARE_MAX = 0.5
-"""Of the time after which an input is idle. So it is idle only after two looks more than that which found its last row."""
+"""A gap between two looks is long if it is a larger share of the time after which an input is idle. Without input a look comes ten times a second,
+and with input before each step."""
 
 
 @dataclass
@@ -51,9 +52,16 @@ class IdleInputs:
         """A look at the input has found rows of `active` alone that are not divided yet."""
         if self.after_s is None:
             return
-        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, GAP_SHARE_MAX * self.after_s)
+        passed, after_s = 0.0 if self._looked_at is None else now - self._looked_at, self.after_s
         self._looked_at = now
-        self._silent_s = {each: 0.0 if each in active else s + passed for each, s in self._silent_s.items()}
+        most = GAP_SHARE_MAX * after_s
+
+        def silent(before: float) -> float:
+            if before >= after_s:
+                return before
+            return before + passed if passed <= most else min(before, most)
+
+        self._silent_s = {each: 0.0 if each in active else silent(s) for each, s in self._silent_s.items()}
 
     @property
     def idle(self) -> tuple[str, ...]:

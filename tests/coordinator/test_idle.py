@@ -35,14 +35,15 @@ def test_without_the_setting_nothing_is_idle() -> None:
 
 
 def test_a_time_in_which_nobody_looks_makes_nothing_idle_alone() -> None:
-    machine = IdleInputs(JOIN, 10.0)
-    for at in (0.0, 1.0, 500.0):
-        machine.look(at, ["a"])
-    assert machine.idle == (), "a pause, or a broker that was away"
-    looked(machine, 503, "a", since=501)
-    assert machine.idle == ()
-    machine.look(504.0, ["a"])
-    assert machine.idle == ("b",)
+    """A pause, or a broker that was away."""
+    for silent in (1, 9):
+        machine = looked(IdleInputs(JOIN, 10.0), silent, "a")
+        looked(machine, 504, "a", since=500)
+        assert machine.idle == ()
+        looked(machine, 509, "a", since=505)
+        assert machine.idle == ("b",)
+        machine.look(900.0, ["a"])
+        assert machine.idle == ("b",), "what is idle stays so until it has a row"
 
 
 def test_a_restart_keeps_what_is_recorded_and_begins_the_silence_of_others_again() -> None:

@@ -99,7 +99,7 @@ EVENT_TIME = (
         "an-input-is-idle-although-it-has-rows",
         "An input becomes idle although its messages come or wait.",
         "the meaning of stepwell.watermark.idle.after",
-        (Edit(IDLE, "0.0 if each in active else s + passed", "s + passed"),),
+        (Edit(IDLE, "0.0 if each in active else silent(s)", "silent(s)"),),
         (
             "tests/coordinator/test_idle.py::"
             "test_an_input_is_idle_when_it_has_been_silent_for_so_long_and_active_with_the_next_row",
@@ -112,8 +112,8 @@ EVENT_TIME = (
         (
             Edit(
                 IDLE,
-                "min(now - self._looked_at, GAP_SHARE_MAX * self.after_s)",
-                "min(now - self._looked_at, GAP_SHARE_MAX * self.after_s * 2)",
+                "return before + passed if passed <= most else min(before, most)",
+                "return before + passed if passed <= most else min(before + passed, after_s)",
             ),
         ),
         ("tests/coordinator/test_idle.py::test_a_time_in_which_nobody_looks_makes_nothing_idle_alone",),
