@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from engine.analysis.event_time_sources import Sides, idle_inputs
 
 GAP_SHARE_MAX = 0.5
-"""A gap between two looks is long if it is a larger share of the time after which an input is idle. Without input a look comes ten times a second,
-and with input before each step."""
+"""A gap between two looks is long if it is a larger share of the time after which an input is idle. Without input there are ten looks a
+second, and with input one before each step."""
 
 
 @dataclass
