@@ -162,6 +162,7 @@ class AutoSettings:
 class PipelineSpec:
     """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
     is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `clock_resolution_us`: see StepClock.
+    `idle_after_s`: see IdleInputs.
     `workers`, `workers_now` and `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the
     policy is the dynamic one. Both concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the
     one of the state. `replication` is the replication factor of topics that are created; -1 is the broker's default.
@@ -187,6 +188,7 @@ class PipelineSpec:
     policy_now: Policy | None = None
     checkpoint_interval_s: float = 10.0
     clock_resolution_us: int = 1_000_000
+    idle_after_s: float | None = None
     step_header: bool = True
     switch_rows_max: int = SWITCH_ROWS_MAX
     drain_rows_max: int = DRAIN_ROWS_MAX

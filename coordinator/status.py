@@ -43,14 +43,14 @@ class Status:
     start with this run. `workers`: the host, the process id, the folder of databases and the free bytes of its disk, of each.
     `worker_bytes`: the live state of each worker in the last checkpoint. `skipped` counts malformed messages by source handle. `late`
     counts the rows that views have left out because they were behind their watermark, and `watermarks` has these watermarks in seconds
-    since 1970. `in_error`: the views that have no answer, and the outputs that have no message for a row, with the error of one row.
-    `layout`: the owners of the slots, the change under way, the last one that was settled, and by mode how fast the last one has moved and
-    how long no step could begin; `layout_fault`: why the last one could not begin. `transition`: the way to the next revision, and
-    `transition_last`: how the last one has ended (revisions/view.py). `kafka_up`: whether a broker answers; while none does,
-    `kafka_away_since` has the time in seconds since 1970 and `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`.
-    `checkpoint_age_s`: how long there has been something that the last checkpoint does not have; 0 if it has everything. `store`: the
-    checkpoint store (storing/view.py); None without one. `automatic`: how Stepwell chooses the number of workers (automatic/view.py); None
-    if it does not."""
+    since 1970. `idle`: the sources that watermarks have left out in the last step, because they are silent. `in_error`: the views that
+    have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the
+    change under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin;
+    `layout_fault`: why the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one
+    has ended (revisions/view.py). `kafka_up`: whether a broker answers; while none does, `kafka_away_since` has the time in seconds since
+    1970 and `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`. `checkpoint_age_s`: how long there has been
+    something that the last checkpoint does not have; 0 if it has everything. `store`: the checkpoint store (storing/view.py); None without
+    one. `automatic`: how Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
 
     pipeline: str
     epoch: int = 0
@@ -78,6 +78,7 @@ class Status:
     skipped: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, float] = field(default_factory=dict)
+    idle: list[str] = field(default_factory=list)
     in_error: dict[str, str] = field(default_factory=dict)
     workers: list[dict[str, str | int]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)

@@ -72,10 +72,11 @@ class Dividing:
             return division.rows >= limits.rows
         return all(group.is_known for group in self._groups)
 
-    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
-        """`watermarks_us`: after the step, by node of the circuit."""
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int], *, jumped: bool = False) -> None:
+        """`watermarks_us`: after the step, by node of the circuit. `jumped`: an input was left out of them that the step before did not leave
+        out."""
         for group in self._groups:
-            group.note_watermarks(step, watermarks_us)
+            group.note_watermarks(step, watermarks_us, jumped=jumped)
 
     def _by_time(self, fair: Division, ends: Mapping[TopicPartition, int]) -> Division:
         """A group has as many rows as its partitions have by fair shares."""
@@ -134,7 +135,9 @@ class _Group:
             each.note_cut()
         return chosen
 
-    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int], *, jumped: bool) -> None:
+        for relation in self._relations.values() if jumped else ():
+            relation.begin_again()
         cut_ms = self._cut_ms.pop(step, None)
         if cut_ms is None or self._differs:
             return

@@ -24,10 +24,12 @@ from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.clock import StepClock, reading_of
 from coordinator.stepping.dividing import Dividing
+from coordinator.stepping.idle import IdleInputs
 from coordinator.stepping.views_in_error import is_release_due, next_counted
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
 from coordinator.transition.reading import ReadingAgain
+from engine.analysis.event_time_sources import sides_by_watermark
 from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
 from engine.run.reading_again import CANNOT_READ, not_read_again
@@ -126,6 +128,8 @@ class Inputs:
         self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
         self._monotonic, self._wall_clock = spec.kafka.outside.monotonic, spec.kafka.outside.wall_clock
         self.clock = StepClock(reading_of(plan.circuit), spec.clock_resolution_us)
+        self._idle = IdleInputs(sides_by_watermark(plan.circuit), spec.idle_after_s, log.idle)
+        self._idle_in_last: tuple[str, ...] = ()  # step that is settled
         self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self.finishes = finishes
         self.may_divide_ahead = True
@@ -157,6 +161,8 @@ class Inputs:
         self._widenings = former._widenings
         if self._reading is not None and former._reading is not None:
             self._reading.ends = former._reading.ends
+        self._idle.take_over(former._idle)
+        self._idle_in_last = former._idle_in_last
         if self._until is not None and former._until is not None:
             self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
             self.clock.until_us = former.clock.until_us
@@ -175,7 +181,7 @@ class Inputs:
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
         the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain;
-        what changes because time passes."""
+        what changes because time passes, or because an input is silent."""
         division = self.choose(log, step)
         is_first_due = step == 0 and (
             outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
@@ -183,6 +189,7 @@ class Inputs:
         is_due = self._is_release_due(log, log.errors) or self._is_portion_due(log, step)
         is_due = is_due or log.revisions.is_to_pass_on(step)
         is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
+        is_due = is_due or self._is_idleness_due(log, step)
         if division is None and (is_first_due or is_due):
             return empty_division(step, positions_after(self._starts, log.positions))
         return division
@@ -212,9 +219,14 @@ class Inputs:
             positions = {**positions, **{r.where: r.end for r in division.ranges}}
         return chosen
 
-    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
-        """`watermarks_us`: after the step, by node of the circuit."""
-        self._dividing.note_watermarks(step, watermarks_us)
+    def note_watermarks(self, record: DivisionRecord, watermarks_us: Mapping[int, int]) -> None:
+        """`watermarks_us`: after the step of this division, by node of the circuit."""
+        jumped = not set(record.idle).issubset(self._idle_in_last)
+        self._dividing.note_watermarks(record.step, watermarks_us, jumped=jumped)
+        if jumped:
+            _log.info("watermarks go on without idle inputs", step=record.step, idle=list(record.idle))
+        self._idle_in_last = record.idle
+        self._board.update(idle=list(record.idle))
 
     def widen(self, record: DivisionRecord) -> dict[TopicPartition, int] | None:
         """Where the ranges of a step may end instead, so that it has more input: as much as a step may have at first, then twice as much as
@@ -242,6 +254,13 @@ class Inputs:
 
     def _is_release_due(self, log: StepLogState, errors: Sequence[NodeErrors]) -> bool:
         return is_release_due([node for node in log.counted if node not in self._always_counted], errors)
+
+    def _idle_inputs(self, log: StepLogState, step: int) -> tuple[str, ...]:
+        """None while new nodes are filled: a watermark of theirs would go on without the rows that are still read again for them."""
+        return self._idle.idle if log.revisions.passage_that_fills(step) is None else ()
+
+    def _is_idleness_due(self, log: StepLogState, step: int) -> bool:
+        return log.revisions.passage_that_fills(step) is None and self._idle.is_due(log.idle)
 
     def _is_portion_due(self, log: StepLogState, step: int) -> bool:
         """Whether a step without input fills new nodes."""
@@ -322,7 +341,7 @@ class Inputs:
         counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
         counting = {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
         last_us = log.clock_us if after is None else after.clock_us
-        time = {"clock_us": self.clock.time(self._wall_us(), last_us)}
+        time = {"clock_us": self.clock.time(self._wall_us(), last_us), "idle": self._idle_inputs(log, division.step)}
         return record.model_copy(update={**policy, **counting, **time, **self._portion(log, division, after)})
 
     def _wall_us(self) -> int:
@@ -356,7 +375,8 @@ class Inputs:
         return {**self._topics.end_offsets_of(asked), **self._table_ends}
 
     def _ends_now(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag."""
+        """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag, and notes which inputs
+        are silent."""
         if self._until is not None:
             ends = ends_until(self._until, positions)
         else:
@@ -364,6 +384,9 @@ class Inputs:
         lag = {str(partition): ends[partition] - positions[partition] for partition in ends}
         self._board.update(lag=lag)
         self._board.measures.note_lag(sum(lag.values()))
+        waiting = {partition.topic for partition in ends if ends[partition] > positions[partition]}
+        active = {each.table.handle for each in self._spec.inputs if not waiting.isdisjoint(each.table.topics)}
+        self._idle.look(self._monotonic(), active)
         return ends
 
     def _check_for_growth_if_due(self, log: StepLogState) -> None:

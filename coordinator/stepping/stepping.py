@@ -169,7 +169,7 @@ class Stepping:
             self._compare_again(crew, record, result.again)
             if before is not None:
                 compare_errors(step, errors, there(setup.numbered, log.step_records[step]))
-        self._inputs.note_watermarks(step, result.watermarks_by_node_us)
+        self._inputs.note_watermarks(record, result.watermarks_by_node_us)
         self._inputs.clock.note(record.clock_us, result.border_us, is_whole=run.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
@@ -314,6 +314,7 @@ class Stepping:
             again=self._again(record),
             clock_us=record.clock_us,
             asks_border=run.asks_border,
+            idle=frozenset(record.idle),
         )
 
     def _compare_again(self, crew: Crew, record: DivisionRecord, found: Sequence[InputChecksum]) -> None:

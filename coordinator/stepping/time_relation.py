@@ -40,6 +40,10 @@ class TimeRelation:
         """A division was cut by time."""
         self._cuts += 1
 
+    def begin_again(self) -> None:
+        """The watermark has moved for another reason. What follows is compared with what it is then."""
+        self._first = None
+
     def note(self, cut_ms: int, watermark_ms: int) -> None:
         """All messages before `cut_ms` were read, and the watermark is this now. A watermark that has not begun says nothing."""
         if watermark_ms <= 0:

@@ -9,12 +9,12 @@ from typing import Literal
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import FILL, Compared, Filling, Program, TakenBack
+from engine.analysis.filling import Compared, Filling, Program, TakenBack
 from engine.analysis.numbering import numbers_after
 from engine.analysis.transition import Transition
 from engine.analysis.withholding import countable
 from engine.model.circuit import Circuit, Output, View
-from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, ContentFeed, is_read_again
+from engine.model.filling import FILL, HASHES, OF_FORMER, OF_NEXT, ContentFeed, is_read_again
 from engine.model.rows import Source
 from engine.run import plan_document
 from engine.run.program_document import ProgramDocument

@@ -1,7 +1,8 @@
-"""Which sources have to be read together by the time of their messages, because a query with event time reads them."""
+"""From which sources a watermark follows: which are read together by the time of their messages, and which inputs are idle with them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from engine.model.circuit import Circuit
@@ -20,13 +21,39 @@ class ReadTogether:
 
 def sources_by_watermark(circuit: Circuit) -> list[ReadTogether]:
     """One for each Watermark that follows from the rows of sources."""
-    handles: list[frozenset[str]] = []
-    found: list[ReadTogether] = []
-    for number, node in enumerate(circuit.nodes):
-        below = frozenset[str]().union(*(handles[index] for index in node.inputs))
-        if isinstance(node, Source):
-            below = frozenset({node.handle})
-        if isinstance(node, Watermark) and below:
-            found.append(ReadTogether(number, below, min(node.delays_ms)))
-        handles.append(below)
+    below = _sources_below(circuit)
+    return [
+        ReadTogether(number, below[number], min(node.delays_ms))
+        for number, node in enumerate(circuit.nodes)
+        if isinstance(node, Watermark) and below[number]
+    ]
+
+
+Sides = tuple[frozenset[str], ...]
+"""The sources of each input of a Watermark."""
+
+
+def sides_by_watermark(circuit: Circuit) -> dict[int, Sides]:
+    """By node, of those that can leave out inputs."""
+    below = _sources_below(circuit)
+    return {
+        number: tuple(below[index] for index in node.inputs[: len(node.delays_ms)])
+        for number, node in enumerate(circuit.nodes)
+        if isinstance(node, Watermark) and node.leaves_out
+    }
+
+
+def idle_inputs(sides: Sides, idle: Collection[str]) -> frozenset[int]:
+    """Which inputs of a Watermark are left out of it while these sources are idle: those all of whose sources are. If that is every one, none
+    is: nothing tells then which of them is behind for no reason."""
+    found = frozenset(number for number, handles in enumerate(sides) if handles and handles.issubset(idle))
+    return frozenset() if len(found) == len(sides) else found
+
+
+def _sources_below(circuit: Circuit) -> list[frozenset[str]]:
+    """The handles of the sources from whose rows each node follows."""
+    found: list[frozenset[str]] = []
+    for node in circuit.nodes:
+        below = frozenset[str]().union(*(found[index] for index in node.inputs))
+        found.append(frozenset({node.handle}) if isinstance(node, Source) else below)
     return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from engine.analysis.comparing import NO_CHOICE, ChosenOutputs, Comparing
-from engine.analysis.filling import LEVELS, Filling, Program
+from engine.analysis.filling import Filling, Program
 from engine.analysis.filling_circuit import filling_program
 from engine.analysis.history import NOTHING_FROZEN, Histories
 from engine.analysis.release import freeze
 from engine.analysis.switching_circuit import switching_program
 from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Output
+from engine.model.filling import LEVELS
 
 
 def fill_circuits(

@@ -22,14 +22,6 @@ from engine.model.circuit import Circuit
 from engine.model.filling import CarriedTable
 from engine.model.rows import LastByKey
 
-FILL, COMPARE = 0, 1
-"""The levels of the feeds: young nodes are filled, and then the contents of changed views are compared.
-
-All feeds of a level move together. The sides of a join lie by one key, so rows that match arrive in one portion. With a position for each feed,
-an outer join would first give all rows of one side without a match and then take them back. And one number has to be right."""
-
-LEVELS = COMPARE + 1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Program:

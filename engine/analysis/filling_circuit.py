@@ -12,13 +12,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
-from engine.analysis.filling import COMPARE, FILL, Compared, Program, TakenBack
+from engine.analysis.filling import Compared, Program, TakenBack
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_now
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Node, Output, View
-from engine.model.filling import OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
+from engine.model.filling import COMPARE, FILL, OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
 from engine.model.node import Expression
 from engine.model.rows import LastByKey, Map, Source
 
@@ -99,6 +99,7 @@ class _FillingCircuit:
             source=self._read_again,
             twin=comparing.twin_number,
             carried=is_no_part,
+            original=comparing.found.kept.__getitem__,
         )
 
     def _read_again(self, take: Reread) -> int:
@@ -178,6 +179,7 @@ class _FillingCircuit:
             source=self._read_as_before,
             twin=comparing.old_twin_number,
             carried=is_no_part,
+            original=lambda node: node,
         ).put(take)
         before = comparing.before.nodes[previous]
         assert isinstance(before, View)

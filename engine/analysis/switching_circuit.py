@@ -13,11 +13,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing
-from engine.analysis.filling import FILL, Compared, Program, TakenBack
+from engine.analysis.filling import Compared, Program, TakenBack
 from engine.analysis.history import Feed, content_now
 from engine.analysis.taking import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
-from engine.model.filling import TAKEN_BACK, Placed, Switched
+from engine.model.filling import FILL, TAKEN_BACK, Placed, Switched
 from engine.model.node import Types
 from engine.model.rows import Constant, Map
 

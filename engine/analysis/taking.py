@@ -9,6 +9,7 @@ from typing import NoReturn, assert_never
 
 from engine.analysis.history import Carry, Copied, Feed, NoHistory, Reread, Take, Twin, Young
 from engine.model.circuit import Circuit, Node
+from engine.model.event_time import Watermark
 from engine.model.filling import ContentFeed
 from engine.model.rows import ScalarMap
 from engine.operators.arrangement import Key
@@ -61,7 +62,8 @@ class Growing:
 class Taking:
     """`circuit`: the one to which the indices of the takes belong. `young`: what stands for a node that is filled itself. `feed`: makes the feed
     of what a Feed names. `source`: what gives the messages of a source. `twin`: the number of the twin of a node. `carried`: what stands
-    for the source of a table that is made of the former one. `instead`: a node that stands for a copy over these inputs, if there is one."""
+    for the source of a table that is made of the former one. `instead`: a node that stands for a copy over these inputs, if there is one.
+    `original`: the node of which a twin is one, if the circuit has it beside the twin."""
 
     into: Growing
     circuit: Circuit
@@ -71,6 +73,7 @@ class Taking:
     twin: Callable[[int], int]
     carried: Callable[[int], int]
     instead: Callable[[int, tuple[int, ...]], int | None] = lambda node, inputs: None
+    original: Callable[[int], int | None] = lambda node: None
 
     def put(self, take: Take) -> int:
         """The index of what gives the rows."""
@@ -86,7 +89,7 @@ class Taking:
                     return known
                 copy = replace(self.circuit.nodes[node], inputs=inputs)
                 if isinstance(take, Twin):
-                    return self.into.twin(copy, self.twin(node), of=node)
+                    return self.into.twin(self._beside_original(copy, node), self.twin(node), of=node)
                 return self.into.once(copy, of=node)
             case Reread():
                 return self.source(take)
@@ -96,6 +99,12 @@ class Taking:
                 raise CannotFill("; ".join(f"{handle}: {reason}" if handle else reason for handle, reason in reasons))
             case _:
                 assert_never(take)
+
+    def _beside_original(self, twin: Node, of: int) -> Node:
+        original = self.original(of)
+        if original is not None and isinstance(twin, Watermark) and twin.leaves_out:
+            return replace(twin, inputs=(*twin.inputs, original))
+        return twin
 
 
 def over_state(into: Growing, circuit: Circuit, feed: Callable[[Feed], int]) -> Taking:

@@ -34,14 +34,23 @@ class Watermark(NodeBase):
     """The watermark of a query: a time in microseconds that never goes back. The inputs are LatestTime nodes, one for each withWatermark of the
     query. Each has the watermark "its latest time so far, minus its delay", and the query has the least of them, or the greatest if `greatest`.
 
-    The output is no change of a table. In every step it tells the watermark before the step and the one after it, in one row."""
+    The output is no change of a table. In every step it tells the watermark before the step and the one after it, in one row.
+
+    In a transition a copy of a Watermark that `leaves_out` inputs, which is filled from history, has that one as a last input. As soon as all is
+    filled, the copy is not behind it any more."""
 
     delays_ms: tuple[int, ...]
     greatest: bool = False
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether it can leave out idle inputs: where the least of several counts, one holds back the others."""
+        return len(self.delays_ms) > 1 and not self.greatest
+
     def check(self, inputs: Sequence[Types]) -> None:
-        assert inputs and all(types == (pa.int64(),) for types in inputs) and len(inputs) == len(self.delays_ms)
-        assert self.types == WATERMARK_TYPES
+        latest, original = inputs[: len(self.delays_ms)], inputs[len(self.delays_ms) :]
+        assert latest and all(types == (pa.int64(),) for types in latest) and len(latest) == len(self.delays_ms)
+        assert list(original) in ([], [WATERMARK_TYPES]) and self.types == WATERMARK_TYPES
 
 
 WATERMARK_TYPES: Types = (pa.int64(), pa.int64())

@@ -14,6 +14,14 @@ from engine.model.rows import LastByKey
 HASHES = 1 << 64
 """A placed hash is below this number."""
 
+FILL, COMPARE = 0, 1
+"""The levels of the feeds: young nodes are filled, and then the contents of changed views are compared.
+
+All feeds of a level move together. The sides of a join lie by one key, so rows that match arrive in one portion. With a position for each feed,
+an outer join would first give all rows of one side without a match and then take them back. And one number has to be right."""
+
+LEVELS = COMPARE + 1
+
 OF_NEXT, OF_FORMER = "again, as the next revision reads it: ", "again, as the former revision reads it: "
 """With one of these begins the handle of a source that is read again. No source of a project is called so."""
 

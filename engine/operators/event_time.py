@@ -7,6 +7,13 @@ The watermark of a query after step s is a function of all rows of the steps 0 t
 It is Spark's (WatermarkTracker). So it depends on the divisions alone, and not on the number of workers or the order of rows. A replay has the
 same one. An input that had no row yet counts as 1970-01-01.
 
+The division may name idle inputs (coordinator/stepping/idle.py). They are left out of the minimum, unless all of them are, or they have a row
+in this very step. When one of them has rows again, the minimum goes back, and the watermark does not: it stays where it has been, which is then
+state too, until the minimum has reached it. So rows of such an input are late by the watermark that went on without it, as in Flink.
+
+Such a watermark does not follow from the rows alone. So a copy of it, which a transition fills from history, asks the original how far it is
+when all is filled. Otherwise the copy would not have closed what the original has, and nobody else would.
+
 Every worker reduces its rows to their latest time (LatestTime). The worker that owns slot 0 keeps the latest time of each input in a trace,
 which is versioned like all state, and tells all workers two watermarks in every step: the one before it and the one after it. So nobody else
 keeps a copy, as with the value of a subquery (scalar.py). Operators leave out rows that are late by the watermark before the step, then add the
@@ -16,7 +23,7 @@ follows it if the watermark has moved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +41,9 @@ from engine.state.trace import as_rows, as_zset
 MS_US = 1000
 EPOCH_US = 0
 """The watermark before there is any row. It never goes below."""
+
+REACHED = -1
+"""In the place of an input's number, the state has the watermark itself under it, as long as it is ahead of what follows from all inputs."""
 
 
 class Mark(NamedTuple):
@@ -102,29 +112,40 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
     stored = as_zset(trace.scan())
     old = dict(zip(stored.column(0).to_pylist(), stored.column(1).to_pylist(), strict=True))
     assert len(old) == stored.num_rows, "an input of a watermark has one latest time"
-    new = dict(old)
-    for number, told in enumerate(inputs):
+    new = {number: latest for number, latest in old.items() if number != REACHED}
+    silent = set(context.step.idle.get(context.node, ()))
+    of_inputs, original = inputs[: len(node.delays_ms)], inputs[len(node.delays_ms) :]
+    for number, told in enumerate(of_inputs):
         if told.num_rows:
             new[number] = max(pc.max(told.column(0)).as_py(), old.get(number, -(1 << 63)))
-    moved = [number for number in sorted(new) if old.get(number) != new[number]]
+            silent.discard(number)
+    of_all = _watermark(node, new)
+    before = max(_watermark(node, old), old.get(REACHED, EPOCH_US))
+    after = max(before, _watermark(node, new, silent))
+    if context.step.ends_filling:
+        after = max([after, *(mark_of(told).after for told in original)])
+    assert _watermark(node, old) <= of_all <= after, "a watermark goes back"
+    if after > of_all:
+        new[REACHED] = after
+    moved = [number for number in sorted({*old, *new}) if old.get(number) != new.get(number)]
     change = [(number, old[number], -1) for number in moved if number in old]
-    change += [(number, new[number], 1) for number in moved]
+    change += [(number, new[number], 1) for number in moved if number in new]
     if change:
         numbers, latest, weights = (list(column) for column in zip(*change, strict=True))
         columns = [pa.array(numbers, pa.int16()), pa.array(latest, pa.int64())]
         delta = zset.build(columns, np.array(weights, np.int64))
         trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
-    before, after = _watermark(node, old), _watermark(node, new)
-    assert before <= after, "a watermark goes back"
     context.found.times.watermarks[context.node] = after
     return zset.build([pa.array([before], pa.int64()), pa.array([after], pa.int64())], np.ones(1, np.int64))
 
 
-def _watermark(node: Watermark, latest: dict[int, int]) -> int:
-    """The watermark for the latest time of each input, by its number; an input that is not in it had no row."""
+def _watermark(node: Watermark, latest: Mapping[int, int], silent: Collection[int] = ()) -> int:
+    """The watermark for the latest time of each input, by its number; an input that is not in it had no row. `silent`: the inputs that are
+    left out."""
     each = [
         (latest[number] // MS_US - delay) * MS_US if number in latest else EPOCH_US
         for number, delay in enumerate(node.delays_ms)
+        if number not in silent
     ]
     return max(EPOCH_US, max(each) if node.greatest else min(each))
 

@@ -7,9 +7,9 @@ copied from node to node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from engine.model.filling import HASHES
+from engine.model.filling import HASHES, LEVELS
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.arrangement import Key
 from io_kafka.formats.encodings import SchemaIds
@@ -37,7 +37,7 @@ class StepFacts:
     worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
     sources whose topic has more partitions than when the state began, as the step's division recorded them. `first`: the first step of the
     program that the step runs. `filled`: the positions of the feeds of a transition before and after the step; see `fed`. `clock_us`,
-    `asks_border`: see StepInput."""
+    `asks_border`: see StepInput. `idle`: the inputs that a Watermark leaves out, by node."""
 
     number: int
     colocation: Sequence[tuple[Key | None, ...]]
@@ -47,7 +47,15 @@ class StepFacts:
     first: int = 0
     filled: tuple[int, int] = (0, 0)
     clock_us: int | None = None
+    idle: Mapping[int, frozenset[int]] = field(default_factory=dict)
     asks_border: bool = False
+
+    @property
+    def ends_filling(self) -> bool:
+        """Whether feeds reach their end in this step. New nodes have all then that has been read up to its end
+        (coordinator/transition/portions.py)."""
+        before, after = self.filled
+        return before < after == LEVELS * HASHES
 
     def fed(self, level: int) -> tuple[int, int]:
         """The range of hashes that the feeds of a level give in the step. One position stands for the feeds of all levels: level n is fed from

@@ -405,6 +405,7 @@ class Worker:
             again=order.again,
             clock_us=order.clock_us,
             asks_border=order.asks_border,
+            idle=order.idle,
         )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
         self.progress.step, self.progress.stage = order.step, 0

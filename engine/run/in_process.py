@@ -46,6 +46,8 @@ class InProcess:
         """The messages that were left out since the beginning, because the state has shown that they are malformed."""
         self.time_us = 0
         """The time of a step to which nobody gives one."""
+        self.idle: frozenset[str] = frozenset()
+        """The sources that are idle in a step."""
         self.border_us: int | None = None
         """The next border after the last step (Findings)."""
 
@@ -96,6 +98,7 @@ class InProcess:
                 filled=filled,
                 clock_us=self.time_us if time_us is None else time_us,
                 asks_border=True,
+                idle=self.idle,
             )
             for worker in workers
         ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from engine.analysis.event_time_sources import idle_inputs, sides_by_watermark
 from engine.analysis.stages import Channel, StagePlan
 from engine.errors import EngineError
 from engine.model.circuit import Circuit, Output
@@ -52,6 +53,7 @@ class WorkerStep:
         first: int = 0,
         filled: tuple[int, int] = (0, 0),
         clock_us: int | None = None,
+        idle: frozenset[str] = frozenset(),
         asks_border: bool = False,
     ) -> WorkerStep:
         """Of the step `number`."""
@@ -65,9 +67,16 @@ class WorkerStep:
             first=first,
             filled=filled,
             clock_us=clock_us,
+            idle=_left_out(plan.circuit, idle),
             asks_border=asks_border,
         )
         return cls(run, facts, plan, placement, worker)
+
+
+def _left_out(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[int]]:
+    if not idle:
+        return {}
+    return {node: idle_inputs(sides, idle) for node, sides in sides_by_watermark(circuit).items()}
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class StepInput:
     """What is read for the new nodes of a transition alone."""
     clock_us: int | None = None
     """The time of the step, as the division recorded it; None if no view reads the clock."""
+    idle: frozenset[str] = frozenset()
+    """The sources that watermarks leave out, as the division recorded them."""
     asks_border: bool = False
     """Whether the workers look through their whole state for the next border (Findings). It changes nothing of what the step does."""
 

@@ -95,6 +95,7 @@ class TaskSetup:
             first=self.first,
             filled=given.filled,
             clock_us=given.clock_us,
+            idle=given.idle,
             asks_border=given.asks_border,
         )
 

@@ -132,9 +132,10 @@ class DivisionRecord(RecordBase, PartWithLater):
     `released` are the outputs that were withheld until the step before. `filled`: the position up to which the new nodes of the next revision
     are filled after the step, while a transition fills them; otherwise None. `again`: the input that is read for them in this step, in order;
     it reaches no other node. Of a partition that is in `ranges` too it ends there at the latest. `clock_us`: the time of the step in
-    microseconds since 1970-01-01 UTC, if a view reads the clock. It is never before that of a former division."""
+    microseconds since 1970-01-01 UTC, if a view reads the clock. It is never before that of a former division. `idle`: the sources that the
+    watermarks of the step leave out because they have been silent, in order."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"clock_us"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"clock_us", "idle"})
     kind: Literal["division"] = "division"
     step: Natural
     ranges: tuple[InputRange, ...]
@@ -148,6 +149,7 @@ class DivisionRecord(RecordBase, PartWithLater):
     filled: Natural | None = None
     again: tuple[InputRange, ...] = ()
     clock_us: Natural | None = None
+    idle: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -185,6 +187,7 @@ class DivisionRecord(RecordBase, PartWithLater):
             filled=self.filled,
             again=self.again,
             clock_us=self.clock_us,
+            idle=self.idle,
         )
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
@@ -353,9 +356,9 @@ class Origin(Part):
 class Snapshot(RecordBase, PartWithLater):
     """The state of the log just before this record, without the records of committed steps. Its size grows with the number of partitions,
     and not with the number of steps. `firsts` is None in a snapshot of format 2. `again`, `replayed_from`, `stored`, `auto`, `origin`,
-    `clock_us`: see LogValue."""
+    `clock_us`, `idle`: see LogValue."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto", "origin", "clock_us"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "auto", "origin", "clock_us", "idle"})
     kind: Literal["snapshot"] = "snapshot"
     claim: Claim
     steps: Natural
@@ -385,6 +388,7 @@ class Snapshot(RecordBase, PartWithLater):
     auto: LayoutAuto | None = None
     origin: Origin | None = None
     clock_us: Natural | None = None
+    idle: tuple[str, ...] = ()
 
 
 class Copied(RecordBase):

@@ -206,6 +206,8 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
     if (record.clock_us or 0) < (log.clock_us or 0) and record.clock_us is not None:
         return f"of step {record.step}: its time is {record.clock_us}, and that of a step before it {log.clock_us}"
+    if any(left >= right for left, right in pairwise(record.idle)):
+        return f"of step {record.step}: its idle sources are out of order or there twice"
     reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_again_read(log, record)
     return reason or _why_not_counted(log, record)
 

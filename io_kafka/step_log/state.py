@@ -169,6 +169,7 @@ class StepLogState(LogValue):
                     grown=frozenset(record.grown),
                     again={**self.again, **{r.where: r.end for r in record.again}},
                     clock_us=self.clock_us if record.clock_us is None else record.clock_us,
+                    idle=record.idle,
                 )
             case StepRecord():
                 ends = {**self.ends, **record.ends}
@@ -269,7 +270,14 @@ class StepLogState(LogValue):
         read_again = self._read_again_before(again.step + 1)
         read_again.update({r.where: r.end for r in again.again})
         divisions = self.divisions.drop_from(again.step).with_next(again)
-        return replace(self, divisions=divisions, positions=positions, counted=again.counted, again=read_again)
+        return replace(
+            self,
+            divisions=divisions,
+            positions=positions,
+            counted=again.counted,
+            again=read_again,
+            idle=again.idle,
+        )
 
     def _positions_before(self, step: int) -> dict[TopicPartition, int]:
         """Where the next division starts, if those from `step` on are void."""
@@ -296,6 +304,7 @@ class StepLogState(LogValue):
                 self,
                 divisions=self.divisions.drop_from(step),
                 counted=phase.counted,
+                idle=(),
                 topics={name: topic for name, topic in self.topics.items() if name in known},
                 grown=self.grown & known,
                 positions={where: at for where, at in positions.items() if where.topic not in only_new},

@@ -93,6 +93,8 @@ class LogValue:
     """From where the state was copied; None if it was computed from the beginning. A full refresh forgets it."""
     clock_us: int | None = None
     """The time of the last division that has one. No later one has an earlier time."""
+    idle: tuple[str, ...] = ()
+    """The sources that the last division says are idle."""
     has_ended: bool = False
     """Whether the run that has claimed the pipeline last has ended by itself."""
 

@@ -168,6 +168,8 @@ def status_table(status: dict[str, Any]) -> Table:
     if status["watermarks"]:
         rows["watermark"] = ", ".join(f"{view} {_moment(at)}" for view, at in sorted(status["watermarks"].items()))
         rows["late"] = ", ".join(f"{view} {count:,}" for view, count in status["late"].items()) or "none"
+        if idle := status.get("idle"):  # a service of the release before has none
+            rows["idle inputs"] = escape(", ".join(idle))
     for view, text in sorted(status["in_error"].items()):
         rows[f"in error: {view}"] = escape(text)
     if (change := status["layout"].get("change")) is not None:

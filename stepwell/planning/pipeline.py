@@ -89,6 +89,7 @@ def pipeline_spec(
         policy_now=policy_now,
         checkpoint_interval_s=settings.checkpoint_interval,
         clock_resolution_us=round(1e6 * settings.clock_resolution),
+        idle_after_s=settings.watermark_idle_after,
         step_header=settings.message_step_header,
         replication=settings.topics_replication_factor,
         steps_kept=settings.steps_kept,

@@ -68,6 +68,12 @@ class StepwellSettings(BaseSettings):
             "whenever the rounded time is another one, so a finer resolution costs steps."
         ),
     )
+    watermark_idle_after: DurationOrNever = Field(
+        default="never",  # type: ignore[assignment]
+        description="A topic that has brought no message for so long is idle, and a query with several watermarks no longer waits for it "
+        "(sql.md). When it brings rows again, those behind the watermark are late. `never`: the least of all watermarks counts, as "
+        "in Spark.",
+    )
     step_rows_max: int = Field(
         default=STEP_ROWS_MAX,
         ge=1,

@@ -11,7 +11,7 @@ import pytest
 from coordinator.specification import InputTopic
 from coordinator.stepping import dividing as dividing_module
 from coordinator.stepping.dividing import Dividing, groups_of_topics
-from coordinator.stepping.time_relation import TRIALS_MAX
+from coordinator.stepping.time_relation import TRIALS_MAX, TimeRelation
 from engine.model.circuit import Circuit, Node
 from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
 from engine.model.rows import Source
@@ -214,6 +214,31 @@ def test_a_history_that_was_loaded_later_is_read_evenly(minutes_of_loading: int)
     divisions = all_divided(made, times, events, delay_ms)
     late = late_rows(divisions, events, delay_ms)
     assert late <= 4 * LIMITS.rows // 8 * 3, "of the first few small steps alone"
+
+
+def test_a_watermark_that_goes_on_without_an_idle_input_says_nothing_of_timestamps() -> None:
+    """It was held back by days, and moves by them in the step of one cut."""
+    for jumped in (False, True):
+        relation = TimeRelation(0)
+        relation.note(EPOCH_MS, EPOCH_MS - 10**9)
+        if jumped:
+            relation.begin_again()
+        relation.note(EPOCH_MS + 1000, EPOCH_MS)
+        relation.note(EPOCH_MS + 2000, EPOCH_MS + 1000)
+        assert relation.differs == (not jumped) and relation.is_known
+
+
+def test_the_step_in_which_a_watermark_jumps_is_compared_with_none_before() -> None:
+    times = uneven(random.Random(1))
+    for jumped in (False, True):
+        made, positions = dividing(times, circuit(["t"]), source("t", "in")), dict.fromkeys(times, 0)
+        for step, watermark_ms in enumerate([1, EPOCH_MS, EPOCH_MS + 1]):
+            division = made.divide(step, positions, ends_of(times), LIMITS)
+            assert division is not None
+            positions = division.ends
+            made.note_watermarks(step, {WATERMARK: 1000 * watermark_ms}, jumped=jumped and step == 1)
+        (group,) = made._groups
+        assert group._differs == (not jumped)
 
 
 def test_one_partition_that_is_left_is_read_without_a_question() -> None:

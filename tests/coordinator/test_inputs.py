@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping import inputs as inputs_module
 from coordinator.stepping.clock import Reading
+from coordinator.stepping.dividing import Dividing
+from coordinator.stepping.idle import IdleInputs
 from coordinator.stepping.inputs import (
     Inputs,
     as_large_as_known,
@@ -27,9 +30,11 @@ from coordinator.stepping.inputs import (
 )
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.portions import Portions
-from engine.model.circuit import Circuit
+from engine.model.circuit import Circuit, Node
+from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
 from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
+from engine.model.rows import Source
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -44,6 +49,7 @@ from tests.io_kafka.test_step_log import folded, step
 from tests.io_kafka.transitions import fills, switches
 
 IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
+OTHER0 = TopicPartition("other", 0)
 
 
 def identity(topic: str, partitions: int, topic_id: str = "i") -> TopicIdentity:
@@ -87,7 +93,7 @@ class Clock:
 
 @dataclass
 class Cluster:
-    """Topics that hold messages from offset 0 to their ends."""
+    """Topics that hold messages from offset 0 to their ends, one in each millisecond since 1970."""
 
     ends: dict[TopicPartition, int]
     topic_id: str = "i"
@@ -105,24 +111,39 @@ class Cluster:
         return {place: self.ends[place] for place in places}
 
     def offsets_since(self, places: Iterable[TopicPartition], milliseconds: int) -> dict[TopicPartition, int | None]:
-        raise AssertionError("no query with event time reads the topics")
+        return {place: milliseconds if milliseconds < self.ends[place] else None for place in places}
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         return {name: TopicFacts(name, self.topic_id, len(self.end_offsets([name])), {}) for name in names}
 
 
-def spec(clock: Clock, rows: int, starting: str = "earliest") -> PipelineSpec:
+def append_only(handle: str, topic: str, starting: str) -> InputTopic:
+    return InputTopic(
+        SourceTable(handle, (topic,), SourceFormat(handle, pa.schema([]), "append")), starting, "fail", None
+    )
+
+
+def joined(handles: Sequence[str]) -> Circuit:
+    """A query with a watermark over each of these sources."""
+    nodes: list[Node] = [Source((), (pa.timestamp("us"),), handle) for handle in handles]
+    nodes += [LatestTime((number,), (pa.int64(),), 0) for number in range(len(handles))]
+    latest = tuple(range(len(handles), len(nodes)))
+    return Circuit((*nodes, Watermark(latest, WATERMARK_TYPES, (0,) * len(handles))))
+
+
+def spec(clock: Clock, rows: int, starting: str = "earliest", idle_after_s: float | None = None) -> PipelineSpec:
+    """With `idle_after_s` there is a second input, and a query with a watermark over both."""
+    handles = {"t": "in"} if idle_after_s is None else {"t": "in", "other": "other"}
     outside = SimpleNamespace(monotonic=lambda: clock.now, wall_clock=lambda: clock.now)
     return PipelineSpec(
         name="p",
         storage=Path(),
-        circuit=Circuit(()),
-        inputs=(
-            InputTopic(SourceTable("t", ("in",), SourceFormat("t", pa.schema([]), "append")), starting, "fail", None),
-        ),
+        circuit=Circuit(()) if idle_after_s is None else joined(list(handles)),
+        inputs=tuple(append_only(handle, topic, starting) for handle, topic in handles.items()),
         outputs=(),
         kafka=KafkaSettings((("bootstrap.servers", "nowhere"),), cast(Any, outside)),
         limits=Limits(rows_max=rows),
+        idle_after_s=idle_after_s,
         pace=Pace(growth_seconds=10.0),
     )
 
@@ -142,6 +163,7 @@ class Run:
     rows: int = 4
     available_now: bool = False
     starting: str = "earliest"
+    idle_after_s: float | None = None
 
     def __post_init__(self) -> None:
         self.clock, self.cluster, self.log = Clock(), Cluster(dict(self.ends)), Log()
@@ -149,8 +171,10 @@ class Run:
         self.inputs = self.begun()
 
     def begun(self) -> Inputs:
-        found = (identity("in", len(self.ends)),)
-        given, topics = spec(self.clock, self.rows, self.starting), cast(Topics, self.cluster)
+        counts = Counter(place.topic for place in self.ends)
+        found = tuple(identity(topic, partitions) for topic, partitions in counts.items())
+        given = spec(self.clock, self.rows, self.starting, self.idle_after_s)
+        topics = cast(Topics, self.cluster)
         plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
         return Inputs(given, topics, self.board, found, self.log, plan=plan, available_now=self.available_now)
 
@@ -210,6 +234,79 @@ def test_a_step_without_input_comes_when_a_border_is_reached() -> None:
     assert run.divide(run.inputs.choose_or_first(run.log, 1)) == empty_division(1, {IN0: 3})
     assert run.log.divisions[1].clock_us == 12_000_000
     assert run.inputs.choose_or_first(run.log, 2) is None
+
+
+def test_a_step_without_input_comes_once_when_an_input_has_become_idle() -> None:
+    run = Run({IN0: 3, OTHER0: 2}, rows=9, idle_after_s=10.0)
+    run.divide(run.inputs.choose_or_first(run.log, 0))
+    run.log.write(0)
+    for now in (2.0, 4.0, 6.0):
+        run.clock.now = now
+        assert run.inputs.choose_or_first(run.log, 1) is None
+    run.cluster.ends[IN0] = 4
+    run.divide(run.inputs.choose_or_first(run.log, 1))
+    run.clock.now = 9.9
+    assert run.inputs.choose_or_first(run.log, 2) is None
+    run.clock.now = 10.0
+    assert run.divide(run.inputs.choose_or_first(run.log, 2)) == empty_division(2, {IN0: 4, OTHER0: 2})
+    assert [run.log.divisions[step].idle for step in range(3)] == [(), (), ("other",)]
+    run.clock.now = 14.0
+    assert run.inputs.choose_or_first(run.log, 3) is None
+    run.clock.now = 18.0
+    assert run.inputs.choose_or_first(run.log, 3) is None, "both are silent, and the watermark stays"
+
+
+def test_idle_inputs_are_shown_and_the_step_that_first_leaves_one_out_makes_a_watermark_jump(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run({IN0: 1, OTHER0: 1}, idle_after_s=10.0)
+    jumps: list[bool] = []
+    monkeypatch.setattr(Dividing, "note_watermarks", lambda *_, jumped: jumps.append(jumped))
+    record = run.inputs.record(run.log, 0, empty_division(0, {}), is_drained=True)
+    for idle in ((), ("other",), ("other",), ("other", "t"), ("t",), ()):
+        run.inputs.note_watermarks(record.model_copy(update={"idle": idle}), {})
+        assert run.board.show()["idle"] == list(idle)
+    assert jumps == [False, True, False, True, False, False]
+
+
+def test_an_input_of_which_rows_wait_is_not_idle() -> None:
+    for waiting, last in ((0, ("other",)), (99, ())):
+        run = Run({IN0: 9, OTHER0: waiting}, idle_after_s=10.0)
+        for number in range(3):
+            run.clock.now = 5.0 * number
+            run.divide(run.inputs.choose(run.log, number))
+            run.log.write(number)
+        assert [run.log.divisions[number].idle for number in range(3)] == [(), (), last]
+
+
+def test_an_input_stays_idle_over_a_restart_and_the_silence_of_others_over_a_recovery() -> None:
+    run = Run({IN0: 1, OTHER0: 1}, idle_after_s=10.0)
+    first = run.inputs.choose(run.log, 0)
+    assert first is not None
+    record = run.inputs.record(run.log, 0, first, is_drained=True).model_copy(update={"idle": ("other",)})
+    run.log.append(record)
+    run.inputs = run.begun()
+    run.cluster.ends[IN0] = 2
+    run.divide(run.inputs.choose(run.log, 1))
+    assert run.log.divisions[1].idle == ("other",), "of the last division"
+    run.clock.now = 5.0
+    assert run.inputs.choose(run.log, 2) is None
+    recovered = run.begun()
+    recovered.take_over(run.inputs)
+    run.clock.now, run.cluster.ends[OTHER0] = 10.0, 2
+    division = recovered.choose(run.log, 2)
+    assert division is not None and recovered.record(run.log, 0, division, is_drained=True).idle == ("t",)
+
+
+def test_no_input_is_idle_while_new_nodes_are_filled() -> None:
+    run = Run({IN0: 0, OTHER0: 0}, idle_after_s=10.0)
+    state = folded(*GRADUAL)
+    assert state.revisions.passage_that_fills(state.division_next) is not None
+    run.inputs._idle = IdleInputs({0: (frozenset({"t"}), frozenset({"other"}))}, 10.0, ["other"])
+    assert run.inputs._idle.is_due(())
+    empty = empty_division(state.division_next, {})
+    assert run.inputs.record(state, 0, empty, is_drained=True).idle == ()
+    assert not run.inputs._is_idleness_due(state, state.division_next)
 
 
 def test_whole_steps_are_divided_ahead_and_less_is_not() -> None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from engine.operators.table import operator_of
+from examples.batch import batch_answer, compare, published
 from tests.end_to_end.harness import Playground, Resolved, Value, renamed
 from tests.end_to_end.test_views_in_error import answered, run, written_alike
 from tests.engine.every_kind import OF_EVENT_TIME, every_kind
@@ -67,6 +69,65 @@ def test_a_replay_closes_the_same_groups_in_the_same_steps(play: Playground) -> 
 def _send(play: Playground, rows: list[tuple[str, int]]) -> None:
     for partition in (0, 1):
         play.send("in", [_row(*row) for row in rows[partition::2]], partition=partition)
+
+
+BOTH = {
+    "both.sql": """
+CREATE STREAMING TABLE a (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@a');
+CREATE STREAMING TABLE b (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@b');
+CREATE STREAMING TABLE waits TBLPROPERTIES ('topic' = '@out', 'mode' = 'append') AS
+  SELECT window.start AS start, k, count(*) AS n FROM (
+    SELECT * FROM STREAM a WATERMARK ts DELAY OF INTERVAL 1 MINUTE WHERE k <> 'tick' OR ts IS NULL
+    UNION ALL SELECT * FROM STREAM b WATERMARK ts DELAY OF INTERVAL 1 MINUTE WHERE k <> 'tick' OR ts IS NULL)
+  GROUP BY window(ts, '1 minute'), k;
+"""
+}
+
+
+def test_an_input_that_is_silent_holds_nothing_back_and_is_late_when_it_comes_again(play: Playground) -> None:
+    """When it becomes idle depends on the clock, and is recorded: a replay puts out what was written."""
+    for name in ("a", "b", "out"):
+        play.topic(name)
+    play.send("a", [_row("x", 0), _row("y", 1)])
+    play.send("b", [_row("x", 0)])
+    resolved = play.resolve(BOTH, {"stepwell.watermark.idle.after": "2s", "stepwell.workers": 2})
+    watermark = {minute: datetime(2024, 3, 1, 12, minute, 30, tzinfo=UTC).timestamp() for minute in (9, 29)}
+
+    def ticks(minute: int, *names: str) -> Callable[[dict[str, Any]], bool]:
+        """These topics go on until the watermark has followed them. A topic is silent between two ticks, but not for long."""
+
+        def reached(status: dict[str, Any]) -> bool:
+            if status["watermarks"].get("view waits") == watermark[minute - 1]:
+                return True
+            for name in names:
+                play.send(name, [_row("tick", minute)])
+            return False
+
+        return reached
+
+    with play.running(resolved) as run:
+        run.wait_until(lambda status: status["rows"] == 3)
+        run.wait_until(ticks(10, "a"))
+        assert len(play.read("out")) == 2, "what b has held back is closed"
+        play.send("b", [_row("late", 2), _row("x", 12)])
+        run.wait_until(lambda status: status["late"] == {"view waits": 1})
+        run.wait_until(ticks(30, "a", "b"))
+        run.requests.ask("pause")
+        run.wait_until(lambda status: status["phase"] == "paused")
+        assert play.log(resolved).checkpoints == ()  # left at a boundary, with no checkpoint, as after a kill
+        steps = play.check_steps(resolved)
+        status = play.run(resolved, expect_epoch=0)
+    assert status["steps_replayed"] == steps
+    assert {record.idle for record in play.log(resolved).divisions.values()} >= {(), ("b",)}
+    messages = {
+        topic: [message.as_input for message in those if b"late" not in (message.value or b"")]
+        for topic, those in play.read_all({play.prefix + name for name in ("a", "b", "out")}).items()
+    }
+    (view,) = resolved.project.views
+    given = published(play.spark, view, messages[play.prefix + "out"])
+    compared = compare("waits", given, batch_answer(resolved.project, messages)["waits"])
+    assert compared.equal and compared.rows == 3, str(compared)
+    play.check_steps(resolved)
 
 
 HOURS = {

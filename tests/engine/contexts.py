@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from engine.analysis.retraction import append_only_inputs
@@ -37,14 +37,15 @@ def context_of(
     errors: ErrorRows | None = None,
     report: TimeReport | None = None,
     refused: list[Refused] | None = None,
+    idle: Collection[int] = (),
 ) -> StepContext:
     """For an operator that runs alone, as node 0 of a circuit, whose inputs are exchanged as its descriptor says. What it finds is added to
-    `report` and `refused`."""
+    `report` and `refused`. `idle`: the inputs that a Watermark leaves out."""
     exchanges = operator_of(node).arrange(node, [None] * len(node.inputs)).exchanges
     places = tuple(None if isinstance(exchange, Everyone) else exchange for exchange in exchanges)
     run = RunFacts((0,), {0: (append_only,) * len(node.inputs)}, partitions or {}, {})
     found = Findings(TimeReport() if report is None else report, {}, [] if refused is None else refused)
-    facts = StepFacts(step, (places,), owns_keyless, grown, clock_us=clock_us(step))
+    facts = StepFacts(step, (places,), owns_keyless, grown, clock_us=clock_us(step), idle={0: frozenset(idle)})
     return StepContext(run, facts, store, 0, found, errors)
 
 

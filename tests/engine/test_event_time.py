@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,17 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from engine.analysis.event_time_sources import idle_inputs, sides_by_watermark
 from engine.model.aggregates import AggregateCall, ValuesCall
+from engine.model.circuit import Circuit, Mode, Node, Output, View
 from engine.model.event_time import (
     WATERMARK_TYPES,
     ClosingAggregate,
     ClosingSessions,
     Expiry,
+    LatestTime,
     TimedDeduplicate,
     TimedJoin,
     Watermark,
 )
+from engine.model.filling import HASHES, OF_NEXT
 from engine.model.node import Expression, NodeBase
+from engine.model.rows import Source, Union
 from engine.operators.aggregate import keys_of
 from engine.operators.aggregate_plan import aggregate_plan_of
 from engine.operators.base import TimeReport
@@ -31,10 +37,12 @@ from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
-from engine.state.trace import decode_run
+from engine.state.trace import as_zset, decode_run
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import context_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.engine.test_moves import RANGE_SLOTS, move_state, shuffled
+from tests.engine.transitions import Way, led
 
 LONG, TEXT, MOMENT, DOUBLE = pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.float64()
 RANGE = pa.struct([pa.field("start", MOMENT), pa.field("end", MOMENT)])
@@ -139,6 +147,72 @@ def test_a_watermark_is_the_least_of_its_inputs_and_never_goes_back() -> None:
             assert count == 1 and mark[0] == before and context.found.times.watermarks == {0: mark[1]}
             found.append(before := mark[1])
         assert found == expected
+
+
+def test_a_watermark_leaves_idle_inputs_out_and_stays_where_it_has_been_when_they_come_back() -> None:
+    node, store = Watermark((0, 1), WATERMARK_TYPES, (0, 0)), DictStore()
+    # (latest time of each input in ms, which are idle) -> (the watermark in ms, what is stored)
+    steps = [
+        ((10, 5), (), 5, 2),
+        ((20, None), (), 5, 2),
+        ((None, None), (1,), 20, 3),  # no row came
+        ((30, None), (1,), 30, 3),
+        ((None, 7), (1,), 30, 3),  # a row of the idle input comes in this very step, and is late
+        ((40, None), (), 30, 3),  # now the input counts again, and holds back
+        ((None, None), (0,), 30, 3),  # what is ahead is left out, and what is left is behind
+        ((None, 35), (), 35, 2),
+        ((None, 50), (), 40, 2),
+    ]
+    found, before = [], 0
+    for number, (latest, idle, *_) in enumerate(steps):
+        inputs = [table([] if at is None else [(1000 * at,)], (LONG,)) for at in latest]
+        context = context_of(node, store, number, append_only=True, idle=idle)
+        operate = operator_of(node).step
+        assert operate is not None
+        ((mark, _),) = rows_of(operate(node, inputs, context)).items()
+        assert mark[0] == before, "the next step begins where the last one has ended"
+        before = mark[1]
+        stored = as_zset(context.trace(0, (pa.int16(), LONG), ()).scan()).num_rows
+        found.append((before // 1000, stored))
+    assert found == [(watermark, stored) for *_, watermark, stored in steps]
+
+
+def test_an_input_is_idle_if_all_of_its_sources_are_and_another_input_is_not() -> None:
+    a, b, ab = frozenset("a"), frozenset("b"), frozenset("ab")
+    assert idle_inputs((a, b), ["b", "c"]) == {1} and idle_inputs((a, b), ["c"]) == set()
+    assert idle_inputs((a, b), ["a", "b"]) == set() and idle_inputs((ab, b), ["b"]) == {1}
+    assert idle_inputs((ab, b), ["a"]) == set() and idle_inputs((a, frozenset()), ["a"]) == {0}
+
+
+def test_only_the_least_of_several_watermarks_leaves_inputs_out() -> None:
+    nodes: list[Node] = [Source((), (MOMENT,), "a"), Source((), (MOMENT,), "b")]
+    nodes += [LatestTime((0,), (LONG,), 0), LatestTime((1,), (LONG,), 0)]
+    nodes += [Watermark((2, 3), WATERMARK_TYPES, (0, 0), greatest) for greatest in (False, True)]
+    nodes.append(Watermark((2,), WATERMARK_TYPES, (0,)))
+    assert sides_by_watermark(Circuit(tuple(nodes))) == {4: (frozenset("a"), frozenset("b"))}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_step_without_input_closes_what_an_idle_input_has_held_back(workers: int) -> None:
+    """Also if the watermark, which is state now, moves to another worker after each step."""
+    chance = random.Random(2)
+    nodes: list[Node] = [Source((), TYPES, "a"), Source((), TYPES, "b")]
+    nodes += [LatestTime((0,), (LONG,), 1), LatestTime((1,), (LONG,), 1), Watermark((2, 3), WATERMARK_TYPES, (0, 0))]
+    nodes += [Union((0, 1), TYPES), ClosingAggregate((5, 4), (MOMENT, LONG), (1,), CALLS[:1], 0)]
+    nodes.append(Output((6,), (), "out", "append", ("ts", "n")))
+    machine = InProcess(Circuit(tuple(nodes)), workers, {"out": 1})
+
+    def closed(a: list[int], b: list[int], *idle: str) -> int:
+        machine.idle = frozenset(idle)
+        given = {name: table([("x", 1000 * at, 1) for at in those], TYPES) for name, those in (("a", a), ("b", b))}
+        found = machine.step(given)["out"].num_rows
+        move_state(machine, shuffled(machine.placement, chance, RANGE_SLOTS))
+        return found
+
+    assert [closed([3, 9], [3]), closed([9], []), closed([], [])] == [1, 0, 0]
+    assert closed([], [], "b") == 1, "9 is closed, and not 3 again"
+    assert closed([], [8], "b") == closed([], [9]) == 0, "both are late"
+    assert closed([12], [12]) == 1
 
 
 CALLS = (
@@ -333,3 +407,75 @@ def test_workers_and_moves_of_slots_do_not_change_when_groups_close() -> None:
     alone = outputs(1)
     assert all(any(step[name] for step in alone) for name in names)
     assert outputs(3) == alone
+
+
+class BesideAnIdleInput:
+    """From one aggregate over a watermark to others, by a transition that begins when the watermark has gone on without its second input."""
+
+    def __init__(self, before: Circuit, now: Circuit) -> None:
+        filling = led(before, now).filling
+        outputs = (node.handle for each in (before, now) for node in each.nodes if isinstance(node, Output))
+        self.machine = InProcess(filling.present.circuit, 2, dict.fromkeys(outputs, 1))
+        self.way, self.written = Way(self.machine, filling), list[tuple[str, Any]]()
+
+    def step(self, a: list[int], b: list[int], *idle: str, again: bool = False) -> None:
+        """The times of the rows, in ms."""
+        self.machine.idle = frozenset(idle)
+        given = {name: table([("x", 1000 * at, 7) for at in those], TYPES) for name, those in (("a", a), ("b", b))}
+        given = {OF_NEXT + name: rows for name, rows in given.items()} if again else given
+        for handle, messages in self.machine.step(given, filled=self.way.filled).items():
+            self.written += [(handle, json.loads(value)) for value in messages.column("value").to_pylist()]
+
+    def go(self, back: list[int]) -> None:
+        """`back`: the rows with which the second input comes back, behind the watermark."""
+        self.step([3, 9], [3])
+        self.step([], [], "b")
+        self.step([10], back)
+        self.way.begin()
+        for to, rows in ((0, ([3], [3])), (HASHES, ([9, 10], back)), (self.way.whole, ([], []))):
+            self.way.advance(to)
+            self.step(*rows, again=True)
+        self.way.turn()
+        self.step([], [])
+        self.way.settle()
+        self.step([12], [12])
+
+    @staticmethod
+    def circuit(mode: Mode, **calls: AggregateCall) -> Circuit:
+        """A view by the name of each call."""
+        nodes: list[Node] = [Source((), TYPES, "a"), Source((), TYPES, "b")]
+        nodes += [LatestTime((0,), (LONG,), 1), LatestTime((1,), (LONG,), 1)]
+        nodes += [Watermark((2, 3), WATERMARK_TYPES, (0, 0)), Union((0, 1), TYPES)]
+        for name, call in calls.items():
+            nodes.append(ClosingAggregate((5, 4), (MOMENT, LONG), (1,), (call,), 0))
+            nodes.append(View((len(nodes) - 1,), (MOMENT, LONG), name, ("ts", "n"), kept=False))
+            nodes.append(Output((len(nodes) - 1,), (), name, mode, ("ts", "n")))
+        return Circuit(tuple(nodes))
+
+
+def test_a_new_view_beside_an_idle_input_closes_what_has_been_closed() -> None:
+    """Rows alone would not bring a copy of the watermark as far. The row of 5 was late, and is not for who gets it with the history."""
+    made = BesideAnIdleInput.circuit
+    run = BesideAnIdleInput(made("append", count=CALLS[0]), made("append", count=CALLS[0], sum=CALLS[1]))
+    run.go([5])
+    found = Counter((handle, row["ts"][-5:-1]) for handle, row in run.written)
+    assert found == {(name, f".{at:03}"): 1 for name in ("count", "sum") for at in (3, 9, 10, 12)} | {
+        ("sum", ".005"): 1
+    }
+
+
+def test_a_changed_view_beside_an_idle_input_takes_back_what_has_been_closed() -> None:
+    made = BesideAnIdleInput.circuit
+    run = BesideAnIdleInput(made("changelog", view=CALLS[0]), made("changelog", view=CALLS[1]))
+    run.go([])
+    content: Counter[tuple[str, int]] = Counter()
+    for _, message in run.written:
+        for sign, row in ((-1, message["before"]), (1, message["after"])):
+            if row is not None:
+                content[row["ts"][-5:-1], row["n"]] += sign
+    assert {row: n for row, n in content.items() if n} == {
+        (".003", 14): 1,
+        (".009", 7): 1,
+        (".010", 7): 1,
+        (".012", 14): 1,
+    }

@@ -859,6 +859,7 @@ def full_state() -> StepLogState:
         auto=auto(2, 3),
         origin=origin(version(1, 1)),
         clock_us=5,
+        idle=("in",),
     )
 
 
@@ -887,6 +888,29 @@ def test_the_time_of_steps_never_goes_back_and_stays_with_a_step_that_is_divided
 
 def test_a_division_without_a_time_has_the_form_that_it_had() -> None:
     assert b"clock_us" not in encode(division(0, 0, 10)) and b"clock_us" in encode(at_time(division(0, 0, 10), 0))
+
+
+def idle_in(record: DivisionRecord, *idle: str) -> DivisionRecord:
+    return record.model_copy(update={"idle": idle})
+
+
+def test_idle_inputs_stay_with_a_step_that_is_divided_again_and_are_those_of_the_last_division() -> None:
+    first = idle_in(division(0, 0, 10), "a", "b")
+    for again in (
+        first.with_ends(0, {TopicPartition("in", 0): 5}),
+        first.with_counted(0, (3,), frozenset()),
+        first.with_policy(1, {"in": "skip"}, {}, {}),
+    ):
+        assert again.idle == ("a", "b")
+    later = division(1, 10, 12)
+    assert folded(claim(0), first).idle == ("a", "b") and folded(claim(0), first, later).idle == ()
+    cut = first.with_ends(0, {TopicPartition("in", 0): 5})
+    assert folded(claim(0), first, later, cut).idle == ("a", "b"), "what was divided after it is void"
+    with pytest.raises(BrokenStepLog):
+        folded(claim(0), first, idle_in(cut, "a"))
+    with pytest.raises(BrokenStepLog, match="its idle sources are out of order or there twice"):
+        folded(claim(0), idle_in(first, "b", "a"))
+    assert b"idle" not in encode(later) and b"idle" in encode(first)
 
 
 @of_each_former_format

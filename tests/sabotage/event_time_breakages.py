@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 OPERATORS = "engine/operators"
+IDLE = "coordinator/stepping/idle.py"
 TEST = "tests/engine/test_event_time.py"
 AGAINST_STREAMS = "tests/stepwell/lowering/test_event_time.py"
 
@@ -86,5 +87,77 @@ EVENT_TIME = (
             ),
         ),
         (f"{AGAINST_STREAMS}::test_every_step_puts_out_what_spark_does[left join]",),
+    ),
+    Breakage(
+        "a-watermark-goes-back-when-an-idle-input-comes-back",
+        "The watermark that has gone on without an idle input is forgotten.",
+        "the promise that a watermark never goes back",
+        (Edit(f"{OPERATORS}/event_time.py", "    if after > of_all:", "    if after < of_all:"),),
+        (f"{TEST}::test_a_watermark_leaves_idle_inputs_out_and_stays_where_it_has_been_when_they_come_back",),
+    ),
+    Breakage(
+        "an-input-is-idle-although-it-has-rows",
+        "An input becomes idle although its messages come or wait.",
+        "the meaning of stepwell.watermark.idle.after",
+        (Edit(IDLE, "0.0 if each in active else silent(s)", "silent(s)"),),
+        (
+            "tests/coordinator/test_idle.py::"
+            "test_an_input_is_idle_when_it_has_been_silent_for_so_long_and_active_with_the_next_row",
+        ),
+    ),
+    Breakage(
+        "a-pause-makes-inputs-idle",
+        "All time between two looks counts as silence.",
+        "the promise that an outage makes nothing idle",
+        (
+            Edit(
+                IDLE,
+                "return before + passed if passed <= most else min(before, most)",
+                "return before + passed if passed <= most else min(before + passed, after_s)",
+            ),
+        ),
+        ("tests/coordinator/test_idle.py::test_a_time_in_which_nobody_looks_makes_nothing_idle_alone",),
+    ),
+    Breakage(
+        "a-copy-of-a-watermark-stays-behind",
+        "The copy of a watermark, by which new nodes are filled, follows from their rows alone.",
+        "the answer of a new view",
+        (
+            Edit(
+                "engine/analysis/taking.py",
+                "        if original is not None and isinstance",
+                "        if original is None and isinstance",
+            ),
+        ),
+        (
+            f"{TEST}::test_a_new_view_beside_an_idle_input_closes_what_has_been_closed",
+            f"{TEST}::test_a_changed_view_beside_an_idle_input_takes_back_what_has_been_closed",
+        ),
+    ),
+    Breakage(
+        "nothing-happens-when-an-input-becomes-idle",
+        "What an idle input holds back waits for the next message.",
+        "the meaning of stepwell.watermark.idle.after",
+        (
+            Edit(
+                "coordinator/stepping/inputs.py",
+                "        is_due = is_due or self._is_idleness_due(log, step)",
+                "        is_due = bool(is_due)",
+            ),
+        ),
+        ("tests/coordinator/test_inputs.py::test_a_step_without_input_comes_once_when_an_input_has_become_idle",),
+    ),
+    Breakage(
+        "inputs-are-idle-while-new-nodes-are-filled",
+        "The watermarks of new nodes go on without rows that are still read again for them.",
+        "the answer of a changed view",
+        (
+            Edit(
+                "coordinator/stepping/inputs.py",
+                "return self._idle.idle if log.revisions.passage_that_fills(step) is None else ()",
+                "return self._idle.idle if log.revisions.passage_that_fills(step) is None else self._idle.idle",
+            ),
+        ),
+        ("tests/coordinator/test_inputs.py::test_no_input_is_idle_while_new_nodes_are_filled",),
     ),
 )

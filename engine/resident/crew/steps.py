@@ -59,6 +59,7 @@ class CrewSteps:
                 again=given.again,
                 clock_us=given.clock_us,
                 asks_border=given.asks_border,
+                idle=given.idle,
             )
         )
 

@@ -57,6 +57,7 @@ class RunStep(Order[StepDone | StepAbandoned]):
     again: tuple[OffsetRange, ...]
     clock_us: int | None
     asks_border: bool
+    idle: frozenset[str]
 
 
 class Paused(Answer):

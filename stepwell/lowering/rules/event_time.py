@@ -41,7 +41,7 @@ from stepwell.lowering.trees import expression_id
 _NOTE = "rows behind the watermark are late and left out; a group is put out once, when the watermark has passed it (docs/sql.md, Event time)"
 _NOTE_HELD_BACK = (
     "the least of several watermarks counts, so an input that gets no rows any more holds event time back: no group closes and no row is "
-    "forgotten until it gets some (docs/sql.md, Event time)"
+    "forgotten until it gets some, or until it has been silent for stepwell.watermark.idle.after (docs/sql.md, Event time)"
 )
 
 

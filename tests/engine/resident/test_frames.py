@@ -66,6 +66,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         again=(OffsetRange("t", 1, 2, 4),),
         clock_us=2**50,
         asks_border=True,
+        idle=frozenset({"s"}),
     ),
     messages.Adopt(
         topic="p",
