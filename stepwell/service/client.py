@@ -17,6 +17,7 @@ from stepwell.service.endpoint import (
     APPLY_SECONDS_MAX,
     LAYOUT_SECONDS_MAX,
     PLAN_SECONDS_MAX,
+    QUERY_SECONDS_MAX,
     READ_SECONDS_MAX,
     Endpoint,
     read_endpoint,
@@ -109,6 +110,19 @@ class ControlClient:
         if answer.status_code != 200:
             raise StepwellError(f"the service has no answer: {answer.json().get('error', answer.status_code)}")
         return decode_views(answer.content)
+
+    def query(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the service answers to a query, see service/queries.py. None if it gives no answer: none runs, it is of a release that knows
+        no queries, it is busy, or it ends meanwhile."""
+        endpoint = read_endpoint(self._folder)
+        if endpoint is None:
+            return None
+        seconds = QUERY_SECONDS_MAX + ANSWER_SECONDS_MAX
+        answer = _request(endpoint, "POST", "/query", seconds=seconds, parameters=None, body=body)
+        if answer is None or answer.status_code != 200:
+            return None
+        found: dict[str, Any] = answer.json()
+        return found
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
         """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline."""

@@ -32,6 +32,9 @@ LAYOUT_SECONDS_MAX = 60.0
 PLAN_SECONDS_MAX = 300.0
 """For the service to plan the project's files beside its steps. A hundred views take 30 s on two idle cores."""
 
+QUERY_SECONDS_MAX = 60.0
+"""For the process that answers queries to answer one, with its own start, which takes 5 to 20 s, and with those that were asked before."""
+
 READ_SECONDS_MAX = 60.0
 """For the workers to read views, all at one version. A checkpoint that is being folded delays it by its own time."""
 

@@ -31,10 +31,11 @@ from engine.resident.spark_launcher import spark_cluster
 from examples.batch import TopicMessage, batch_answer, compare
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell.commands.query import _collected
 from stepwell.inspection import query as queries
 from stepwell.inspection.interval_rows import frame_of
-from stepwell.inspection.query import NoState, QueryError, query
+from stepwell.inspection.query import query
+from stepwell.inspection.query_errors import NoState, QueryError
+from stepwell.inspection.query_rows import collected
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.plans import ResolvedProject
@@ -222,8 +223,8 @@ def test_an_answer_that_breaks_off_is_no_answer(
         return load(self, BytesIO(sent[: kept_bytes[0]]))
 
     monkeypatch.setattr(ArrowCollectSerializer, "load_stream", load_stream)
-    assert len(_collected(rows, 10, as_json=as_json)) == 3
+    assert len(collected(rows, 10, as_json=as_json)) == 3
     for cut in {*range(0, lengths[0], lengths[0] // 12), *range(lengths[0] - 20, lengths[0], 4)}:
         kept_bytes[0] = cut
         with pytest.raises(QueryError, match="broke off"):
-            _collected(rows, 10, as_json=as_json)
+            collected(rows, 10, as_json=as_json)
