@@ -19,7 +19,6 @@ from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, pr
 from stepwell.inspection.asked import Asked, Found
 from stepwell.inspection.query_errors import NoState, QueryError
 from stepwell.planning.query_key import query_key
-from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
 
 ROWS_DEFAULT = 1000
@@ -55,11 +54,12 @@ def query(
         elif project.on_cluster:
             client.endpoint()  # without a service there is no answer, and Spark need not start
         asked = Asked(sql, limit, of_next=of_next, as_json=as_json)
-        found = _of_service(project, client, asked)
+        key = query_key(project)
+        found = _of_service(client, asked, key)
         if found is None:
             from stepwell.commands.query_here import ask_here  # takes more than a second
 
-            found = ask_here(project, client, asked)
+            found = ask_here(project, key, client, asked)
         show(found, as_json=as_json, text=None if as_json else _table(found["columns"], found["rows"]))
         if not as_json:
             note(
@@ -69,11 +69,11 @@ def query(
             )
 
 
-def _of_service(project: Project, client: ControlClient, asked: Asked) -> Found | None:
+def _of_service(client: ControlClient, asked: Asked, key: str | None) -> Found | None:
     """The answer of the running service; None if it gives none. Raises QueryError and NoState."""
     if asked.limit > ROWS_OF_SERVICE_MAX:
         return None
-    answer = client.query({**asdict(asked), "key": query_key(project)})
+    answer = client.query({**asdict(asked), "key": key})
     if answer is None:
         return None
     if (refused := answer.get("refused")) is not None:

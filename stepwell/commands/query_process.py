@@ -5,10 +5,10 @@ python -m stepwell.commands.query_process      started by query_keeper.py, and b
     standard input    a pickle of Started, and then one query a line, as JSON (QueryBody)
     standard output   an answer a line: {"found": {...}}, {"refused": {...}} if the query is wrong, or {"not_here": "why"}
 
-Guarantees: an answer is that of a command with a Spark of its own (query_here.py), whose code makes it. A query is not answered here if that
-could differ: the files, or the settings, are not those that this process has; or its answer depends on the process, because it reads files.
-One query is answered after the other. The process ends with its standard input, whatever it does at the moment, and its JVM ends
-with it. It has a lower priority than the service.
+Guarantees: an answer is that of a command with a Spark of its own (query_here.py), because the same code makes it (query_answers.py). A query
+is not answered here if that could differ: the files, or the settings, are not those that this process has; or its answer depends on the
+process, because it reads files. One query is answered after the other. The process ends with its standard input, whatever it does at the
+moment, and its JVM ends with it. It has a lower priority than the service.
 """
 
 from __future__ import annotations
@@ -19,24 +19,20 @@ import pickle
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from typing import IO, Any
 
 import psutil
 from pyspark.sql import SparkSession
 
-from engine.model.circuit import Circuit
-from stepwell.commands.definitions import planning_session
-from stepwell.commands.query_here import answer_of, in_local_mode
+from stepwell.commands.query_answers import Answers
+from stepwell.commands.query_here import in_local_mode
 from stepwell.commands.query_started import Started
-from stepwell.commands.spark import jvm_is_gone
+from stepwell.commands.spark import jvm_is_gone, start_spark
 from stepwell.inspection.asked import Asked
 from stepwell.inspection.query_errors import AnswerBrokeOff, NoState, QueryError, ReadsElsewhere
-from stepwell.lowering.driver import lower
 from stepwell.planning.files_now import forget_modules, project_now
-from stepwell.planning.kept_definitions import KeptDefinitions
-from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.query_key import query_key
-from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient
 
@@ -51,43 +47,34 @@ ANSWER_BYTES_MAX = 16 << 20
 
 
 class Answering:
-    """The project is resolved when the first query comes, and again when its files have changed."""
+    """The answers about the files as they are. Others are begun when they have changed."""
 
-    def __init__(self, started: Project, session: SparkSession, kept: KeptDefinitions | None) -> None:
-        self._started, self._session, self._kept = started, session, kept
-        self._client = ControlClient(started.state_folder)
+    def __init__(self, started: Project) -> None:
+        self._started, self._client = started, ControlClient(started.state_folder)
         self._key: str | None = None
-        self._resolved: tuple[ResolvedProject, Circuit] | None = None
+        self._answers: Answers | None = None
 
-    def answer(self, asked: Asked, key: str | None) -> dict[str, Any]:
-        """What to send."""
+    def answer(self, session: Callable[[], SparkSession], asked: Asked, key: str | None) -> dict[str, Any]:
+        """What to send. `session`: waits for the process's."""
         try:
             project = project_now(self._started)
             if key is None or query_key(project) != key:
                 return {"not_here": "the files or the settings are not those of the service"}
-            resolved, circuit = self._resolve(project, key)
-            return {"found": answer_of(resolved, circuit, self._client, asked, only_views=True)}
+            answers = self._of_files(project, key)
+            return {"found": answers.answer(session(), self._client, asked, only_views=True)}
         except (QueryError, NoState) as refused:
             if isinstance(refused, AnswerBrokeOff | ReadsElsewhere):
                 return {"not_here": refused.message}
-            return {
-                "refused": {
-                    "kind": type(refused).__name__,
-                    "message": refused.message,
-                    "what_to_do": refused.what_to_do,
-                }
-            }
+            kind, message, what_to_do = type(refused).__name__, refused.message, refused.what_to_do
+            return {"refused": {"kind": kind, "message": message, "what_to_do": what_to_do}}
         except Exception as fault:  # also a mistake of ours: it is told where its trace is seen
             return {"not_here": f"it ended with {type(fault).__name__}"}
 
-    def _resolve(self, project: Project, key: str) -> tuple[ResolvedProject, Circuit]:
-        if self._resolved is None or self._key != key:
-            self._resolved = None
+    def _of_files(self, project: Project, key: str) -> Answers:
+        if self._answers is None or self._key != key:
             forget_modules(project.root)
-            kept, self._kept = self._kept or KeptDefinitions.of(project), None
-            resolved = resolve(project, self._session, kept)
-            self._resolved, self._key = (resolved, lower(resolved)), key
-        return self._resolved
+            self._answers, self._key = Answers(project, key), key
+        return self._answers
 
 
 def main() -> None:
@@ -97,14 +84,14 @@ def main() -> None:
     started: Started = pickle.load(sys.stdin.buffer)  # the service has written it
     lines = queue.SimpleQueue[bytes]()
     threading.Thread(target=_read, args=(sys.stdin.buffer, lines), name="queries", daemon=True).start()
-    with planning_session(in_local_mode(started.project)) as (session, kept):
-        answering = Answering(started.project, session, kept)
+    with start_spark(in_local_mode(started.project), ends_with_process=True) as spark:
+        answering = Answering(started.project)
         while True:
             try:
                 line = lines.get(timeout=started.idle_s)
             except queue.Empty:
                 return
-            reply = _reply(answering, json.loads(line))
+            reply = _reply(answering, lambda: spark.session, json.loads(line))
             replies.write(reply + b"\n")
             replies.flush()
             if jvm_is_gone() or _memory_bytes() > MEMORY_BYTES_MAX:
@@ -124,9 +111,9 @@ def _memory_bytes() -> int:
     return sum(process.memory_info().rss for process in (own, *own.children(recursive=True)))
 
 
-def _reply(answering: Answering, body: dict[str, Any]) -> bytes:
+def _reply(answering: Answering, session: Callable[[], SparkSession], body: dict[str, Any]) -> bytes:
     key = body.pop("key")
-    answer = answering.answer(Asked(**body), key)
+    answer = answering.answer(session, Asked(**body), key)
     reply = json.dumps(answer, default=str, ensure_ascii=False).encode()
     return reply if len(reply) <= ANSWER_BYTES_MAX else json.dumps({"not_here": "the answer is too large"}).encode()
 

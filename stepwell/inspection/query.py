@@ -51,6 +51,13 @@ FOLD_SECONDS_MAX = 30.0
 
 LOOK_SECONDS = 0.05
 
+FEW_BYTES_MAX = 4 << 20
+"""Of the views that a query reads. Over so little Spark needs less than a second, most of it for what makes more of it fast."""
+
+OF_FEW_BYTES = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
+"""Settings of a query over so little, unless the project has chosen others. To compile it takes longer than to run it without,
+and each exchange would have 200 tasks, of which each takes 5 ms."""
+
 _COMMANDS = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
     "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
@@ -151,6 +158,9 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
     if only_views and _ELSEWHERE.intersection(CLASS.findall(plan._jdf.queryExecution().analyzed().toJSON())):
         raise ReadsElsewhere("the query reads more than the kept views")
     version, tables = read([views[name].name for name in named])
+    if sum(table.nbytes for table in tables) <= FEW_BYTES_MAX:
+        for key in OF_FEW_BYTES.keys() - resolved.project.settings.spark.keys():
+            session.conf.set(key, OF_FEW_BYTES[key])
     for name, table in zip(named, tables, strict=True):
         frame = frame_of(session, table, _nullable(views[name].schema))
         frame.createOrReplaceTempView(views[name].name)
