@@ -19,3 +19,6 @@ class Asked:
 Found = dict[str, Any]
 """The answer: `step`, `checkpoint`, `columns`, `rows`, and whether there are `more` of them than the limit. It is the same after a way through
 JSON, but that the rows for people are lists then."""
+
+NOT_HERE = b'{"not_here"'
+"""With it begins the answer of a process that says why there is none: see commands/query_process.py."""
