@@ -16,7 +16,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from base.fault import ExitCode, Fault
 from stepwell.service.bodies import Answer, told
 
 SQL_CHARACTERS_MAX = 1_000_000
@@ -35,10 +34,8 @@ class QueryBody(BaseModel):
     key: str | None
 
 
-class NotAnswered(Fault):
-    """The service gives no answer to a query, and whoever asks has to find it by itself."""
-
-    exit_code = ExitCode.STATE
+class NotAnswered(Exception):
+    """The service gives no answer to a query, for this reason, and whoever asks has to find it by itself. No user sees it."""
 
 
 AnswerQuery = Callable[[QueryBody], bytes]
@@ -60,5 +57,5 @@ class QueryRoute:
         try:
             answer = await run_in_threadpool(self._answer_query, body)
         except NotAnswered as fault:
-            return Answer({"error": fault.message}, 409)
+            return Answer({"error": str(fault)}, 409)
         return Response(answer, media_type="application/json")
