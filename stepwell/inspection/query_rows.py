@@ -19,7 +19,7 @@ def collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
 
     They are fetched as Arrow, because an Arrow stream marks its end. `collect` would treat a broken connection as the end of the rows.
     Raises QueryError, or AnswerBrokeOff."""
-    unique = rows.toDF(*(f"{name}_{i}" if name in rows.columns[:i] else name for i, name in enumerate(rows.columns)))
+    unique = _with_unique_names(rows)
     try:
         if as_json:
             encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
@@ -30,6 +30,13 @@ def collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
         raise QueryError(str(error).split("\n")[0]) from None
     except (EOFError, OSError, pa.ArrowInvalid, Py4JError) as error:
         raise AnswerBrokeOff(f"Spark broke off while it sent the answer: {error!r}", "Ask again.") from error
+
+
+def _with_unique_names(rows: DataFrame) -> DataFrame:
+    names = rows.columns
+    if len(set(names)) == len(names):
+        return rows
+    return rows.toDF(*(f"{name}_{i}" if name in names[:i] else name for i, name in enumerate(names)))
 
 
 def _text(column: tuple[str, str]) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import psutil
 
 from base.fault import ExitCode
@@ -20,12 +20,14 @@ from stepwell.service.endpoint import (
     QUERY_SECONDS_MAX,
     READ_SECONDS_MAX,
     Endpoint,
+    posted,
     read_endpoint,
     request,
 )
 from stepwell.service.last_run import read_last_run
 
 if TYPE_CHECKING:
+    import httpx
     import pyarrow as pa
 
     from base.version import VersionId
@@ -118,10 +120,10 @@ class ControlClient:
         if endpoint is None:
             return None
         seconds = QUERY_SECONDS_MAX + ANSWER_SECONDS_MAX
-        answer = _request(endpoint, "POST", "/query", seconds=seconds, parameters=None, body=body)
-        if answer is None or answer.status_code != 200:
+        answer = posted(endpoint, "/query", body, seconds=seconds)
+        if answer is None or answer[0] != 200:
             return None
-        found: dict[str, Any] = answer.json()
+        found: dict[str, Any] = json.loads(answer[1])
         return found
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
@@ -231,6 +233,8 @@ def _request(
 ) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
     assert endpoint.url.startswith("http://")
+    import httpx
+
     try:
         return request(method, endpoint.url + path, headers, seconds=seconds, parameters=parameters, body=body)
     except httpx.TransportError:
