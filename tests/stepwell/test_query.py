@@ -147,6 +147,24 @@ def with_store(resolved: ResolvedProject) -> ResolvedProject:
     return replace(resolved, project=replace(project, settings=replace(project.settings, stepwell=stepwell)))
 
 
+def test_a_query_over_little_is_not_compiled(auction: Auction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the project says so."""
+    auction.run()
+    keys = ("spark.sql.codegen.wholeStage", "spark.sql.shuffle.partitions")
+
+    def chosen(resolved: ResolvedProject) -> list[str | None]:
+        conf = query(resolved, auction.circuit, "SELECT item, count(*) FROM best GROUP BY 1").rows.sparkSession.conf
+        return [conf.get(key) for key in keys]
+
+    resolved = auction.project
+    settings = replace(resolved.project.settings, spark={keys[1]: "7"})
+    as_before = [auction.spark.conf.get(key) for key in keys]
+    assert chosen(resolved) == ["false", "1"] != as_before
+    assert chosen(replace(resolved, project=replace(resolved.project, settings=settings))) == ["false", as_before[1]]
+    monkeypatch.setattr(queries, "FEW_BYTES_MAX", -1)
+    assert chosen(resolved) == as_before
+
+
 def test_state_of_another_circuit_is_not_read(
     auction: Auction, spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str
 ) -> None:

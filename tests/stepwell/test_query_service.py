@@ -69,6 +69,7 @@ class InThisProcess:
 
     def __init__(self, spark: SparkSession, project: Project) -> None:
         self._spark, self._answering = spark, Answering(project)
+        self._answering.warm_up(spark)
 
     def ask(self, line: bytes, deadline: float) -> bytes:
         InThisProcess.asked += 1
