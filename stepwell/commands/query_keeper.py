@@ -24,6 +24,7 @@ from stepwell.inspection.asked import NOT_HERE
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import QUERY_SECONDS_MAX
 from stepwell.service.queries import NotAnswered, QueryBody
+from stepwell.spark.launch import without_secrets
 
 MODULE = f"{__package__}.query_process"
 
@@ -58,7 +59,7 @@ class QueryKeeper:
     def begin(self) -> None:
         """The service has begun its work: from now on the process is there if it always is to be."""
         if self._chosen == "always":
-            with self._lock:
+            with self._lock, suppress(NotAnswered):
                 self._started()
 
     def answer(self, body: QueryBody) -> bytes:
@@ -110,7 +111,12 @@ class QueryKeeper:
         if self._is_closed:
             raise NotAnswered("the service is ending")
         if self._process is None:
-            self._process = _Process(self._project)
+            try:
+                self._process = _Process(self._project)
+            except OSError as fault:
+                raise NotAnswered(f"no process for queries can be started: {fault}") from None
+            if self._is_closed:  # meanwhile, and `close` has not seen this one
+                self._process.end()
         return self._process
 
     def _plan_end(self) -> None:
@@ -143,7 +149,8 @@ class _Process:
     """One process, from its start to its end."""
 
     def __init__(self, project: Project) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        inherited = without_secrets(os.environ, project.settings.secret_variables)
+        environment = {**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         environment.pop(PLACE_VARIABLE, None)  # which is for the workers
         self._popen = subprocess.Popen(
             [sys.executable, "-P", "-m", MODULE],

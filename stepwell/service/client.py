@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,11 @@ class ControlClient:
         answer = posted(endpoint, "/query", body, seconds=seconds)
         if answer is None or answer[0] != 200:
             return None
-        found: dict[str, Any] = json.loads(answer[1])
-        return found
+        with suppress(ValueError):  # another program may use the port of a dead service
+            found = json.loads(answer[1])
+            if isinstance(found, dict) and not found.keys().isdisjoint(("found", "refused")):
+                return found
+        return None
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
         """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline."""

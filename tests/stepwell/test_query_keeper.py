@@ -31,7 +31,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     spec = write(tmp_path, {"a.sql": "CREATE MATERIALIZED VIEW v AS SELECT 1 AS x;\n"})
     made: list[QueryKeeper] = []
 
-    def keeper(process: str = "on-demand") -> QueryKeeper:
+    def keeper(process: str) -> QueryKeeper:
         made.append(QueryKeeper(load_project(spec, {"stepwell.query.process": process})))
         return made[-1]
 
@@ -62,6 +62,13 @@ def test_one_process_answers_all_and_is_ended(make: Make) -> None:
     assert children() == before
     with pytest.raises(NotAnswered, match="the service is ending"):
         ask(keeper, "answer")
+
+
+def test_no_secret_is_in_the_environment_of_the_process(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_KAFKA_SASL_PASSWORD", "hush-hush")
+    monkeypatch.setenv("HERE", "there")
+    process = psutil.Process(ask(make("on-demand"), "answer")["pid"])
+    assert process.environ()["HERE"] == "there" and "hush-hush" not in process.environ().values()
 
 
 def test_the_setting_says_when_it_is_there(make: Make) -> None:

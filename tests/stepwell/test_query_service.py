@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from base.fault import ExitCode
@@ -154,20 +154,28 @@ def _leaves_to_the_command(line: CommandLine, here: Here, project: Project) -> N
 
 
 def test_a_command_is_on_its_own_where_no_service_answers(tmp_path: Path) -> None:
-    """One of a release that knows no queries, one that is busy, one that has ended, none."""
+    """One of a release that knows no queries, another program at its port, one that has ended, one that is busy, none."""
     client, body = ControlClient(tmp_path), {"sql": "SELECT 1"}
     assert client.query(body) is None
 
-    async def unknown(request: Request) -> JSONResponse:
-        return JSONResponse({"error": "query: one of pause, resume, stop, checkpoint"}, 404)
+    answers: list[Response] = [
+        JSONResponse({"error": "query: one of pause, resume, stop, checkpoint"}, 404),
+        Response("<html>another program</html>"),
+        JSONResponse(["another program"]),
+    ]
+
+    async def other(request: Request) -> Response:
+        return answers[0]
 
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
-    earlier = HttpThread(bound, [Route("/{what}", unknown, methods=["POST"])], "earlier")
+    served = HttpThread(bound, [Route("/{what}", other, methods=["POST"])], "other")
     Endpoint.new(bound.getsockname()[1]).write(tmp_path)
-    earlier.start()
-    assert client.query(body) is None
-    earlier.close()
+    served.start()
+    while answers:
+        assert client.query(body) is None
+        answers.pop(0)
+    served.close()
     assert client.query(body) is None
     server = ControlServer(
         Requests(), StatusBoard("p"), 0, {}, plan_files=lambda: pytest.fail("planned"), answer_query=unasked
