@@ -175,7 +175,8 @@ def _answers_queries_as_of_a_checkpoint(shop: CommandLine, service: Service) -> 
     """By a process of its own, which stays."""
     made = shop.asked("checkpoint")
     answer = shop.done("query", SEEN)
-    (asked,) = (process for process in service.family() if "stepwell.commands.query_process" in process.cmdline())
+    found = ((process, process.as_dict(["cmdline"])["cmdline"]) for process in service.family())  # none of a zombie
+    (asked,) = (process for process, command in found if "stepwell.commands.query_process" in (command or ()))
     assert shop.asked("query", SEEN) == answer and asked.is_running()
     assert answer["rows"] == [{"orders": 300}]
     assert (answer["step"], answer["checkpoint"]) == (made["checkpoint_step"] - 1, made["checkpoint_version"])
