@@ -18,6 +18,7 @@ import psutil
 
 from bench.medians import by_case, medians, ratios, rounds_of
 from bench.pyflink import FLINK_VERSION
+from bench.queries import QUERIES
 from bench.result import Result
 from bench.structured_streaming import REAL_TIME, SPARK_VERSION
 from bench.workloads import WORKLOADS
@@ -132,6 +133,7 @@ def text(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setti
         _parts(medians(results)),
         *(_section(title, sections.get(name, [])) for name, title in SECTIONS.items()),
         _sql(),
+        QUERIES,
         _HOW,
     ]
     return "\n".join(part for part in parts if part).rstrip() + "\n"

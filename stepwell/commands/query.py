@@ -1,36 +1,34 @@
 """`stepwell query`: Spark SQL over the kept views, as of the last checkpoint. In local mode it works with and without a running service; on a
-cluster the service's workers have the databases, so it must run. It must run too for the views of the next revision (--next)."""
+cluster the service's workers have the databases, so it must run. It must run too for the views of the next revision (--next).
+
+A service that runs has a process in which Spark has started already (query_keeper.py), and is asked first. Whatever it does not answer, the
+command answers by itself (query_here.py). This module loads neither Spark nor the engine, because an answer of the service needs none.
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from functools import partial
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
 
-import pyarrow as pa
 import typer
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from rich.markup import escape
 from rich.table import Table
 
-from base.spark_master import MASTER_KEY
-from coordinator.starting.errors import CircuitChanged
-from engine.model.circuit import Circuit
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, project_of, report_faults, show
-from stepwell.commands.definitions import planning_session
-from stepwell.inspection import query as queries
-from stepwell.lowering.driver import lower
-from stepwell.planning.plans import ResolvedProject
-from stepwell.planning.resolver import resolve
-from stepwell.project.loading import Project
+from stepwell.inspection.asked import Asked, Found
+from stepwell.inspection.query_errors import NoState, QueryError
+from stepwell.planning.query_key import query_key
 from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
 
 ROWS_DEFAULT = 1000
 """More rows than this are seldom read. --limit changes the number."""
+
+ROWS_OF_SERVICE_MAX = 10_000
+"""An answer with more rows is made by the command itself. On its way from the service it would be in the memory of three processes."""
+
+REFUSALS = {refusal.__name__: refusal for refusal in (QueryError, NoState)}
+"""What the service says of a query. Any other fault is found, and told, by the command itself."""
 
 
 def query(
@@ -55,29 +53,33 @@ def query(
             _refuse_next_now(client)
         elif project.on_cluster:
             client.endpoint()  # without a service there is no answer, and Spark need not start
-        with planning_session(in_local_mode(project)) as (session, kept):
-            resolved = resolve(project, session, kept)
-            circuit = lower(resolved)
-            if of_next:
-                answer = queries.query_next(resolved, circuit, sql, partial(client.views, next_of=circuit.fingerprint))
-            else:
-                answer = _answer_now(resolved, circuit, sql, client)
-            rows = _collected(answer.rows, limit + 1, as_json=as_json)
-        more, rows = len(rows) > limit, rows[:limit]
-        found = {
-            "step": answer.step,
-            "checkpoint": answer.version.version,
-            "columns": answer.rows.columns,
-            "rows": rows,
-            "more": more,
-        }
-        show(found, as_json=as_json, text=None if as_json else _table(answer.rows.columns, rows))
+        asked = Asked(sql, limit, of_next=of_next, as_json=as_json)
+        key = query_key(project)
+        found = _of_service(client, asked, key)
+        if found is None:
+            from stepwell.commands.query_here import ask_here  # takes more than a second
+
+            found = ask_here(project, key, client, asked)
+        show(found, as_json=as_json, text=None if as_json else _table(found["columns"], found["rows"]))
         if not as_json:
             note(
                 ("the next revision, " if of_next else "")
-                + _as_of(answer.step, answer.version.version)
-                + (f"; more than {limit} rows, see --limit" if more else "")
+                + _as_of(found["step"], found["checkpoint"])
+                + (f"; more than {limit} rows, see --limit" if found["more"] else "")
             )
+
+
+def _of_service(client: ControlClient, asked: Asked, key: str | None) -> Found | None:
+    """The answer of the running service; None if it gives none. Raises QueryError and NoState."""
+    if asked.limit > ROWS_OF_SERVICE_MAX:
+        return None
+    answer = client.query({**asdict(asked), "key": key})
+    if answer is None:
+        return None
+    if (refused := answer.get("refused")) is not None:
+        raise REFUSALS[refused["kind"]](refused["message"], refused["what_to_do"])
+    found: Found = answer["found"]
+    return found
 
 
 def _refuse_next_now(client: ControlClient) -> None:
@@ -95,54 +97,7 @@ def _refuse_next_now(client: ControlClient) -> None:
         )
 
 
-def _answer_now(resolved: ResolvedProject, circuit: Circuit, sql: str, client: ControlClient) -> queries.Answer:
-    """Of the revision in force."""
-    try:
-        return queries.query(resolved, circuit, sql, client.views if resolved.project.on_cluster else None)
-    except CircuitChanged as changed:
-        try:
-            transition = client.status()["transition"]
-        except NotRunning:
-            transition = None
-        if transition is None:
-            raise
-        raise CircuitChanged(
-            f"the files are not those of the revision in force, and the transition to revision {transition['number']} is under way.",
-            "`stepwell query --next` asks the views of that revision when it is filled. With the former files, the views of the revision in "
-            "force can be asked; after the switch, those of the present files can.",
-        ) from changed
-
-
-def in_local_mode(project: Project) -> Project:
-    """The same project, planned and asked by Spark on this host: on the cluster, the service may hold all task slots."""
-    spark = {key: value for key, value in project.settings.spark.items() if key != MASTER_KEY}
-    return replace(project, settings=replace(project.settings, spark=spark)) if project.on_cluster else project
-
-
-def _collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
-    """The rows. For programs they are objects, encoded like the messages of output topics. For people they are texts, cast by Spark.
-
-    They are fetched as Arrow, because an Arrow stream marks its end. `collect` would treat a broken connection as the end of the rows."""
-    unique = rows.toDF(*(f"{name}_{i}" if name in rows.columns[:i] else name for i, name in enumerate(rows.columns)))
-    try:
-        if as_json:
-            encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
-            return [json.loads(text) for text in unique.select(encoded).limit(limit).toArrow().column(0).to_pylist()]
-        found = unique.select(*map(_text, unique.dtypes)).limit(limit).toArrow()
-        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    except PySparkException as error:
-        raise queries.QueryError(str(error).split("\n")[0]) from None
-    except (EOFError, OSError, pa.ArrowInvalid, Py4JError) as error:
-        raise queries.QueryError(f"Spark broke off while it sent the answer: {error!r}", "Ask again.") from error
-
-
-def _text(column: tuple[str, str]) -> Any:
-    name, kind = column
-    value = F.col(f"`{name}`")
-    return (F.hex(value) if kind == "binary" else value.cast("string")).alias(name)
-
-
-def _table(columns: list[str], rows: list[tuple[str | None, ...]]) -> Table:
+def _table(columns: list[str], rows: Sequence[Sequence[str | None]]) -> Table:
     table = Table()
     for column in columns:
         table.add_column(escape(column), overflow="fold")

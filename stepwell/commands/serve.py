@@ -37,6 +37,7 @@ from protocols.planners import PLANNERS
 from stepwell.commands.common import note
 from stepwell.commands.hand_over import take_from_running
 from stepwell.commands.missing_inputs import make_missing_inputs
+from stepwell.commands.query_keeper import QueryKeeper
 from stepwell.commands.spark import StartingSpark
 from stepwell.planning.files_now import forget_modules, project_now
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
@@ -83,18 +84,18 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
     with _stopping_on_signals(requests) as signals:
         try:
             definitions = _Definitions(project, lambda: spark.session)
-            service = _Service(signals, requests, board, definitions)
+            service = _Service(signals, requests, board, definitions, QueryKeeper(project))
             if options.hand_over:
                 prepared = _prepare(project, spark, options, service)
                 log = _log_reader(project)()
                 if log.claim is not None:
                     take_from_running(project, prepared.pipeline, log, options.on_change, options.chosen)
                 turn = _turn(project, take_over=options.take_over)
-                with _control(project, requests, board, definitions) as server:
+                with _control(project, service) as server:
                     _run(project, prepared, options, service, server, turn=turn)
             else:
                 turn = _turn(project, take_over=options.take_over)
-                with _control(project, requests, board, definitions) as server:
+                with _control(project, service) as server:
                     _run(project, _prepare(project, spark, options, service), options, service, server, turn=turn)
         except _StoppedEarly:
             note("stopped before anything was begun")
@@ -109,6 +110,7 @@ class _Service:
     requests: Requests
     board: StatusBoard
     definitions: _Definitions
+    queries: QueryKeeper
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def _run(
             on_change=options.on_change,
             chosen=options.chosen,
             expect_epoch=turn,
-            claimed=lambda epoch: _claimed(project, server, epoch),
+            claimed=lambda epoch: _claimed(project, server, service.queries, epoch),
         )
 
 
@@ -269,18 +271,17 @@ def _log_reader(project: Project) -> Callable[[], StepLogState]:
 
 
 @contextmanager
-def _control(
-    project: Project, requests: Requests, board: StatusBoard, definitions: _Definitions
-) -> Iterator[ControlServer]:
+def _control(project: Project, service: _Service) -> Iterator[ControlServer]:
     """Serves the endpoint while the body runs, and writes the last status afterwards."""
     settings = project.settings.stepwell
     policies = policies_of(settings)
     server = ControlServer(
-        requests,
-        board,
+        service.requests,
+        service.board,
         settings.control_port,
         policies,
-        plan_files=definitions.plan_files,
+        plan_files=service.definitions.plan_files,
+        answer_query=service.queries.answer,
         ready_lag_s=settings.ready_lag,
     )
     listener = _listener(project, server)
@@ -293,12 +294,13 @@ def _control(
         yield server
     except Exception as error:
         text = str(error) if exit_code_of(error) is not None else f"{type(error).__name__}: {error}"
-        board.update(phase="failed", error=text)
+        service.board.update(phase="failed", error=text)
         raise
     finally:
         # The status comes first, because a client that finds no endpoint looks for the status.
-        write_last_run(project.state_folder, board.show())
+        write_last_run(project.state_folder, service.board.show())
         server.endpoint.remove(project.state_folder)
+        service.queries.close()
         server.close()
         if listener is not None:
             listener.close()
@@ -314,8 +316,9 @@ def _listener(project: Project, server: ControlServer) -> Listener | None:
     return Listener(address, token, server.exposition, server.probes)
 
 
-def _claimed(project: Project, server: ControlServer, epoch: int) -> None:
+def _claimed(project: Project, server: ControlServer, queries: QueryKeeper, epoch: int) -> None:
     server.endpoint.write(project.state_folder)
+    queries.begin()
     note(f"{project.name}: epoch {epoch}, control at {server.endpoint.url}; stop with Ctrl-C or `stepwell stop`")
 
 

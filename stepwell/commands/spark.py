@@ -117,6 +117,12 @@ class StartingSpark:
             self._draft.unlink(missing_ok=True)
         self._file.close()
 
+    def leave(self) -> None:
+        """Like `stop`, of a Spark that ends with this process, which is about to end: its JVM does all that a stop does, and nobody waits."""
+        if self._context.done() and self._context.exception() is None:
+            make_if_missing()
+        self._file.close()
+
     def unavailable(self, message: str) -> SparkUnavailable:
         """The fault with the end of Spark's output."""
         self._file.seek(0)
@@ -154,8 +160,11 @@ class StartingSpark:
 
 
 @contextlib.contextmanager
-def start_spark(project: Project, log: Path | None = None, *, with_workers: bool = False) -> Iterator[StartingSpark]:
-    """The project's Spark while the body runs: see StartingSpark. Raises SparkUnavailable if the JVM ends meanwhile."""
+def start_spark(
+    project: Project, log: Path | None = None, *, with_workers: bool = False, ends_with_process: bool = False
+) -> Iterator[StartingSpark]:
+    """The project's Spark while the body runs: see StartingSpark. `ends_with_process`: see StartingSpark.leave. Raises SparkUnavailable if
+    the JVM ends meanwhile."""
     spark = StartingSpark(project, log, with_workers=with_workers)
     try:
         yield spark
@@ -164,7 +173,10 @@ def start_spark(project: Project, log: Path | None = None, *, with_workers: bool
             raise spark.unavailable("Spark's JVM has ended; nothing is lost, run again") from error
         raise
     finally:
-        spark.stop()
+        if ends_with_process:
+            spark.leave()
+        else:
+            spark.stop()
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ PAGES = (
     ),
     Page(
         slug="query",
-        classes=("QueryError",),
+        classes=("QueryError", "AnswerBrokeOff", "ReadsElsewhere"),
         exit_code=ExitCode.PROJECT,
         what="The query of `stepwell query` is wrong or not supported.",
         why="It can read the kept views alone: those without a topic, and those with an upsert or changelog topic.",

@@ -27,7 +27,6 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from base.fault import ExitCode
 from base.slots import why_no_partition
 from base.version import VersionId
 from coordinator.starting.circuit_file import StateOwner, read_owner
@@ -37,8 +36,11 @@ from engine.analysis.release import computed_otherwise, freeze
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
 from engine.run.contents import WorkerContents, read_views
+from stepwell.catalyst.analysed import CLASS
 from stepwell.errors import StepwellError, did_you_mean
 from stepwell.inspection.interval_rows import frame_of
+from stepwell.inspection.query_errors import NoState, QueryError, ReadsElsewhere
+from stepwell.planning.batch_tables import BATCH_KINDS, STREAM_KINDS
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
 from storage.errors import NoDatabase
@@ -49,6 +51,13 @@ FOLD_SECONDS_MAX = 30.0
 
 LOOK_SECONDS = 0.05
 
+FEW_BYTES_MAX = 4 << 20
+"""Of the views that a query reads. Over so little Spark needs less than a second, most of it for what makes more of it fast."""
+
+OF_FEW_BYTES = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
+"""Settings of a query over so little, unless the project has chosen others. To compile it takes longer than to run it without,
+and each exchange would have 200 tasks, of which each takes 5 ms."""
+
 _COMMANDS = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
     "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
@@ -56,15 +65,8 @@ _COMMANDS = (
 """The plan nodes that Spark's parser makes of a statement that is not a query. Spark would execute it at once."""
 
 
-class QueryError(StepwellError):
-    """The query is wrong or not supported."""
-
-
-class NoState(StepwellError):
-    """There is no state to query, or the workers did not reach the same version in time."""
-
-    exit_code = ExitCode.STATE
-
+_ELSEWHERE = frozenset({*BATCH_KINDS, *STREAM_KINDS})
+"""The plan nodes that read files, or tables of Spark's catalogs."""
 
 ReadViews = Callable[[Sequence[str]], tuple[VersionId, list[pa.Table]]]
 """Reads the content of the named views, all at the version that is returned with them. A row of weight n occurs n times."""
@@ -83,9 +85,16 @@ class Answer:
         return self.version.step - 1 if self.version.step else None
 
 
-def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews | None = None) -> Answer:
-    """Runs `sql` over the kept views. `read_from` reads them; None stands for the databases on this host. Raises QueryError, NoState,
-    CircuitChanged, StorageError."""
+def query(
+    resolved: ResolvedProject,
+    circuit: Circuit,
+    sql: str,
+    read_from: ReadViews | None = None,
+    *,
+    only_views: bool = False,
+) -> Answer:
+    """Runs `sql` over the kept views. `read_from` reads them; None stands for the databases on this host. `only_views`: anything else, such as
+    a file, is not read. Raises QueryError, ReadsElsewhere, NoState, CircuitChanged, StorageError."""
     folder = resolved.project.state_folder
     owner = read_owner(folder)
     if owner is None:
@@ -101,7 +110,7 @@ def query(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: Read
             raise _without_database(resolved, folder, gone) from None
 
     with quiet_spark():
-        return _answer(resolved, circuit, sql, read_from or read_here)
+        return _answer(resolved, circuit, sql, read_from or read_here, only_views=only_views)
 
 
 def _without_database(resolved: ResolvedProject, folder: Path, gone: NoDatabase) -> StepwellError | NoDatabase:
@@ -132,19 +141,26 @@ def _as_in_force(circuit: Circuit, owner: StateOwner) -> Circuit:
     return marked_circuit(circuit, {view: marks for view, marks in owner.marks.items() if view in views})
 
 
-def query_next(resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews) -> Answer:
+def query_next(
+    resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews, *, only_views: bool = False
+) -> Answer:
     """Runs `sql` over the views of the next revision, which the running service reads. The service refuses another circuit than that of the
-    next revision. Raises QueryError, and what `read_from` raises."""
+    next revision. Raises QueryError, ReadsElsewhere, and what `read_from` raises."""
     with quiet_spark():
-        return _answer(resolved, circuit, sql, read_from)
+        return _answer(resolved, circuit, sql, read_from, only_views=only_views)
 
 
-def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews) -> Answer:
+def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews, *, only_views: bool) -> Answer:
     session = resolved.spark.newSession()  # it has none of the project's temporary views, which have no content
     kept = {node.name.lower() for node in circuit.nodes if isinstance(node, View) and node.kept}
     views = {view.name.lower(): view for view in resolved.views if view.name.lower() in kept}
-    named = _views_named(session, sql, views, resolved)
+    named, plan = _views_named(session, sql, views, resolved)
+    if only_views and _ELSEWHERE.intersection(CLASS.findall(plan._jdf.queryExecution().analyzed().toJSON())):
+        raise ReadsElsewhere("the query reads more than the kept views")
     version, tables = read([views[name].name for name in named])
+    if sum(table.nbytes for table in tables) <= FEW_BYTES_MAX:
+        for key in OF_FEW_BYTES.keys() - resolved.project.settings.spark.keys():
+            session.conf.set(key, OF_FEW_BYTES[key])
     for name, table in zip(named, tables, strict=True):
         frame = frame_of(session, table, _nullable(views[name].schema))
         frame.createOrReplaceTempView(views[name].name)
@@ -219,14 +235,14 @@ def _members(folder: Path) -> tuple[str, ...]:
 
 def _views_named(
     session: SparkSession, sql: str, views: Mapping[str, ResolvedView], resolved: ResolvedProject
-) -> list[str]:
-    """The kept views, by lower-case name, that the query reads. Raises QueryError if it reads anything else."""
+) -> tuple[list[str], DataFrame]:
+    """The kept views, by lower-case name, that the query reads, and the query over empty ones. Raises QueryError if it reads anything else that
+    has a name alone."""
     _check_is_query(session, sql)
     known: list[str] = []
     while True:
         try:
-            session.sql(sql)
-            return known
+            return known, session.sql(sql)
         except AnalysisException as error:
             if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
                 raise QueryError(_first_line(error), _columns_of(known, views)) from None

@@ -20,9 +20,10 @@ _STAYING = frozenset(
 )
 
 
-def project_now(started: Project) -> Project:
-    """The project as its file is now. Raises ProjectError and SettingsError, also if it is another pipeline now."""
-    found = load_project(started.spec_file)
+def project_now(started: Project, *, may_lack: bool = False) -> Project:
+    """The project as its file is now. `may_lack`: values that stand elsewhere may be missing, as those of the start count.
+    Raises ProjectError and SettingsError, also if it is another pipeline now."""
+    found = load_project(started.spec_file, may_lack=may_lack)
     for what, before, now in (("name", started.name, found.name), ("storage", started.storage, found.storage)):
         if before != now:
             raise ProjectError(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
-import pyarrow as pa
-import pyspark
 import xxhash
 
 from base import fault
@@ -29,7 +28,7 @@ def installed_digest() -> str:
     """Of the versions of Python and of the libraries that make plans, and of all files of Stepwell. Nothing of them changes while a process
     lives."""
     state = xxhash.xxh3_128()
-    state.update(repr((platform.python_version(), pyspark.__version__, pa.__version__)).encode())
+    state.update(repr((platform.python_version(), version("pyspark"), version("pyarrow"))).encode())
     for path in sorted({path for folder in FOLDERS for path in folder.rglob("*.py")}):
         state.update(str(path).encode() + size_and_time(path))
     return state.hexdigest()

@@ -215,6 +215,12 @@ class StepwellSettings(BaseSettings):
         le=65535,
         description="The port of the control endpoint and of the page, on loopback. 0 means any free port.",
     )
+    query_process: Literal["on-demand", "always", "never"] = Field(
+        default="on-demand",
+        description="When the service has a process that answers `stepwell query` within a second, which takes 0.5 GB of memory. "
+        "`on-demand`: from the first query until ten minutes after the last one. `always`: as long as the service runs. `never`: each "
+        "`stepwell query` starts a Spark of its own.",
+    )
     log_format: Literal["text", "json"] = Field(
         default="text",
         description="What a command writes to standard error: lines for people, or one JSON object each, for a collector of logs.",

@@ -11,14 +11,7 @@ from starlette.responses import JSONResponse
 
 from base.fault import Fault
 from base.secrets import hidden_in
-
-COMPARED = frozenset(
-    {
-        *("pipeline", "phase", "state", "mode", "outcome", "policy", "protocol", "kind", "decision", "asked"),
-        *("worker", "host", "birth", "view", "rebuilt", "new", "dropped"),
-    }
-)
-"""The fields of answers and of the status that have names and words which programs compare. None has a text from elsewhere."""
+from stepwell.service.compared import COMPARED
 
 
 class Answer(JSONResponse):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import psutil
 
 from base.fault import ExitCode
@@ -17,14 +18,17 @@ from stepwell.service.endpoint import (
     APPLY_SECONDS_MAX,
     LAYOUT_SECONDS_MAX,
     PLAN_SECONDS_MAX,
+    QUERY_SECONDS_MAX,
     READ_SECONDS_MAX,
     Endpoint,
+    posted,
     read_endpoint,
     request,
 )
 from stepwell.service.last_run import read_last_run
 
 if TYPE_CHECKING:
+    import httpx
     import pyarrow as pa
 
     from base.version import VersionId
@@ -109,6 +113,22 @@ class ControlClient:
         if answer.status_code != 200:
             raise StepwellError(f"the service has no answer: {answer.json().get('error', answer.status_code)}")
         return decode_views(answer.content)
+
+    def query(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What the service answers to a query, see service/queries.py. None if it gives no answer: none runs, it is of a release that knows
+        no queries, it is busy, or it ends meanwhile."""
+        endpoint = read_endpoint(self._folder)
+        if endpoint is None:
+            return None
+        seconds = QUERY_SECONDS_MAX + ANSWER_SECONDS_MAX
+        answer = posted(endpoint, "/query", body, seconds=seconds)
+        if answer is None or answer[0] != 200:
+            return None
+        with suppress(ValueError):  # another program may use the port of a dead service
+            found = json.loads(answer[1])
+            if isinstance(found, dict) and not found.keys().isdisjoint(("found", "refused")):
+                return found
+        return None
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
         """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline."""
@@ -217,6 +237,8 @@ def _request(
 ) -> httpx.Response | None:
     headers = {"Authorization": f"Bearer {endpoint.token}"}
     assert endpoint.url.startswith("http://")
+    import httpx
+
     try:
         return request(method, endpoint.url + path, headers, seconds=seconds, parameters=parameters, body=body)
     except httpx.TransportError:

@@ -5,18 +5,20 @@ Only a user who can read the file can control the service, although the port is 
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from base.secrets import remember
 from base.whole_file import write_whole
+
+if TYPE_CHECKING:
+    import httpx  # takes a sixth of the time of a short command, and not all send a request by it
 
 ENDPOINT_FILE = "endpoint.json"
 
@@ -31,6 +33,9 @@ LAYOUT_SECONDS_MAX = 60.0
 
 PLAN_SECONDS_MAX = 300.0
 """For the service to plan the project's files beside its steps. A hundred views take 30 s on two idle cores."""
+
+QUERY_SECONDS_MAX = 60.0
+"""For the process that answers queries to answer one, with its own start, which takes 5 to 20 s, and with those that were asked before."""
 
 READ_SECONDS_MAX = 60.0
 """For the workers to read views, all at one version. A checkpoint that is being folded delays it by its own time."""
@@ -87,13 +92,31 @@ def request(
 ) -> httpx.Response:
     """Sends a request to a service, which uses plain HTTP. `body` is sent as JSON. So no certificates are loaded, which would take 17 ms of
     CPU time."""
+    import httpx
+
     return httpx.request(
         method, url, params=parameters, json=body, headers=headers, timeout=seconds, trust_env=False, verify=False
     )
 
 
+def posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], *, seconds: float) -> tuple[int, bytes] | None:
+    """The status and the content of the answer to `body`, which is sent as JSON; None if there is no whole answer. It does without httpx."""
+    headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection(endpoint.url.removeprefix("http://"), timeout=seconds)
+    try:
+        connection.request("POST", path, json.dumps(body).encode(), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
 def who_answers(url: str) -> dict[str, Any] | None:
     """The answer of `/alive` at this address; None if nothing answers, or another program."""
+    import httpx
+
     try:
         found = request("GET", url + "/alive").json()
         return found if isinstance(found, dict) and "pipeline" in found else None

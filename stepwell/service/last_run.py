@@ -15,7 +15,7 @@ import structlog
 
 from base.secrets import hidden_in
 from base.whole_file import write_whole
-from stepwell.service.bodies import COMPARED
+from stepwell.service.compared import COMPARED
 
 _log = structlog.get_logger("stepwell.last_run")
 

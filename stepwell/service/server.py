@@ -6,6 +6,7 @@ GET  /livez, /readyz                      whether it lives and is ready (probes.
 GET  /page                                a page for browsers (page/routes.py says the paths below it)
 GET  /views?name=...                      what kept views hold; it waits until all workers have answered. With next=FINGERPRINT, of the circuit
                                           of the next revision: what its views hold before the switch
+POST /query                               Spark SQL over the kept views (queries.py)
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
 GET  /layout                              who owns how many slots, and how far a change of that is
 POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed", "protocol": "batches",
@@ -60,6 +61,7 @@ from stepwell.service.listener import shown
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page.routes import PageRoutes
 from stepwell.service.probes import READY_LAG_SECONDS, Probes
+from stepwell.service.queries import AnswerQuery, QueryRoute
 from stepwell.service.revisions import PlanFiles, RevisionRoutes
 from stepwell.service.views import encode_views
 
@@ -142,7 +144,7 @@ class AutoBody(BaseModel):
 
 class ControlServer:
     """Listens from `start` to `close`. `endpoint` says where. `policies`: those that a rescale may ask for. `plan_files`: called in a
-    thread of its own, one call at a time or several. `ready_lag_s`: see Probes."""
+    thread of its own, one call at a time or several. `answer_query`: the same. `ready_lag_s`: see Probes."""
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class ControlServer:
         policies: Mapping[PolicyName, Policy],
         *,
         plan_files: PlanFiles,
+        answer_query: AnswerQuery,
         ready_lag_s: float = READY_LAG_SECONDS,
     ) -> None:
         self._requests, self._board, self._policies = requests, board, policies
@@ -173,6 +176,7 @@ class ControlServer:
             Route("/status", self._guarded(self._status)),
             Route("/metrics", self._guarded(self._metrics)),
             Route("/views", self._guarded(self._views)),
+            Route("/query", self._guarded(QueryRoute(answer_query).answer), methods=["POST"]),
             Route("/layout", self._guarded(self._layout)),
             Route("/layout/change", self._guarded(self._rescale), methods=["POST"]),
             Route("/layout/replace", self._guarded(self._replace), methods=["POST"]),

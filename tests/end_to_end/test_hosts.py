@@ -25,6 +25,7 @@ from storage.host_folder import HostFolder
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import ThreadLauncher, threads
+from tests.stepwell.unasked import unasked
 
 WORKERS = 2
 
@@ -155,7 +156,7 @@ def test_views_are_read_by_the_workers_that_have_them(cluster: Cluster, tmp_path
     cluster.run("ab")
     resolved, hosts = cluster.resolved, [cluster.hosts[name] for name in "ab"]
     with cluster.play.running(resolved, threads(hosts=hosts)) as run:
-        server = ControlServer(run.requests, run.board, 0, {}, plan_files=lambda: resolved.spec)
+        server = ControlServer(run.requests, run.board, 0, {}, plan_files=lambda: resolved.spec, answer_query=unasked)
         server.start()
         server.endpoint.write(tmp_path)
         try:

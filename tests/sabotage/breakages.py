@@ -35,6 +35,7 @@ from tests.sabotage.passage_breakages import PASSAGES
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
 from tests.sabotage.python_breakages import PYTHON
+from tests.sabotage.query_breakages import QUERIES
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
@@ -97,6 +98,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *PACKED,
     *PASSAGES,
     *DRAINED,
+    *QUERIES,
     *COMBINATIONS,
     *MONITORED,
 )

@@ -15,6 +15,7 @@ from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer
+from tests.stepwell.unasked import unasked
 
 LOOK_SECONDS = 0.01
 
@@ -30,7 +31,7 @@ class PlayedLoop:
     ) -> None:
         self.requests, self.board, self.seen = Requests(), StatusBoard("test"), list[RevisionRequest]()
         policies = {"fixed": Fixed(8), "dynamic": Dynamic(0.5)}
-        self.server = ControlServer(self.requests, self.board, 0, policies, plan_files=plan_files)
+        self.server = ControlServer(self.requests, self.board, 0, policies, plan_files=plan_files, answer_query=unasked)
         self._folder, self._answer, self._over = folder, answer, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._later: list[threading.Timer] = []

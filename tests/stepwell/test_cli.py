@@ -73,7 +73,7 @@ def test_a_life(shop: CommandLine) -> None:
         _refuses_a_second_run(shop, service)
         _tells_its_steps(shop)
         _plans_its_files_while_it_runs(shop)
-        _answers_queries_as_of_a_checkpoint(shop)
+        _answers_queries_as_of_a_checkpoint(shop, service)
         _gets_another_worker(shop)
         _keeps_backups(shop, service)
         _is_killed(shop, service)
@@ -171,9 +171,13 @@ def _plans_its_files_while_it_runs(shop: CommandLine) -> None:
     assert shop.asked("status")["phase"] == "run"
 
 
-def _answers_queries_as_of_a_checkpoint(shop: CommandLine) -> None:
+def _answers_queries_as_of_a_checkpoint(shop: CommandLine, service: Service) -> None:
+    """By a process of its own, which stays."""
     made = shop.asked("checkpoint")
     answer = shop.done("query", SEEN)
+    found = ((process, process.as_dict(["cmdline"])["cmdline"]) for process in service.family())  # none of a zombie
+    (asked,) = (process for process, command in found if "stepwell.commands.query_process" in (command or ()))
+    assert shop.asked("query", SEEN) == answer and asked.is_running()
     assert answer["rows"] == [{"orders": 300}]
     assert (answer["step"], answer["checkpoint"]) == (made["checkpoint_step"] - 1, made["checkpoint_version"])
 

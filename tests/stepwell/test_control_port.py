@@ -10,6 +10,7 @@ from base.fault import ExitCode, exit_code_of
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from stepwell.service.server import ControlServer, PortUnavailable
+from tests.stepwell.unasked import unasked
 
 
 def test_a_port_that_is_taken_is_an_error_with_advice() -> None:
@@ -20,5 +21,7 @@ def test_a_port_that_is_taken_is_an_error_with_advice() -> None:
         with pytest.raises(
             PortUnavailable, match=rf"127.0.0.1:{port}: Address already in use\n  Set stepwell.control.port"
         ) as raised:
-            ControlServer(Requests(), StatusBoard("p"), port, {}, plan_files=lambda: pytest.fail("planned"))
+            ControlServer(
+                Requests(), StatusBoard("p"), port, {}, plan_files=lambda: pytest.fail("planned"), answer_query=unasked
+            )
     assert exit_code_of(raised.value) == ExitCode.MACHINE

@@ -31,6 +31,7 @@ from tests.io_kafka.layouts import change, layout
 from tests.stepwell.command_line import CommandLine
 from tests.stepwell.folder import write
 from tests.stepwell.metric_samples import samples_of
+from tests.stepwell.unasked import unasked
 
 HALF = 1 << 15
 
@@ -69,7 +70,9 @@ class Loop:
     def __init__(self, folder: Path, answer: Callable[[Loop, Any], RescaleRefused | None]) -> None:
         self.requests, self.board, self.seen = Requests(), StatusBoard("test"), list[Any]()
         policies = {"fixed": Fixed(8), "dynamic": Dynamic(0.5)}
-        self.server = ControlServer(self.requests, self.board, 0, policies, plan_files=lambda: pytest.fail("planned"))
+        self.server = ControlServer(
+            self.requests, self.board, 0, policies, plan_files=lambda: pytest.fail("planned"), answer_query=unasked
+        )
         self._folder, self._answer, self._over = folder, answer, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.show(0, {0: HALF, 1: HALF}, "first")

@@ -37,6 +37,7 @@ from stepwell.service.server import ControlServer
 from tests.engine.test_stages import whole_circuit
 from tests.stepwell.test_metrics import busy_board
 from tests.stepwell.transitions import under_way
+from tests.stepwell.unasked import unasked
 
 EVIL = "<script>alert(1)</script>\"&'"
 VOID = {"meta", "link", "input"}
@@ -294,7 +295,7 @@ def test_a_line_has_gaps_where_nothing_was_measured() -> None:
 
 @contextmanager
 def serving(board: StatusBoard) -> Iterator[Endpoint]:
-    server = ControlServer(Requests(), board, 0, {}, plan_files=lambda: pytest.fail("planned"))
+    server = ControlServer(Requests(), board, 0, {}, plan_files=lambda: pytest.fail("planned"), answer_query=unasked)
     server.start()
     try:
         yield server.endpoint

@@ -31,10 +31,11 @@ from engine.resident.spark_launcher import spark_cluster
 from examples.batch import TopicMessage, batch_answer, compare
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from stepwell.commands.query import _collected
 from stepwell.inspection import query as queries
 from stepwell.inspection.interval_rows import frame_of
-from stepwell.inspection.query import NoState, QueryError, query
+from stepwell.inspection.query import query
+from stepwell.inspection.query_errors import NoState, QueryError
+from stepwell.inspection.query_rows import collected
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.plans import ResolvedProject
@@ -146,6 +147,24 @@ def with_store(resolved: ResolvedProject) -> ResolvedProject:
     return replace(resolved, project=replace(project, settings=replace(project.settings, stepwell=stepwell)))
 
 
+def test_a_query_over_little_is_not_compiled(auction: Auction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the project says so."""
+    auction.run()
+    keys = ("spark.sql.codegen.wholeStage", "spark.sql.shuffle.partitions")
+
+    def chosen(resolved: ResolvedProject) -> list[str | None]:
+        conf = query(resolved, auction.circuit, "SELECT item, count(*) FROM best GROUP BY 1").rows.sparkSession.conf
+        return [conf.get(key) for key in keys]
+
+    resolved = auction.project
+    settings = replace(resolved.project.settings, spark={keys[1]: "7"})
+    as_before = [auction.spark.conf.get(key) for key in keys]
+    assert chosen(resolved) == ["false", "1"] != as_before
+    assert chosen(replace(resolved, project=replace(resolved.project, settings=settings))) == ["false", as_before[1]]
+    monkeypatch.setattr(queries, "FEW_BYTES_MAX", -1)
+    assert chosen(resolved) == as_before
+
+
 def test_state_of_another_circuit_is_not_read(
     auction: Auction, spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str
 ) -> None:
@@ -222,8 +241,8 @@ def test_an_answer_that_breaks_off_is_no_answer(
         return load(self, BytesIO(sent[: kept_bytes[0]]))
 
     monkeypatch.setattr(ArrowCollectSerializer, "load_stream", load_stream)
-    assert len(_collected(rows, 10, as_json=as_json)) == 3
+    assert len(collected(rows, 10, as_json=as_json)) == 3
     for cut in {*range(0, lengths[0], lengths[0] // 12), *range(lengths[0] - 20, lengths[0], 4)}:
         kept_bytes[0] = cut
         with pytest.raises(QueryError, match="broke off"):
-            _collected(rows, 10, as_json=as_json)
+            collected(rows, 10, as_json=as_json)

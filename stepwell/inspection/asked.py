@@ -1,0 +1,24 @@
+"""What `stepwell query` asks, in whichever process the answer is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`limit`: rows at most. `of_next`: of the views of the next revision. `as_json`: with rows for programs and not for people."""
+
+    sql: str
+    limit: int
+    of_next: bool
+    as_json: bool
+
+
+Found = dict[str, Any]
+"""The answer: `step`, `checkpoint`, `columns`, `rows`, and whether there are `more` of them than the limit. It is the same after a way through
+JSON, but that the rows for people are lists then."""
+
+NOT_HERE = b'{"not_here"'
+"""With it begins the answer of a process that says why there is none: see commands/query_process.py."""

@@ -1,0 +1,45 @@
+"""The rows of an answer, as a command shows them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from stepwell.inspection.query_errors import AnswerBrokeOff, QueryError
+
+
+def collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
+    """The rows. For programs they are objects, encoded like the messages of output topics. For people they are texts, cast by Spark.
+
+    They are fetched as Arrow, because an Arrow stream marks its end. `collect` would treat a broken connection as the end of the rows.
+    Raises QueryError, or AnswerBrokeOff."""
+    unique = _with_unique_names(rows)
+    try:
+        if as_json:
+            encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
+            return [json.loads(text) for text in unique.select(encoded).limit(limit).toArrow().column(0).to_pylist()]
+        found = unique.select(*map(_text, unique.dtypes)).limit(limit).toArrow()
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    except PySparkException as error:
+        raise QueryError(str(error).split("\n")[0]) from None
+    except (EOFError, OSError, pa.ArrowInvalid, Py4JError) as error:
+        raise AnswerBrokeOff(f"Spark broke off while it sent the answer: {error!r}", "Ask again.") from error
+
+
+def _with_unique_names(rows: DataFrame) -> DataFrame:
+    names = rows.columns
+    if len(set(names)) == len(names):
+        return rows
+    return rows.toDF(*(f"{name}_{i}" if name in names[:i] else name for i, name in enumerate(names)))
+
+
+def _text(column: tuple[str, str]) -> Any:
+    name, kind = column
+    value = F.col(f"`{name}`")
+    return (F.hex(value) if kind == "binary" else value.cast("string")).alias(name)
