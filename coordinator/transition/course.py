@@ -253,9 +253,11 @@ class Course:
         return self.start.spec.marks if record is None else self.document(record).marks
 
     def _other_revision(self, number: int) -> RevisionRecord | None:
-        """Its record; None if it is the one with which the workers were started."""
+        """Its record; None if it is the one with which the workers were started. A restore leads back to steps of revisions from before
+        transitions that have ended."""
         revisions = self._writer.state.revisions
-        known = [] if revisions.phase is None else [revisions.phase.before]
+        known = [passage.before for passage in revisions.passages]
+        known += [] if revisions.phase is None else [revisions.phase.before]
         for record in (revisions.in_force, *known):
             if record is not None and record.number == number and number != self.start.key.number:
                 return record

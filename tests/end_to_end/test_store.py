@@ -254,8 +254,10 @@ def test_a_change_of_the_layout_that_the_store_does_not_have_is_undone_and_made_
 def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where it has ended, and another one after it: a backup leads back to before both."""
     monkeypatch.setattr(storing, "STOP_SECONDS_MAX", 0.0)
     stored = step_stored(play, started)
+    command(started.project.project, "backup", "create", "before")
     now = resolve(play, project(where="WHERE amount > 10", more=NEW_VIEW))
     with away(play), play.running(started) as run:
         apply(run, now)
@@ -267,6 +269,14 @@ def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     play.run(now)
     play.check(now)
     play.check_steps(now)
+    third = resolve(play, project(where="WHERE amount > 20", more=NEW_VIEW))
+    play.run(third, on_change="apply")
+    steps = play.log(third).steps
+    assert step_stored(play, third) == steps and play.log(third).revisions.phase is None
+    command(third.project.project, "restore", "--backup", "before")
+    assert play.run(third)["steps_replayed"] == steps - stored
+    play.check(third)
+    play.check_steps(third)
 
 
 def test_loads_that_the_stored_version_reads_stay_until_a_later_one_is_stored(

@@ -325,4 +325,17 @@ STORING_OF_RUNS = (
         ),
         ("tests/engine/test_layout.py::test_new_members_take_the_place_of_others",),
     ),
+    Breakage(
+        "restored-revision-unknown",
+        "A run that a backup leads back to before an ended transition does not know the revision of then.",
+        "replay",
+        (
+            Edit(
+                "coordinator/transition/course.py",
+                "known = [passage.before for passage in revisions.passages]",
+                "known: list[RevisionRecord] = []",
+            ),
+        ),
+        ("tests/end_to_end/test_store.py::test_a_transition_after_the_stored_version_is_replayed_from_the_store",),
+    ),
 )
