@@ -87,7 +87,7 @@ dist: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
-	QUICK=$(QUICK) GROWTH=$(GROWTH) LAYOUTS=$(LAYOUTS) TRANSITIONS=$(TRANSITIONS) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
+	QUICK=$(QUICK) GROWTH=$(GROWTH) LAYOUTS=$(LAYOUTS) TRANSITIONS=$(TRANSITIONS) COMMANDS=$(COMMANDS) RUNS=$(RUNS) ENGINES=$(ENGINES) WORKLOADS=$(WORKLOADS) $(BIN)/python -m bench
 
 # Nexmark, TPC-H and TPC-DS, incrementally and by Spark: SUITE="tpch" for one suite, QUERIES="q01,q03" for some queries.
 benchmarks-sql: $(STAMP)

@@ -25,7 +25,19 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import check, floor, growth, layouts, live, ours, pyflink, report, structured_streaming, transitions
+from bench import (
+    check,
+    commands,
+    floor,
+    growth,
+    layouts,
+    live,
+    ours,
+    pyflink,
+    report,
+    structured_streaming,
+    transitions,
+)
 from bench.generate import Shape
 from bench.result import Result
 from bench.topics import Bench, read_all
@@ -225,7 +237,7 @@ def main() -> int:
             "make bench",
             *(
                 f"{v}={os.environ[v]}"
-                for v in ("QUICK", "GROWTH", "LAYOUTS", "TRANSITIONS", "RUNS", "ENGINES", "WORKLOADS")
+                for v in ("QUICK", "GROWTH", "LAYOUTS", "TRANSITIONS", "COMMANDS", "RUNS", "ENGINES", "WORKLOADS")
                 if os.environ.get(v)
             ),
         ]
@@ -266,6 +278,8 @@ def main() -> int:
                 measure_section(
                     run, "transitions", transitions.runs(run.bench, run.broker_pid, quick=run.plan.quick), progress
                 )
+            if asked["commands"] != "0":
+                measure_section(run, "commands", commands.runs(run.bench, quick=run.plan.quick), progress)
     finally:
         broker.stop()
         shutil.rmtree(BUILD / "broker", ignore_errors=True)

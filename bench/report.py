@@ -18,7 +18,6 @@ import psutil
 
 from bench.medians import by_case, medians, ratios, rounds_of
 from bench.pyflink import FLINK_VERSION
-from bench.queries import QUERIES
 from bench.result import Result
 from bench.structured_streaming import REAL_TIME, SPARK_VERSION
 from bench.workloads import WORKLOADS
@@ -81,6 +80,7 @@ SECTIONS = {
     "growth": "Growth (W2, 100,000 rows a step)",
     "layouts": "Changes of the number of workers (W2 with five more columns, 100,000 rows a step)",
     "transitions": "Changes of the project while it runs (two workers)",
+    "commands": "Commands that a user waits for (the example `orders`, two workers)",
 }
 """The tables that only Stepwell has, by the names under which details.json keeps their rows. `what` of a row says in which table it is."""
 
@@ -133,7 +133,6 @@ def text(results: Sequence[Result], sections: Mapping[str, Rows], setting: Setti
         _parts(medians(results)),
         *(_section(title, sections.get(name, [])) for name, title in SECTIONS.items()),
         _sql(),
-        QUERIES,
         _HOW,
     ]
     return "\n".join(part for part in parts if part).rstrip() + "\n"

@@ -83,6 +83,17 @@ class QueryKeeper:
     def close(self) -> None:
         """A query that is under way is not answered any more."""
         self._is_closed = True
+        if self._lock.acquire(
+            blocking=False
+        ):  # none is: the service need not wait for an idle JVM, which takes seconds to end
+            try:
+                self._plan_end()
+                process, self._process = self._process, None
+                if process is not None:
+                    process.leave()
+            finally:
+                self._lock.release()
+            return
         if (process := self._process) is not None:
             process.end()
         with self._lock:
@@ -196,6 +207,13 @@ class _Process:
             with suppress(psutil.Error):
                 process.kill()
         self._popen.wait()
+
+    def leave(self) -> None:
+        """Ends it when nobody asks any more. Its JVM, which is idle, ends by itself a moment later."""
+        with suppress(OSError):
+            self._requests.close()
+        self._popen.wait()
+        self.close()
 
     def close(self) -> None:
         """After its end, when nobody asks any more."""

@@ -23,9 +23,10 @@ def collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
     try:
         if as_json:
             encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
-            return [json.loads(text) for text in unique.select(encoded).limit(limit).toArrow().column(0).to_pylist()]
+            (objects,) = _texts(unique.select(encoded.cast("binary")).limit(limit).toArrow())
+            return [json.loads(text) for text in objects if text is not None]
         found = unique.select(*map(_text, unique.dtypes)).limit(limit).toArrow()
-        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        return list(zip(*_texts(found), strict=True))
     except PySparkException as error:
         raise QueryError(str(error).split("\n")[0]) from None
     except (EOFError, OSError, pa.ArrowInvalid, Py4JError) as error:
@@ -42,4 +43,13 @@ def _with_unique_names(rows: DataFrame) -> DataFrame:
 def _text(column: tuple[str, str]) -> Any:
     name, kind = column
     value = F.col(f"`{name}`")
-    return (F.hex(value) if kind == "binary" else value.cast("string")).alias(name)
+    return (F.hex(value) if kind == "binary" else value.cast("string")).cast("binary").alias(name)
+
+
+def _texts(found: pa.Table) -> list[list[str | None]]:
+    """The columns as texts. A STRING of Spark may hold any bytes, such as those of a binary field that was cast, and what is no UTF-8 is shown
+    as U+FFFD."""
+    return [
+        [None if value is None else value.decode(errors="replace") for value in column.to_pylist()]
+        for column in found.columns
+    ]

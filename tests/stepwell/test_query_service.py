@@ -39,7 +39,7 @@ CREATE MATERIALIZED VIEW every AS SELECT item, price, at, tags, raw, item IS NUL
   1.0E-7D AS less, -0.0D AS nothing, 12345678901234567890.123456789BD AS exact, DATE'0001-01-01' AS day,
   TIMESTAMP_NTZ'2026-01-02 03:04:05.678901' AS ntz,
   INTERVAL '1-2' YEAR TO MONTH AS months, INTERVAL '1 02:03:04.5' DAY TO SECOND AS lapse, map('a', 1, 'b', NULL) AS pairs,
-  named_struct('x', X'0041', 'y', array(map(1, DATE'2026-01-01'))) AS nested,
+  named_struct('x', X'00FF41', 'y', array(map(1, DATE'2026-01-01'))) AS nested,
   'tab\t"quote" [bold]ü' AS words, CAST(NULL AS VOID) IS NULL AS empty
 FROM bids;
 """
@@ -79,6 +79,8 @@ class InThisProcess:
         return 0
 
     def end(self) -> None: ...
+
+    def leave(self) -> None: ...
 
     def close(self) -> None: ...
 
