@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coordinator.measures import Measures
+from coordinator.shown_status import WAITING_FOR_KAFKA
 
 RATE_STEPS = 50
 """The number of steps over which rows/s is averaged: enough to be steady, and few enough to follow a change."""
@@ -19,8 +20,6 @@ IDLE_SECONDS = 5.0
 
 ENDED = ("starting", "stopped", "failed")
 """The phases in which a pipeline waits for nothing."""
-
-WAITING_FOR_KAFKA = "waiting for Kafka"
 
 
 @dataclass
@@ -90,12 +89,6 @@ class Status:
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None
-
-
-def next_step_of(status: Mapping[str, Any]) -> int:
-    """The step that comes next, by a status as a service shows it."""
-    has_run = status["steps_run"] + status["steps_replayed"] > 0
-    return int(status["step"] + 1 if has_run else status["checkpoint_step"])
 
 
 class StatusBoard:

@@ -2,11 +2,15 @@
 
 `table.py` has the descriptor of each format."""
 
-from io_kafka.formats.batches import TableFormat
-from io_kafka.formats.decode import decode
-from io_kafka.formats.encode import ENCODER_ID, encode
-from io_kafka.formats.records import RecordFormat
-from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat
+from base.pandas_later import leave_pandas_out
+
+leave_pandas_out()  # before any module makes an array
+
+from io_kafka.formats.batches import TableFormat  # noqa: E402
+from io_kafka.formats.decode import decode  # noqa: E402
+from io_kafka.formats.encode import ENCODER_ID, encode  # noqa: E402
+from io_kafka.formats.records import RecordFormat  # noqa: E402
+from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat  # noqa: E402
 
 __all__ = [
     "ENCODER_ID",

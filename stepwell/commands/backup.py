@@ -11,7 +11,7 @@ import typer
 from rich.console import Group
 
 from base.sizes import size_text
-from coordinator.status import next_step_of
+from coordinator.shown_status import next_step_of
 from coordinator.storing import backups as kept
 from coordinator.storing.backups import Backup, why_not_reached
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show

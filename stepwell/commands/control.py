@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from base.sizes import size_text
-from coordinator.status import WAITING_FOR_KAFKA, next_step_of
+from coordinator.shown_status import WAITING_FOR_KAFKA, next_step_of
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.layout_text import RescaleBar, automatic_text, shares_text
 from stepwell.commands.transition_text import TransitionBar

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.status import WAITING_FOR_KAFKA, StatusBoard, StepTimes, next_step_of
+from coordinator.shown_status import WAITING_FOR_KAFKA, next_step_of
+from coordinator.status import StatusBoard, StepTimes
 
 
 class Clock:

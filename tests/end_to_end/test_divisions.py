@@ -11,7 +11,8 @@ import pytest
 
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.requests import Requests
-from coordinator.status import StatusBoard, next_step_of
+from coordinator.shown_status import next_step_of
+from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.division import Limits
 from io_kafka.step_log.records import DivisionRecord, Record

@@ -1080,4 +1080,24 @@ ENGINE = (
         (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[value that guards a division]",),
         tells="DIVIDE_BY_ZERO",
     ),
+    Breakage(
+        "pandas-in-every-process",
+        "The first array that is made imports pandas, in every worker.",
+        "memory",
+        (Edit("base/pandas_later.py", "        pa.array([0])  # Arrow asks now\n", "        pass\n"),),
+        ("tests/base/test_pandas_later.py::test_nothing_of_ours_imports_pandas",),
+    ),
+    Breakage(
+        "pandas-unknown-to-arrow",
+        "Arrow does not know the objects of a pandas that a definition imports, and takes a NaN of a series for a number.",
+        "no silence",
+        (
+            Edit(
+                "base/pandas_later.py",
+                "        lib._pandas_api.compat  # noqa: B018  its value is not wanted: it asks\n",
+                "        assert lib\n",
+            ),
+        ),
+        ("tests/base/test_pandas_later.py::test_who_imports_pandas_has_it_as_usual_and_arrow_knows_it",),
+    ),
 )

@@ -15,7 +15,8 @@ import pytest
 
 from base.address import Address
 from coordinator.measures import Measures, PartitionRead, StepMeasured
-from coordinator.status import WAITING_FOR_KAFKA, StatusBoard
+from coordinator.shown_status import WAITING_FOR_KAFKA
+from coordinator.status import StatusBoard
 from stepwell.errors import SettingsError
 from stepwell.project.settings import load_settings
 from stepwell.service import bounded_protocol

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator.measures import RECOVERY_REASONS
-from coordinator.status import next_step_of
+from coordinator.shown_status import next_step_of
 from stepwell.service.metrics.metric import Metric, Samples, Seen, each, one, states
 from stepwell.service.metrics.names import add_by_view
 from stepwell.service.metrics.steps import PER_VIEW, VIEW
