@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def planning_session(project: Project) -> Iterator[tuple[SparkSession, KeptDefinitions]]:
-    """The project's session and what is kept of its definitions, while the body runs. Raises SparkUnavailable."""
-    with start_spark(project) as spark:
+def planning_session(
+    project: Project, *, ends_with_process: bool = False
+) -> Iterator[tuple[SparkSession, KeptDefinitions]]:
+    """The project's session and what is kept of its definitions, while the body runs. `ends_with_process`: the command has little to do
+    afterwards, and does not wait for the end of Spark (StartingSpark.leave). Raises SparkUnavailable."""
+    with start_spark(project, ends_with_process=ends_with_process) as spark:
         from stepwell.lowering import driver  # noqa: F401  every command that plans needs it afterwards
         from stepwell.planning.kept_definitions import KeptDefinitions
 

@@ -1,9 +1,12 @@
-"""`stepwell dry-run`: every view in a line, and what is not supported, without Kafka. `--explain VIEW` shows the circuit of a view."""
+"""`stepwell dry-run`: every view in a line, and what is not supported, without Kafka. `--explain VIEW` shows the circuit of a view.
+
+Spark's JVM takes seconds to start. So this module loads little, and the rest is loaded meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,11 +24,11 @@ from stepwell.commands.common import (
 )
 from stepwell.commands.definitions import planning_session
 from stepwell.errors import Location, OwnMistake, ProjectError, did_you_mean, raise_all
-from stepwell.inspection.dry_run import Description, describe
-from stepwell.lowering import driver
-from stepwell.lowering.driver import Lowered
-from stepwell.planning import resolver
-from stepwell.planning.plans import ResolvedProject
+
+if TYPE_CHECKING:
+    from stepwell.inspection.dry_run import Description
+    from stepwell.lowering.driver import Lowered
+    from stepwell.planning.plans import ResolvedProject
 
 
 def dry_run(
@@ -42,9 +45,12 @@ def dry_run(
     """Show every view in a line, and what is not supported."""
     with report_faults(as_json):
         project = project_of(spec, conf)
-        with planning_session(project) as (session, kept):
+        with planning_session(project, ends_with_process=True) as (session, kept):
+            from stepwell.lowering import driver
+            from stepwell.planning import resolver
+
             resolved, unresolved = resolver.survey(project, session, kept)
-        lowered = driver.survey(resolved)
+            lowered = driver.survey(resolved)
         description = _described(resolved, lowered, unresolved)
         explained = _explained(description, explain or ())
         show(description.to_json(), as_json=as_json, text=description.renderable(explained))
@@ -64,6 +70,8 @@ def _explained(description: Description, asked: Sequence[str]) -> set[str]:
 
 def _described(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
     """The description to show. If a bug in Stepwell makes it fail, the errors found so far are raised with it."""
+    from stepwell.inspection.dry_run import describe
+
     try:
         return describe(resolved, lowered, unresolved)
     except Exception as error:
