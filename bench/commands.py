@@ -6,7 +6,6 @@ what is measured is what starts. A time is that of a whole command, from outside
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
 import subprocess
@@ -18,9 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from bench import measure, ours
+from bench import ours
 from bench.service import Service
 from bench.topics import Bench
 from bench.workloads import BUILD
@@ -64,11 +61,6 @@ class _Round:
     def __init__(self, bench: Bench, number: int) -> None:
         self._bench = bench
         self._folder = BUILD / "runs" / f"shop{number}"
-        self._environment = {
-            **os.environ,
-            "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers,
-            "PYTHONPATH": str(ours.ROOT),
-        }
 
     def measure(self) -> Iterator[tuple[str, float]]:
         """Pairs of what was done and the seconds that it took. Raises RunFailed."""
@@ -100,34 +92,19 @@ class _Round:
     def _send(self) -> None:
         subprocess.run(
             [sys.executable, "generate.py", "--count", str(ORDERS)],
-            cwd=self._folder, env=self._environment, check=True, capture_output=True, timeout=ours.RUN_SECONDS_MAX,
+            cwd=self._folder, env=ours.environment(self._bench), check=True, capture_output=True, timeout=ours.RUN_SECONDS_MAX,
         )  # fmt: skip
 
     def _command(self, *arguments: str, folder: Path | None = None) -> float:
         began = time.monotonic()
-        ended = subprocess.run(
-            [sys.executable, "-m", "stepwell", *arguments],
-            cwd=folder or self._folder, env=self._environment, capture_output=True, text=True, check=False,
-            timeout=ours.RUN_SECONDS_MAX,
-        )  # fmt: skip
-        if ended.returncode:
-            raise ours.RunFailed(f"stepwell {arguments[0]}: {ended.stderr}")
+        ours.command(self._bench, folder or self._folder, *arguments)
         return time.monotonic() - began
 
     @contextmanager
     def _service(self) -> Iterator[tuple[Callable[[], float], Service]]:
         """A service, and the seconds since its command."""
+        prepared = ours.Prepared(self._folder.name, self._folder, output="", topic="")
         began = time.monotonic()
-        with (self._folder / "run.err").open("w") as err:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "stepwell", "run"],
-                cwd=self._folder, env=self._environment, stdout=subprocess.DEVNULL, stderr=err,
-            )  # fmt: skip
-        try:
-            client = ControlClient(self._folder / "storage" / STATE_FOLDER)
-            service = Service(client, lambda: child.poll() is None, may_be_idle=True)
-            yield lambda: time.monotonic() - began, service
-        finally:
-            if child.poll() is None:
-                measure.end_tree(psutil.Process(child.pid))
-            child.wait()
+        with ours.started(self._bench, prepared, []) as child:
+            client = ControlClient(prepared.storage / STATE_FOLDER)
+            yield lambda: time.monotonic() - began, Service(client, lambda: child.poll() is None, may_be_idle=True)

@@ -114,16 +114,32 @@ def settings(case: Case) -> list[str]:
     return [] if case.step_rows == DEFAULT else ["--conf", f"stepwell.step.rows.max={case.step_rows}"]
 
 
+def environment(bench: Bench, checkout: Checkout = HERE) -> dict[str, str]:
+    """Of a command of Stepwell, of the version `checkout`."""
+    path = os.pathsep.join(filter(None, [str(checkout.root), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers, "PYTHONPATH": path}
+
+
+def command(bench: Bench, folder: Path, *arguments: str) -> None:
+    """Runs a command of Stepwell in this folder to its end. Raises RunFailed."""
+    whole = [str(HERE.python), "-m", "stepwell.cli", *arguments]
+    done = subprocess.run(
+        whole, env=environment(bench), cwd=folder, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX
+    )
+    if done.returncode != 0:
+        raise RunFailed(f"`stepwell {arguments[0]}` ended with {done.returncode}: {done.stderr[-600:]}")
+
+
 @contextlib.contextmanager
 def started(
     bench: Bench, prepared: Prepared, arguments: list[str], checkout: Checkout = HERE
 ) -> Iterator[subprocess.Popen[str]]:
     """Runs `stepwell run` as a child process. The child and its children are ended when the body of `with` ends."""
-    environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(checkout.root), os.environ.get("PYTHONPATH")]))
-    command = [str(checkout.python), "-m", "stepwell.cli", "run", "--json", "--spec", str(prepared.spec), *arguments]
+    whole = [str(checkout.python), "-m", "stepwell.cli", "run", "--json", "--spec", str(prepared.spec), *arguments]
     with (prepared.folder / "run.out").open("w") as out, (prepared.folder / "run.err").open("w") as err:
-        child = subprocess.Popen(command, stdout=out, stderr=err, env=environment, cwd=prepared.folder, text=True)
+        child = subprocess.Popen(
+            whole, stdout=out, stderr=err, env=environment(bench, checkout), cwd=prepared.folder, text=True
+        )
     try:
         yield child
     finally:

@@ -7,9 +7,7 @@ rate of such a run while the view is added.
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -203,11 +201,7 @@ def _running(bench: Bench, project: Project, more: Sequence[str] = ()) -> Iterat
 def _apply(bench: Bench, service: Service, project: Project) -> dict[str, Any]:
     """Runs `stepwell apply`. Returns how the transition has ended, as the service tells it."""
     prepared = project.write()
-    command = [str(ours.HERE.python), "-m", "stepwell.cli", "apply", "--yes", "--spec", str(prepared.spec)]
-    environment = {**os.environ, "STEPWELL_KAFKA_BOOTSTRAP_SERVERS": bench.servers, "PYTHONPATH": str(ours.HERE.root)}
-    done = subprocess.run(command, env=environment, cwd=prepared.folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RunFailed(f"`stepwell apply` ended with {done.returncode}: {done.stderr[-600:]}")
+    ours.command(bench, prepared.folder, "apply", "--yes", "--spec", str(prepared.spec))
     ended: dict[str, Any] = service.wait(lambda status: status["transition_last"] is not None)["transition_last"]
     if ended["outcome"] != "switched":
         raise RunFailed(f"the transition was {ended['outcome']}")
