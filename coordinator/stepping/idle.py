@@ -43,6 +43,11 @@ class IdleInputs:
             handle: self.after_s if handle in self.recorded else 0.0 for handle in handles if self.after_s is not None
         }
 
+    @property
+    def is_used(self) -> bool:
+        """Whether an input can become idle. Otherwise no look is needed."""
+        return self.after_s is not None
+
     def take_over(self, former: IdleInputs) -> None:
         """Goes on where the same run has looked by `former`."""
         self._looked_at = former._looked_at

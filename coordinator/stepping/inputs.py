@@ -384,9 +384,10 @@ class Inputs:
         lag = {str(partition): ends[partition] - positions[partition] for partition in ends}
         self._board.update(lag=lag)
         self._board.measures.note_lag(sum(lag.values()))
-        waiting = {partition.topic for partition in ends if ends[partition] > positions[partition]}
-        active = {each.table.handle for each in self._spec.inputs if not waiting.isdisjoint(each.table.topics)}
-        self._idle.look(self._monotonic(), active)
+        if self._idle.is_used:
+            waiting = {partition.topic for partition in ends if ends[partition] > positions[partition]}
+            active = {each.table.handle for each in self._spec.inputs if not waiting.isdisjoint(each.table.topics)}
+            self._idle.look(self._monotonic(), active)
         return ends
 
     def _check_for_growth_if_due(self, log: StepLogState) -> None:
