@@ -131,14 +131,13 @@ def _moment(seconds: float) -> str:
 
 
 def _step_text(status: dict[str, Any]) -> str:
-    counted = {
-        "run": "steps_run",
-        "replayed": "steps_replayed",
-        "to replay": "steps_to_replay",
-        "recoveries": "recoveries",
-    }
-    shown = (f"{status[field]:,} {what}" for what, field in counted.items() if what != "to replay" or status.get(field))
-    return f"{status['step']} ({', '.join(shown)})"
+    left = (
+        f", {status['steps_to_replay']:,} to replay" if status.get("steps_to_replay") else ""
+    )  # a service of the release before has none
+    counts = (
+        f"{status['steps_run']:,} run, {status['steps_replayed']:,} replayed{left}, {status['recoveries']:,} recoveries"
+    )
+    return f"{status['step']} ({counts})"
 
 
 def status_table(status: dict[str, Any]) -> Table:

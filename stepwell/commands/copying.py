@@ -36,7 +36,7 @@ from stepwell.commands.common import note
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.plan import NOT_YET
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import Wanted, store_of, version_to_restore, while_it_is_replaced
+from stepwell.commands.store_access import Wanted, missed_text, store_of, version_to_restore, while_it_is_replaced
 from stepwell.inspection.revision_text import revision_json, revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
@@ -135,7 +135,7 @@ def copy(project: Project, order: Order) -> Copied:
         return while_it_is_replaced(lambda: _try_copy(tried), is_last=order.wanted.is_last, say=lambda: note(newer))
     except ObjectMissing as missing:
         raise CopyRefused(
-            f"{missing.message.rstrip('.')}: {order.origin} has stored newer checkpoints meanwhile, or the object was deleted.",
+            missed_text(missing, order.origin),
             f"`stepwell backup create` in the project of {order.origin} keeps a version; then copy that with --backup.",
         ) from missing
 

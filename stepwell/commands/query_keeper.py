@@ -83,22 +83,16 @@ class QueryKeeper:
     def close(self) -> None:
         """A query that is under way is not answered any more."""
         self._is_closed = True
-        if self._lock.acquire(
-            blocking=False
-        ):  # none is: the service need not wait for an idle JVM, which takes seconds to end
-            try:
-                self._plan_end()
-                process, self._process = self._process, None
-                if process is not None:
-                    process.leave()
-            finally:
-                self._lock.release()
-            return
-        if (process := self._process) is not None:
-            process.end()
-        with self._lock:
+        is_idle = self._lock.acquire(blocking=False)
+        if not is_idle:
+            if (process := self._process) is not None:
+                process.end()
+            self._lock.acquire()
+        try:
             self._plan_end()
-            self._end()
+            self._end(waits_for_jvm=not is_idle)
+        finally:
+            self._lock.release()
 
     def _answered(self, line: bytes, deadline: float) -> bytes:
         """By the process that is there or, if that has ended meanwhile, by another one."""
@@ -149,10 +143,10 @@ class QueryKeeper:
                 self._end_later = None
                 self._end()
 
-    def _end(self) -> None:
+    def _end(self, *, waits_for_jvm: bool = True) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.end()
+            process.end(waits_for_jvm=waits_for_jvm)
             process.close()
 
 
@@ -198,22 +192,16 @@ class _Process:
             return sum(process.memory_info().rss for process in self._family())
         return 0
 
-    def end(self) -> None:
-        """The process ends with its input, and its JVM with it, unless that is too busy to notice. May be called again."""
-        family = self._family()
+    def end(self, *, waits_for_jvm: bool = True) -> None:
+        """The process ends with its input, and its JVM with it, unless that is too busy to notice. May be called again. `waits_for_jvm`: an
+        idle JVM needs seconds to end, and nobody has to wait for that."""
+        family = self._family() if waits_for_jvm else []
         with suppress(OSError):
             self._requests.close()
         for process in psutil.wait_procs(family, END_SECONDS_MAX)[1]:
             with suppress(psutil.Error):
                 process.kill()
         self._popen.wait()
-
-    def leave(self) -> None:
-        """Ends it when nobody asks any more. Its JVM, which is idle, ends by itself a moment later."""
-        with suppress(OSError):
-            self._requests.close()
-        self._popen.wait()
-        self.close()
 
     def close(self) -> None:
         """After its end, when nobody asks any more."""

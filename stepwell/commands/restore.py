@@ -5,6 +5,7 @@ With --from the project gets a copy of another pipeline's state (copying.py), an
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -141,8 +142,7 @@ def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, 
     """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. It is looked for again after the claim,
     because a service that has ended since may have replaced it. Returns what was done. Raises HeldByAnother, what `_judged` raises, and faults
     of Kafka."""
-    writer = claimed(project)
-    try:
+    with closing(claimed(project)) as writer:
         try:
             log, stored = _wanted_now(project, store, wanted)
             found = _judged(project, log, stored)
@@ -157,8 +157,6 @@ def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, 
             writer.append([record])
         finally:
             writer.give_up()
-    finally:
-        writer.close()
     return found
 
 

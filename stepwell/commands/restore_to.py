@@ -19,6 +19,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.starting.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
+from stepwell.commands.store_access import missed_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import STATE_FOLDER, Project
 from storage.host_folder import HostFolder, StateLocation, database_folder
@@ -106,7 +107,7 @@ def _download(stored: Stored, worker: int, path: Path) -> None:
         restore(PatientStore(stored.store), stored.chains[worker], path, manifest.identity(worker), OLDEST.number)
     except ObjectMissing as missing:
         raise NotRestored(
-            f"{missing.message.rstrip('.')}: {manifest.pipeline} has stored newer checkpoints meanwhile, or the object was deleted.",
+            missed_text(missing, manifest.pipeline),
             "`stepwell backup create NAME` keeps a version. Then restore that with --backup NAME, into an empty folder.",
         ) from missing
 

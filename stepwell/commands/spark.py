@@ -108,8 +108,13 @@ class StartingSpark:
     def stop(self) -> None:
         """Does not wait for a start that nobody has waited for: the JVM ends with this process, or with the start."""
         self._is_stopped = True
-        if self._context.done() and self._context.exception() is None:
+        if self._has_started:
             _stop(self._session or self._context.result())
+        self.leave()
+
+    def leave(self) -> None:
+        """Lets go of a Spark that ends with this process, which is about to end: its JVM does all that a stop does, and nobody waits."""
+        if self._has_started:
             make_if_missing()
         if self._preloaded is not None:
             self._preloaded.close()
@@ -117,11 +122,9 @@ class StartingSpark:
             self._draft.unlink(missing_ok=True)
         self._file.close()
 
-    def leave(self) -> None:
-        """Like `stop`, of a Spark that ends with this process, which is about to end: its JVM does all that a stop does, and nobody waits."""
-        if self._context.done() and self._context.exception() is None:
-            make_if_missing()
-        self._file.close()
+    @property
+    def _has_started(self) -> bool:
+        return self._context.done() and self._context.exception() is None
 
     def unavailable(self, message: str) -> SparkUnavailable:
         """The fault with the end of Spark's output."""

@@ -100,6 +100,13 @@ def while_it_is_replaced(attempt: Callable[[], T], *, is_last: bool, say: Callab
     return tries(attempt)
 
 
+def missed_text(missing: ObjectMissing, pipeline: str) -> str:
+    """What to say of an object that is missed after the last attempt."""
+    return (
+        f"{missing.message.rstrip('.')}: {pipeline} has stored newer checkpoints meanwhile, or the object was deleted."
+    )
+
+
 def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:
     """The first offsets of the inputs that are still there."""
     topics = Topics(KafkaSettings.parse(project.settings.kafka))

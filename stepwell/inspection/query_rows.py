@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from base.text.type_names import quoted
 from stepwell.inspection.query_errors import AnswerBrokeOff, QueryError
 
 
@@ -22,7 +23,9 @@ def collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
     unique = _with_unique_names(rows)
     try:
         if as_json:
-            encoded = F.to_json(F.struct(*(unique[f"`{c}`"] for c in unique.columns)), {"ignoreNullFields": "false"})
+            encoded = F.to_json(
+                F.struct(*(F.col(quoted(name)) for name in unique.columns)), {"ignoreNullFields": "false"}
+            )
             (objects,) = _texts(unique.select(encoded.cast("binary")).limit(limit).toArrow())
             return [json.loads(text) for text in objects if text is not None]
         found = unique.select(*map(_text, unique.dtypes)).limit(limit).toArrow()
@@ -42,7 +45,7 @@ def _with_unique_names(rows: DataFrame) -> DataFrame:
 
 def _text(column: tuple[str, str]) -> Any:
     name, kind = column
-    value = F.col(f"`{name}`")
+    value = F.col(quoted(name))
     return (F.hex(value) if kind == "binary" else value.cast("string")).cast("binary").alias(name)
 
 

@@ -23,6 +23,7 @@ from base.whole_file import write_whole
 from stepwell.errors import FilesGone, StepwellError
 from stepwell.planning.installed import installed_digest, size_and_time
 from stepwell.planning.pipeline import PlannedProject
+from stepwell.planning.project_folder import own_folders
 from stepwell.project.loading import Project
 
 _log = structlog.get_logger("stepwell.planning.kept_plan")
@@ -66,12 +67,10 @@ def content_key(project: Project) -> str | None:
 
 
 def _files(root: Path, storage: Path) -> Iterator[Path]:
-    """The files of the project's folder, in a fixed order, without the storage folder, hidden folders, compiled modules, logs and bundles."""
+    """The files of the project's own folders, in a fixed order, without logs and bundles."""
     written = _own_outputs()
-    for folder, folders, names in os.walk(root):
-        kept = (name for name in sorted(folders) if not name.startswith(".") and name != "__pycache__")
-        folders[:] = [name for name in kept if Path(folder, name) != storage]
-        for path in (Path(folder, name) for name in sorted(names) if not _is_output(name)):
+    for folder, _, names in own_folders(root, storage):
+        for path in (folder / name for name in names if not _is_output(name)):
             if path.is_file() and (path.stat().st_dev, path.stat().st_ino) not in written:
                 yield path
 

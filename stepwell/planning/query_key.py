@@ -6,7 +6,6 @@ the environment, does not show in the key: then the answer is that of the projec
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ import xxhash
 
 from base import secrets
 from stepwell.planning.installed import installed_digest
+from stepwell.planning.project_folder import own_folders
 from stepwell.project.loading import Project
 
 OF_RUNS = frozenset(
@@ -52,9 +52,7 @@ def query_key(project: Project) -> str | None:
 
 def _modules(project: Project) -> Iterator[Path]:
     """The modules in Python that definitions may import from the project's folder."""
-    for folder, folders, names in os.walk(project.root):
-        kept = (name for name in folders if not name.startswith(".") and name != "__pycache__")
-        folders[:] = [name for name in kept if Path(folder, name) != project.storage]
+    for folder, folders, names in own_folders(project.root, project.storage):
         if ENVIRONMENT_MARK in names:
             folders.clear()
-        yield from (Path(folder, name) for name in names if name.endswith(".py"))
+        yield from (folder / name for name in names if name.endswith(".py"))
