@@ -58,6 +58,7 @@ from coordinator.starting.start import (
 )
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.quiet import Bell
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.stepping.views_in_error import check_answers, error_rows, error_texts
 from coordinator.storing.restoring import layout_if_restored, restore_missing
@@ -110,10 +111,11 @@ class Pipeline:
         *,
         table_rows: TableRows | None = None,
         planners: Planners = NO_PLANNERS,
+        bell: Bell | None = None,
     ) -> None:
         """`table_rows` reads the batch tables that the log does not have yet; a pipeline without tables needs none. `planners`: the protocols by
-        which a rescale may go."""
-        self._table_rows = table_rows
+        which a rescale may go. `bell`: tells when a message comes after a silence; without one the input is looked at more often."""
+        self._table_rows, self._bell = table_rows, bell
         self._spec, self._cluster, self._requests, self._board = spec, cluster, requests, board
         self._outside = spec.kafka.outside
         self._topics = Topics(spec.kafka, timeout_s=AWAY_SECONDS_MAX)
@@ -458,6 +460,7 @@ class Pipeline:
             self._board,
             answers=running.answers,
             portions=self._transitions.portions,
+            bell=self._bell,
         )
 
     def _adopt(self, step: int, core: Core, crew: Crew, course: Course) -> tuple[Inputs, Stepping]:

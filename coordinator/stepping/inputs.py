@@ -172,6 +172,13 @@ class Inputs:
         """Whether the run reads only what was there at its start."""
         return self._until is not None
 
+    def silent_positions(self, log: StepLogState) -> dict[TopicPartition, int] | None:
+        """Where the next step begins to read, of all partitions that may grow; None if time alone may make a step due at any moment."""
+        if self.clock.reading.is_read:
+            return None
+        positions = positions_after(self._starts, log.positions)
+        return {where: at for where, at in positions.items() if where not in self._table_ends}
+
     def choose(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
         self._check_for_growth_if_due(log)

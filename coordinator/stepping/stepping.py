@@ -23,7 +23,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.measuring import measured, project_shown
-from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, QuietInput
+from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.views_in_error import (
@@ -86,14 +86,15 @@ class Stepping:
         *,
         answers: NumberedCircuit,
         portions: Portions,
+        bell: Bell | None,
     ) -> None:
-        """`answers`: the circuit of the project whose views have answers."""
+        """`answers`: the circuit of the project whose views have answers. `bell`: see QuietInput."""
         self._spec, self._writer, self._inputs = spec, writer, inputs
         self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
         board.measures.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
-        self._quiet = QuietInput()
+        self._quiet = QuietInput(bell)
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._run: _Run | None = None  # what the workers have
         self._ran: tuple[_Run, list[WorkerOutput], float] | None = None  # what they have finished, and when
@@ -107,10 +108,11 @@ class Stepping:
         if division is None:
             core.nothing_to_read()
             if not self._inputs.ends_now:
-                pause_s = self._quiet.pause_s(began)
+                pause_s = self._quiet.pause_s(began, self._inputs.silent_positions(self._writer.state))
                 self._requests.wait(PAUSE_SECONDS_MIN if is_asked else pause_s)
             return
-        self._quiet.end()
+        if any(part.start < part.end for part in division.ranges):
+            self._quiet.end()
         self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
         self._inputs.note_record()
         self._divide_ms = 1e3 * (self._monotonic() - began)

@@ -29,6 +29,7 @@ from coordinator.status import StatusBoard
 from engine.model.layout import Policy
 from engine.resident.launcher import Cluster
 from engine.resident.spark_launcher import spark_cluster, warm_up
+from io_kafka.clients.doorbell import Doorbell
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
@@ -149,7 +150,8 @@ def _run(
 ) -> None:
     """`turn`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
     service.signals.at_a_checkpoint = True
-    with prepared.check, kafka_watched(prepared.pipeline.kafka, service.board):
+    kafka = prepared.pipeline.kafka
+    with prepared.check, kafka_watched(kafka, service.board), Doorbell(kafka, service.requests.wake) as bell:
         pipeline_run = Pipeline(
             prepared.pipeline,
             prepared.cluster,
@@ -157,6 +159,7 @@ def _run(
             service.board,
             table_rows=service.definitions.table_rows,
             planners=PLANNERS,
+            bell=bell,
         )
         pipeline_run.run(
             available_now=options.available_now,

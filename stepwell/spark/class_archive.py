@@ -25,6 +25,10 @@ FOLDER = Path(sys.prefix) / "share" / "stepwell"
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """Without these options the JVM logs a line for each class that it leaves out."""
 
+IN_PLACE = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+"""Maps the archive where its pointers lead. Java itself takes a random address instead and writes to every page to correct them, so each JVM has
+95 MB for itself that it could share with others or give back to the system. If the place is taken, Java does that anyway."""
+
 
 def archive() -> Path | None:
     """The path of the archive for this Java and this Spark, whether it exists or not; None if there is no Java."""
@@ -40,7 +44,11 @@ def archive() -> Path | None:
 def java_options() -> str:
     """The options for a JVM that uses the archive; empty if there is no archive."""
     found = archive()
-    return f'"-XX:SharedArchiveFile={found}" -Xshare:auto {QUIET}' if found is not None and found.exists() else ""
+    return (
+        f'"-XX:SharedArchiveFile={found}" -Xshare:auto {IN_PLACE} {QUIET}'
+        if found is not None and found.exists()
+        else ""
+    )
 
 
 def make_if_missing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,24 +10,72 @@ import pytest
 
 from coordinator.core import Divide
 from coordinator.stepping import stepping
-from coordinator.stepping.quiet import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, QuietInput
+from coordinator.stepping.quiet import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, PAUSE_WITH_BELL_SECONDS, Bell, QuietInput
 from coordinator.stepping.stepping import Stepping
+from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.division import Division
+
+HERE = {TopicPartition("here", 0): 7}
+THERE = {TopicPartition("there", 0): 8}
 
 SHARE = 20
 """A message waits at most for this part of the silence before it."""
 
 
 def test_a_message_waits_for_a_twentieth_of_the_silence_before_it_at_most() -> None:
-    quiet = QuietInput()
-    assert quiet.pause_s(0.0) == PAUSE_SECONDS_MIN
+    quiet = QuietInput(None)
+    assert quiet.pause_s(0.0, HERE) == PAUSE_SECONDS_MIN
     for silence in (0.01, 0.1, 0.5, 1.0, 1.9, 30.0, 3600.0):
-        pause = quiet.pause_s(silence)
+        pause = quiet.pause_s(silence, HERE)
         assert (
             PAUSE_SECONDS_MIN <= pause <= max(PAUSE_SECONDS_MIN, silence / SHARE + 1e-9) and pause <= PAUSE_SECONDS_MAX
         )
     assert pause == PAUSE_SECONDS_MAX
     quiet.end()
-    assert quiet.pause_s(5000.0) == PAUSE_SECONDS_MIN
+    assert quiet.pause_s(5000.0, HERE) == PAUSE_SECONDS_MIN
+
+
+class HeldBell:
+    """A bell that rings when the test says so."""
+
+    def __init__(self) -> None:
+        self.at: dict[TopicPartition, int] = {}
+        self.listened = 0
+
+    def listen(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.at, self.listened = dict(positions), self.listened + 1
+
+    def listens_at(self, positions: Mapping[TopicPartition, int]) -> bool:
+        return self.at == positions
+
+    def ring(self) -> None:
+        self.at = {}
+
+
+def test_a_bell_makes_the_looks_rare_after_a_silence() -> None:
+    bell = HeldBell()
+    quiet = QuietInput(bell)
+    quiet.pause_s(0.0, HERE)
+    assert quiet.pause_s(1.0, HERE) < PAUSE_SECONDS_MAX and not bell.listened, "a short silence is no matter for it"
+    assert quiet.pause_s(3.0, HERE) == PAUSE_SECONDS_MAX and bell.at == HERE, (
+        "what came before it listens is found by a look"
+    )
+    assert quiet.pause_s(4.0, HERE) == PAUSE_WITH_BELL_SECONDS
+    bell.ring()
+    assert quiet.pause_s(5.0, HERE) == PAUSE_SECONDS_MAX and bell.listened == 1, "a ring for nothing would come again"
+    quiet.end()
+    quiet.pause_s(6.0, THERE)
+    quiet.pause_s(9.0, THERE)
+    assert (bell.listened, bell.at) == (2, THERE), "after the next message there is a silence of its own"
+
+
+def test_a_bell_is_not_relied_on_where_it_does_not_listen() -> None:
+    bell = HeldBell()
+    quiet = QuietInput(bell)
+    quiet.pause_s(0.0, None)
+    assert quiet.pause_s(60.0, None) == PAUSE_SECONDS_MAX and not bell.listened, "time may make a step due"
+    assert quiet.pause_s(61.0, HERE) == PAUSE_SECONDS_MAX and bell.listened == 1
+    assert quiet.pause_s(62.0, {**HERE, **THERE}) == PAUSE_SECONDS_MAX, "a partition has come"
 
 
 class Waits:
@@ -40,17 +89,33 @@ class Waits:
         self.now += seconds
 
 
-def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> tuple[Stepping, Any]:
+def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | None = None) -> tuple[Stepping, Any]:
     monkeypatch.setattr(stepping, "project_shown", lambda spec, answers: None)
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: waits.now)))
     inputs: Any = SimpleNamespace(
-        choose_or_first=lambda log, step: None, ends_now=False, records=lambda *a, **k: [], note_record=lambda: None
+        choose_or_first=lambda log, step: None,
+        silent_positions=lambda log: HERE,
+        ends_now=False,
+        records=lambda *a, **k: [],
+        note_record=lambda: None,
     )
     writer: Any = SimpleNamespace(state=None, epoch=0, append=lambda records: None)
     board: Any = SimpleNamespace(measures=SimpleNamespace(show_project=lambda shown: None))
     unused: Any = None
     requests: Any = waits
-    return Stepping(spec, writer, inputs, requests, board, answers=unused, portions=unused), inputs
+    return Stepping(spec, writer, inputs, requests, board, answers=unused, portions=unused, bell=bell), inputs
+
+
+def test_a_pipeline_whose_bell_listens_looks_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, bell = Waits(), HeldBell()
+    steps, inputs = idle_stepping(waits, monkeypatch, bell)
+    core: Any = SimpleNamespace(nothing_to_read=lambda: None)
+    while waits.now < 60.0:
+        steps.divide(Divide(0), core, is_asked=False)
+    assert bell.at == HERE and len(waits.pauses) < 60.0 / PAUSE_WITH_BELL_SECONDS + 100
+    inputs.silent_positions = lambda log: None
+    steps.divide(Divide(0), core, is_asked=False)
+    assert waits.pauses[-1] == PAUSE_SECONDS_MAX
 
 
 def test_an_idle_pipeline_looks_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +132,11 @@ def test_an_idle_pipeline_looks_ten_times_a_second(monkeypatch: pytest.MonkeyPat
     assert len(waits.pauses) < 60.0 / PAUSE_SECONDS_MAX + 100
     assert look(is_asked=True) == PAUSE_SECONDS_MIN, "the workers' answers are looked for"
     assert look() == PAUSE_SECONDS_MAX
-    inputs.choose_or_first = lambda log, step: "a division"
+    inputs.choose_or_first = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 7),))
+    steps.divide(Divide(0), core, is_asked=False)
+    inputs.choose_or_first = lambda log, step: None
+    assert look() == PAUSE_SECONDS_MAX, "a step without input does not end the silence"
+    inputs.choose_or_first = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 8),))
     before = len(waits.pauses)
     steps.divide(Divide(0), core, is_asked=False)
     assert len(waits.pauses) == before, "a step is due at once"

@@ -17,6 +17,7 @@ POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordina
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 SAME_PROJECT, SAME_TOPICS = "coordinator/starting/same_project.py", "coordinator/starting/same_topics.py"
 LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
+QUIET, DOORBELL = "coordinator/stepping/quiet.py", "io_kafka/clients/doorbell.py"
 TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
@@ -26,7 +27,7 @@ COORDINATOR = (
         "silence-never-ends",
         "A pipeline that was idle once looks for input rarely for ever after.",
         "input is found soon",
-        (Edit(STEPPING, "        self._quiet.end()\n", ""),),
+        (Edit(STEPPING, "            self._quiet.end()\n", "            pass\n"),),
         ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
@@ -35,6 +36,46 @@ COORDINATOR = (
         "input is found soon",
         (Edit(STEPPING, "PAUSE_SECONDS_MIN if is_asked else pause_s", "pause_s"),),
         ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+    ),
+    Breakage(
+        "bell-rings-for-ever",
+        "After a ring for which there is nothing to read, the bell listens again at once, and rings again.",
+        "an idle pipeline costs little",
+        (Edit(QUIET, "if not self._has_listened:", "if True:"),),
+        ("tests/coordinator/test_quiet.py::test_a_bell_makes_the_looks_rare_after_a_silence",),
+    ),
+    Breakage(
+        "bell-relied-on-for-the-time",
+        "A pipeline that reads the clock relies on a bell that knows only of messages.",
+        "a step is due when time has passed",
+        (
+            Edit(
+                QUIET,
+                "if self._bell is None or positions is None or",
+                "positions = positions or {}\n        if self._bell is None or",
+            ),
+        ),
+        ("tests/coordinator/test_quiet.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
+    ),
+    Breakage(
+        "bell-hears-what-is-not-committed",
+        "The bell reads uncommitted messages, so it rings before there is anything to read.",
+        "input is found soon",
+        (
+            Edit(
+                DOORBELL,
+                '    "enable.partition.eof": False,\n',
+                '    "enable.partition.eof": False,\n    "isolation.level": "read_uncommitted",\n',
+            ),
+        ),
+        ("tests/io_kafka/test_doorbell.py::test_it_rings_once_for_what_is_committed",),
+    ),
+    Breakage(
+        "bell-keeps-its-first-place",
+        "The bell does not notice that it is to listen elsewhere.",
+        "input is found soon",
+        (Edit(DOORBELL, "return not self._has_ended and self._wanted is wanted", "return not self._has_ended"),),
+        ("tests/io_kafka/test_doorbell.py::test_it_listens_elsewhere_as_soon_as_it_is_told",),
     ),
     Breakage(
         "output-before-division",
