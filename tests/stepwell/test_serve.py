@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from base.fault import ExitCode, exit_code_of
+from coordinator.requests import Requests
 from engine.resident.start_faults import InsecureCluster
 from stepwell.commands import serve
 from stepwell.commands.serve import RunOptions
@@ -78,7 +79,7 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
         monkeypatch.setattr(serve, name, stand_in)
     spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings)
     definitions = SimpleNamespace(table_rows=None)
-    service: Any = SimpleNamespace(signals=SimpleNamespace(), requests=None, board=None, definitions=definitions)
+    service: Any = SimpleNamespace(signals=SimpleNamespace(), requests=Requests(), board=None, definitions=definitions)
     given: Any = (project, spark, RunOptions(), service)
     server: Any = None
     with pytest.raises((Begun, InsecureCluster)) as raised:
