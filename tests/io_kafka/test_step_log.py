@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from base.version import VersionId
@@ -624,6 +624,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
 
 @settings(deadline=None)
 @given(stories())
+@example([*STORY, folded(*STORY).snapshot(), step(1, 7)])
 def test_a_log_truncated_at_any_snapshot_goes_on_alike(records: list[Record]) -> None:
     whole = StepLogState("log")
     for offset, record in enumerate(records):

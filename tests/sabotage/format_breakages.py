@@ -106,7 +106,7 @@ FORMATS = (
             Edit(
                 f"{CONNECT}/conversion.py",
                 "pattern_of(kind, patterns) if leaf.sense is Sense.STRING else None",
-                "None if leaf.sense is Sense.STRING else pattern_of(kind, patterns)",
+                "None",
             ),
         ),
         (f"{TEST_PATTERNS}::test_a_pattern_in_a_wrapper_is_for_what_the_schema_calls_text",),

@@ -125,6 +125,18 @@ def test_all_that_were_asked_are_waited_for() -> None:
     assert workers.ended() == {1: 1}
 
 
+def test_a_step_is_over_when_its_last_worker_has_answered() -> None:
+    workers = Workers(0, 1)
+    for number in workers.lines:
+        workers.roster.send(number, Weigh(slots=ALL_SLOTS))
+    lines: Any = workers.lines
+    first, last = (Arrived(line, Frame(TERM, Weighed(total_bytes=7))) for line in lines.values())
+    workers._arrived.extend([first, None, last])  # between them is a look at which nothing arrives
+    workers.roster.wait_for(Weigh, "a step", [0, 1])
+    assert not workers._arrived, "one answer was not waited for"
+    assert [workers.roster.take_answer(number, Weigh).total_bytes for number in (0, 1)] == [7, 7]
+
+
 def test_a_worker_that_has_left_is_not_waited_for() -> None:
     workers = Workers(0, 1)
     workers.begin(0, 1)
