@@ -10,6 +10,7 @@ preparing.py   what is done beside the steps, with recruiting.py (tasks), hosts.
 cut_budget.py  how much one cut may move
 wishes.py      what users and a start want (requests.py), and what is done about it
 forecast.py    about how long a rescale takes
+replacing.py   a rescale that frees a host
 view.py        a rescale as users see it, with progress.py
 shared.py      what the parts of the shell share
 """

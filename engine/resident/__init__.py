@@ -10,6 +10,8 @@ registration.py                                from a stranger to a candidate
 crew/ roster.py                                the coordinator's side: orders by purpose, and connections by worker
 liveness.py pulse.py progress.py               which worker counts as silent, stalled or stuck, and the signs of life that say so
 entry.py launcher.py spark_launcher.py daemon.py preload.py   how a Spark task becomes a worker
+companions.py companion_process.py             processes that stand in for task slots that are lost
+storing.py                                     what a worker does for the checkpoint store
 
 No thread exists only to move bytes: whoever waits for a message also sends what is queued, so two workers that send to each other cannot block
 each other.

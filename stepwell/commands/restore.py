@@ -66,8 +66,8 @@ def restore(
     conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go back to a stored checkpoint, or begin with that of another pipeline. No service may run. Nothing is taken back: the next run computes
-    the steps since again, and compares them."""
+    """Go back to a stored checkpoint, or begin with that of another pipeline. No service may run, except with --to. Nothing is taken back: the
+    next run computes the steps since again, and compares them."""
     wanted = _wanted(backup, version)
     chosen = chosen_of(from_now, append, None, None, gradual=False)
     for given, needed in ((origin_store, "--from-store"), (from_now, "--from-now"), (append, "--append")):

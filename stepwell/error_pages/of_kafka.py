@@ -80,8 +80,8 @@ PAGES = (
         classes=("UnknownTopic", "NoTopicMatches"),
         exit_code=ExitCode.KAFKA,
         what="A topic or a partition does not exist, or no topic matches a pattern.",
-        why="Stepwell creates output topics and never input topics. A name may be misspelt, or the broker is another one than you "
-        "think.",
+        why="Stepwell creates output topics, and input topics on the broker of `stepwell dev up` alone. A name may be misspelt, or the "
+        "broker is another one than you think.",
         do="Create the topic, or correct `subscribe`, `subscribePattern` or `topic` of the table.",
     ),
     Page(

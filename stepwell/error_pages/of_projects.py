@@ -33,8 +33,8 @@ PAGES = (
         classes=("UnsupportedError",),
         exit_code=ExitCode.PROJECT,
         what="A definition is correct in Spark, and Stepwell does not run it.",
-        why="Some of Spark cannot be kept up to date incrementally, or not yet. Functions whose value depends on time, place or chance "
-        "are among them, because a replay would give another output.",
+        why="Some of Spark cannot be kept up to date incrementally, or not yet. Functions of chance and place are among them, because a "
+        "replay would give another output, and the clock in tables and sinks whose rows stay as they were written.",
         do="The text says what to write instead where there is something. [sql.md](sql.md) has the list.",
     ),
     Page(

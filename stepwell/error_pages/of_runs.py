@@ -15,7 +15,7 @@ PAGES = (
         what="Another run of this pipeline is alive.",
         why="A pipeline has one run at a time. The text says which process on which host it is, or how long the step log has to be "
         "silent before the run counts as dead (`stepwell.takeover.silence`).",
-        do="Use that one, or stop it with `stepwell stop`. `stepwell run --hand-over` replaces it without a pause, and `--take-over` "
+        do="Use that one, or stop it with `stepwell stop`. `stepwell run --hand-over` replaces it with a short pause, and `--take-over` "
         "fences a run that cannot be reached any more.",
     ),
     Page(
@@ -63,8 +63,8 @@ PAGES = (
         classes=("NotAsAsked",),
         exit_code=ExitCode.STATE,
         what="A change of the number of workers has ended with another layout.",
-        why="It was reversed or aborted, or a worker was lost and the change was taken back.",
-        do="`stepwell layout show` has the layout in force. Ask again.",
+        why="It was reversed or aborted, got another target, or the run that made it was stopped before the end.",
+        do="`stepwell layout show` has the layout in force, and the change that the next run goes on with, if there is one.",
     ),
     Page(
         slug="no-task-there",

@@ -140,8 +140,8 @@ PAGES = (
         classes=("NotRestored",),
         exit_code=ExitCode.STATE,
         what="`stepwell restore --to FOLDER` could not make the databases there. Nothing else was changed.",
-        why="The folder has other databases, or the version is not in the store.",
-        do="Name an empty folder, or another version.",
+        why="The folder has other databases, the version is not in the store, or the project has its databases in `stepwell.local.dir`.",
+        do="Name an empty folder, or another version. A start on a host without databases makes them by itself.",
     ),
     Page(
         slug="copy-refused",

@@ -1,1 +1,1 @@
-"""What a user can see of a project without running it: the description of `dry-run`, and queries over the state."""
+"""What a user can see of a project without running it (`dry-run`, `plan`, `layout`, `revision`), and queries over the state."""

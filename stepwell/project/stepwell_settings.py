@@ -30,8 +30,8 @@ class StepwellSettings(BaseSettings):
         le=WORKERS_MAX,
         description="The number of workers, which own the state; each is a Spark task that lives as long as the run. Without it a state "
         "keeps its number, and a new pipeline in local mode gets one for each core, at most 8, and with `local[N]` at most N - 1. On a "
-        "cluster a new pipeline needs it. A value that was changed since a run acted on it last changes the layout at the next start, "
-        "so an old one does not undo `stepwell layout change`.",
+        "cluster a new pipeline needs it, or `stepwell.workers.min`. A value that was changed since a run acted on it last changes the layout "
+        "at the next start, so an old one does not undo `stepwell layout change`.",
     )
     workers_min: int | None = Field(
         default=None,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from io_kafka.formats.spec import FormatError, OutputFormat
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -85,6 +86,6 @@ def _type(output: OutputFormat, name: str, kind: pa.DataType) -> Any:
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if kind not in _ATOMIC:
         raise FormatError(
-            f"{output.handle}: a column has type {kind}, which Avro does not have", "Cast it in the view."
+            f"{output.handle}: a column has type {sql_type(kind)}, which Avro does not have", "Cast it in the view."
         )
     return _ATOMIC[kind]

@@ -12,6 +12,7 @@ import re
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from io_kafka.formats.avro.declare import record_name
 from io_kafka.formats.protobuf.known import DATE, DECIMAL, FILES, TIMESTAMP
 from io_kafka.formats.spec import FormatError, OutputFormat
@@ -99,7 +100,8 @@ def _type(output: OutputFormat, column: str, kind: pa.DataType) -> str:
         )
     if kind not in _ATOMIC:
         raise FormatError(
-            f"{output.handle}: column {column} has type {kind}, which Protobuf does not have", "Cast it in the view."
+            f"{output.handle}: column {column} has type {sql_type(kind)}, which Protobuf does not have",
+            "Cast it in the view.",
         )
     return _ATOMIC[kind]
 

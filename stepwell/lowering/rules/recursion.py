@@ -40,6 +40,8 @@ LEVELS_AT_ALL_MAX = 10_000
 """The bound where Spark has none (MAX RECURSION LEVEL -1). Each level is one round of a step, which takes about a millisecond."""
 
 LEVEL = "rows of a level"
+_CARRIES = "carriesLevel"
+"""The field of a recursive reference that has the level as its last column."""
 _NOTE = "WITH RECURSIVE: all rows of the recursion, and all that its recursive part reads, meet on one worker"
 _REMEDY = "Write the recursive part with joins, filters and projections over one reference to the recursive name"
 _KEEP = frozenset(
@@ -109,9 +111,13 @@ def _never(recursive_plan: TreeNode) -> bool:
 def lower_reference(context: Lowering, node: TreeNode) -> Relation:
     if node.get("accumulated"):
         raise UnsupportedPlan(node.kind, "a recursive reference to the rows of all levels is not supported", _REMEDY)
-    *columns, level = node["output"]
+    if not node.get(_CARRIES):  # of a recursion that was refused, below which more refusals are looked for
+        columns, level = node["output"], context.fresh()
+    else:
+        *columns, last = node["output"]
+        level = expression_id(last)
     types = tuple(arrow_type(column["dataType"]) for column in columns)
-    return context.add(_level_rows(types), [*map(expression_id, columns), expression_id(level)])
+    return context.add(_level_rows(types), [*map(expression_id, columns), level])
 
 
 def _level_rows(types: Sequence[pa.DataType]) -> Source:
@@ -163,7 +169,7 @@ class _Carrier:
     def carry(self, node: TreeNode) -> TreeNode | None:
         """The plan with the level among its columns; None if it does not read the recursive name."""
         if node.kind == "UnionLoopRef" and node["loopId"] == self._loop:
-            return _renewed(node, node.children, output=[*node["output"], self._level])
+            return _renewed(node, node.children, **{"output": [*node["output"], self._level], _CARRIES: True})
         children = [self.carry(child) for child in node.children]
         if not any(children):
             return None

@@ -130,7 +130,7 @@ def test_what_protobuf_does_not_have_is_refused_with_the_column() -> None:
     ("kind", "names", "expected"),
     [
         (pa.list_(pa.list_(pa.int64())), ("c",), "column c has a list or a map directly within another one"),
-        (pa.duration("us"), ("c",), r"column c has type duration\[us\], which Protobuf does not have"),
+        (pa.duration("us"), ("c",), "column c has type INTERVAL DAY TO SECOND, which Protobuf does not have"),
         (pa.int64(), ("a b",), "'a b' is no name in Protobuf"),
         (pa.int64(), ("a_b", "aB"), "the columns a_b and aB are one name in Protobuf's JSON"),
     ],

@@ -100,6 +100,15 @@ def test_a_recursion_of_another_form_is_refused(spark: SparkSession, query: str)
         lower(bench.project())
 
 
+def test_below_a_refused_recursion_its_columns_have_their_types(spark: SparkSession) -> None:
+    """All else that is refused there is looked for."""
+    recursion = "WITH RECURSIVE r(n) MAX RECURSION LEVEL 10001 AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r"
+    bench = Workbench(spark).view("v", recursion)
+    assert [error.message.split(" (")[0] for error in survey(bench.project()).errors] == [
+        "a recursion of up to 10001 levels is not supported"
+    ]
+
+
 def test_a_recursion_is_on_one_worker_and_says_so(spark: SparkSession) -> None:
     bench = Workbench(spark).tables("t")
     bench.view(
