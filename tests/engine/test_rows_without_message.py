@@ -175,6 +175,7 @@ def test_a_topic_has_the_answer_of_the_last_step_in_which_all_rows_had_messages(
             missing = sum(HAS_NO_MESSAGE[handle](key, value) for key, value in rows.items())
             if missing:
                 expected.add(node)
+                assert node in withheld.run.errors, f"{handle}: {missing} rows without a message"
                 assert withheld.run.errors[node].rows == missing and withheld.run.errors[node].example
         assert withheld.in_error == expected
         for handle in HANDLES - withheld.withholding.held:
