@@ -274,9 +274,8 @@ class Pipeline:
             portions=self._transitions.portions,
             reading=ReadingAgain(self._topics, running.again) if running.again else None,
             before=running.before,
+            former=self._inputs_before,
         )
-        if self._inputs_before is not None:
-            made.take_over(self._inputs_before)
         self._inputs_before = made
         return made
 

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from base.options import OnError, Truncate
-from coordinator.specification import PipelineSpec
+from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
 from coordinator.starting.same_topics import check_topics
@@ -67,6 +67,24 @@ def of_announced_partitions(
     return {partition: at for partition, at in found.items() if partition.partition < counts[partition.topic]}
 
 
+def positions_if_known(
+    known: Mapping[TopicPartition, int], inputs: Iterable[InputTopic], identities: Iterable[TopicIdentity]
+) -> dict[TopicPartition, int] | None:
+    """The position of every partition that the inputs read and the identities count; None if one of them has none yet."""
+    counts = {identity.topic: identity.partitions for identity in identities}
+    tables = [source.table for source in inputs]
+    if any(topic not in counts for table in tables for topic in table.topics):
+        return None
+    read = {
+        partition
+        for table in tables
+        for topic in table.topics
+        for partition in (TopicPartition(topic, number) for number in range(counts[topic]))
+        if table.reads(partition)
+    }
+    return {partition: known[partition] for partition in read} if read <= known.keys() else None
+
+
 def with_partitions(
     identities: tuple[TopicIdentity, ...], counts: Mapping[str, int], inputs: Collection[str]
 ) -> tuple[TopicIdentity, ...]:
@@ -107,7 +125,8 @@ class Inputs:
     """One run's view of the input topics. `identities` are those of all topics of the pipeline, as `prepare` found them. `finishes`: the run
     ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
     `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the
-    former project. `may_divide_ahead`: nothing waits for a boundary without divided steps."""
+    former project. `former`: by which the same run has read before a recovery or another program. The new ones go on up to the ends that it
+    found at its start, and with as many widenings of a step as are left. `may_divide_ahead`: nothing waits for a boundary without divided steps."""
 
     def __init__(
         self,
@@ -124,6 +143,7 @@ class Inputs:
         portions: Portions | None = None,
         reading: ReadingAgain | None = None,
         before: NumberedCircuit | None = None,
+        former: Inputs | None = None,
     ) -> None:
         self._spec, self._plan, self._topics, self._board = spec, plan, topics, board
         self._monotonic, self._wall_clock = spec.kafka.outside.monotonic, spec.kafka.outside.wall_clock
@@ -142,7 +162,9 @@ class Inputs:
         self._dividing = Dividing(
             plan.circuit, spec.inputs, self._table_ends, limits_of_tables(spec.limits), topics.offsets_since
         )
-        self._starts = self._find_starts(log.positions)
+        # Within a run no question to the broker, which would be part of the pause in which a project changes.
+        starts = positions_if_known(log.positions, spec.inputs, self._identities) if former is not None else None
+        self._starts = self._find_starts(log.positions) if starts is None else starts
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         if reading is not None and available_now:
             reading.ends = {}
@@ -150,14 +172,14 @@ class Inputs:
             self.clock.until_us = self._wall_us()
         self._growth_checked_at = self._monotonic()
         self._widenings: dict[int, int] = {}  # how often each step was widened
+        if former is not None:
+            self._take_over(former)
 
     def read_again(self, ranges: Iterable[OffsetRange]) -> int:
         """How many messages were read again, where a message of a batch table counts as many rows."""
         return 0 if self._reading is None else self._reading.weight(ranges)
 
-    def take_over(self, former: Inputs) -> None:
-        """Goes on where the same run has read by `former`, before a recovery or with another program: up to the ends that it found at its start,
-        and with as many widenings of a step as are left."""
+    def _take_over(self, former: Inputs) -> None:
         self._widenings = former._widenings
         if self._reading is not None and former._reading is not None:
             self._reading.ends = former._reading.ends

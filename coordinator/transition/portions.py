@@ -43,8 +43,8 @@ MESSAGES_MIN, MESSAGES_BESIDE_INPUT_MIN = 5_000, 1_000
 """No portion has fewer messages, whatever the estimates say. 1,000 messages take some milliseconds, which small steps do not mind."""
 
 CATCH_UP = 2.0
-"""A step with input gives new nodes about so many times the messages that it reads itself. So they catch up, whatever the load is, about as
-fast as new messages come."""
+"""A step with input gives new nodes at least so many times the messages that it reads itself. So they catch up, whatever the load is. Its rows
+differ enough by themselves to tell the fixed part of a cost; swings would only make the longest steps longer."""
 
 SWINGS = (0.75, 1.25)
 """Portions are in turn so many times what they should be. If all had one size, nothing would tell the fixed part of their cost."""
@@ -90,7 +90,7 @@ class Portions:
         else:
             least = MESSAGES_BESIDE_INPUT_MIN if rows else MESSAGES_MIN
             self.messages = self._size(self.of_messages, swing, rows, least, GROWTH_MAX * self.messages)
-        self.messages = max(1, min(most, max(self.messages, int(swing * CATCH_UP * rows))))
+        self.messages = max(1, min(most, max(self.messages, int(CATCH_UP * rows))))
         return self.messages
 
     def next(self, position: int, rows: int, whole: int) -> int:

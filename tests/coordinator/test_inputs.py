@@ -98,8 +98,10 @@ class Cluster:
     ends: dict[TopicPartition, int]
     topic_id: str = "i"
     asked: int = field(default=0)
+    begins_asked: int = field(default=0)
 
     def begin_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        self.begins_asked += 1
         return dict.fromkeys(self.end_offsets(topics), 0)
 
     def end_offsets(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
@@ -170,13 +172,15 @@ class Run:
         self.board = StatusBoard("p")
         self.inputs = self.begun()
 
-    def begun(self) -> Inputs:
+    def begun(self, former: Inputs | None = None) -> Inputs:
         counts = Counter(place.topic for place in self.ends)
         found = tuple(identity(topic, partitions) for topic, partitions in counts.items())
         given = spec(self.clock, self.rows, self.starting, self.idle_after_s)
         topics = cast(Topics, self.cluster)
         plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
-        return Inputs(given, topics, self.board, found, self.log, plan=plan, available_now=self.available_now)
+        return Inputs(
+            given, topics, self.board, found, self.log, plan=plan, available_now=self.available_now, former=former
+        )
 
     def divide(self, division: Division | None) -> Division:
         assert division is not None
@@ -291,11 +295,26 @@ def test_an_input_stays_idle_over_a_restart_and_the_silence_of_others_over_a_rec
     assert run.log.divisions[1].idle == ("other",), "of the last division"
     run.clock.now = 5.0
     assert run.inputs.choose(run.log, 2) is None
-    recovered = run.begun()
-    recovered.take_over(run.inputs)
+    recovered = run.begun(former=run.inputs)
     run.clock.now, run.cluster.ends[OTHER0] = 10.0, 2
     division = recovered.choose(run.log, 2)
     assert division is not None and recovered.record(run.log, 0, division, is_drained=True).idle == ("t",)
+
+
+def test_another_program_goes_on_without_a_question_to_the_broker() -> None:
+    """It would be part of the pause in which the project changes. A partition that no division names yet has to be asked for."""
+    run = Run({IN0: 9, IN1: 9})
+    run.divide(run.inputs.choose(run.log, 0))
+    run.log.write(0)
+    asked = run.cluster.begins_asked
+    program = run.begun(former=run.inputs)
+    assert run.cluster.begins_asked == asked
+    assert program.choose(run.log, 1) == run.inputs.choose(run.log, 1)
+    run.ends = {**run.ends, IN2: 5}
+    run.cluster.ends = dict(run.ends)
+    division = run.begun(former=run.inputs).choose(run.log, 1)
+    assert run.cluster.begins_asked == asked + 1
+    assert division is not None and {each.where.partition for each in division.ranges} == {0, 1, 2}
 
 
 def test_no_input_is_idle_while_new_nodes_are_filled() -> None:

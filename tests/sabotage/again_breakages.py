@@ -115,7 +115,7 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/portions.py",
-                "max(1, min(most, max(self.messages, int(swing * CATCH_UP * rows))))",
+                "max(1, min(most, max(self.messages, int(CATCH_UP * rows))))",
                 "max(1, min(most, self.messages))",
             ),
         ),
