@@ -126,7 +126,8 @@ class Inputs:
     ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
     `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the
     former project. `former`: by which the same run has read before a recovery or another program. The new ones go on up to the ends that it
-    found at its start, and with as many widenings of a step as are left. `may_divide_ahead`: nothing waits for a boundary without divided steps."""
+    found at its start, and with as many widenings of a step as are left. `may_divide_ahead`: nothing waits for a boundary without steps that
+    are divided already."""
 
     def __init__(
         self,
