@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.starting.errors import StateLost
-from coordinator.transition.plan import TransitionFacts, facts_of
+from coordinator.transition.plan import TransitionFacts, TransitionPlan, facts_of
 from engine.analysis.release import computed_otherwise
 from engine.run.plan_document import BadDocument
 from engine.run.program_document import ProgramDocument, program_of
@@ -32,9 +32,13 @@ class Documents:
         self._programs: dict[str, ProgramDocument] = {}
         self._facts: dict[str, TransitionFacts] = {}
 
-    def know(self, texts: Iterable[str]) -> None:
-        """These need not be read."""
-        self._texts |= {digest_of(text): text for text in texts}
+    def take(self, plan: TransitionPlan) -> None:
+        """Parses what a transition needs beside the steps. The pause in which it begins would be longer with it."""
+        self._texts |= {digest_of(text): text for text in plan.texts}
+        self.plan(plan.plan)
+        self.facts(plan.plans.facts)
+        for name in plan.program_names:
+            self.program(name)
 
     def keep(self, names: Collection[str]) -> None:
         """Forgets the others, which are read again if they are needed."""

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from base.fault import Fault
 from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, stopping
-from coordinator.transition.documents import Documents
 from coordinator.transition.machine import Transition
 from coordinator.transition.preparing import Prepared
 from engine.resident.crew import Crew
@@ -50,9 +49,7 @@ class Preparation:
         """New workers have read nothing."""
         self._is_foreseeing = False
 
-    def advance(
-        self, writer: PipelineWriter, topic: str, documents: Documents, crew: Crew, machine: Transition
-    ) -> bool:
+    def advance(self, writer: PipelineWriter, topic: str, crew: Crew, machine: Transition) -> bool:
         """Goes on as far as nothing has to be waited for. `topic`: of plan documents. Returns whether it is over: the transition is wanted,
         or refused. Raises what is no reason to refuse it."""
         if self.prepared is None:
@@ -64,7 +61,6 @@ class Preparation:
                 self._tell(fault)
                 machine.preparing = False
                 return True
-            documents.know(self.prepared.plan.texts)
             writer.append_plans(topic, self.prepared.plan.texts)
             reached("plan.written")
         if not self._is_foreseeing:

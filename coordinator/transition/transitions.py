@@ -174,7 +174,9 @@ class Transitions:
         course, topics, table_rows = self.course, Topics(self._files.kafka), self._table_rows
 
         def work() -> Prepared:
-            return prepare(request, course.document(revision), log, topics, room, table_rows=table_rows)
+            found = prepare(request, course.document(revision), log, topics, room, table_rows=table_rows)
+            course.documents.take(found.plan)
+            return found
 
         self.machine.asked()
         self._preparation = Preparation(request, answer, work, outside, self._wake)
@@ -183,9 +185,7 @@ class Transitions:
         """Takes what was done beside the steps, at any boundary."""
         preparation, look = self._preparation, self._look
         if preparation is not None:
-            is_over = preparation.advance(
-                self._writer, self._files.plan_topic, self.course.documents, crew, self.machine
-            )
+            is_over = preparation.advance(self._writer, self._files.plan_topic, crew, self.machine)
             if is_over:
                 self._preparation = None
             self._prepared = preparation.prepared

@@ -47,9 +47,8 @@ class Story:
             foresee=lambda topic, names: self.told.append(("foresee", names)), have_foreseen=lambda: self.foreseen
         )
         writer: Any = SimpleNamespace(append_plans=lambda topic, texts: self.told.append(("plans", texts)))
-        documents: Any = SimpleNamespace(know=lambda texts: self.told.append(("know", texts)))
         crew: Any = SimpleNamespace(programs=programs)
-        return self.preparation.advance(writer, "plans", documents, crew, self.machine)
+        return self.preparation.advance(writer, "plans", crew, self.machine)
 
 
 def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
@@ -59,13 +58,13 @@ def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
     story.start()
     assert story.woken == 1, "a loop that waits is woken"
     assert not story.advance()
-    assert story.told == [("know", ("a", "b")), ("plans", ("a", "b")), ("foresee", ("c",))]
+    assert story.told == [("plans", ("a", "b")), ("foresee", ("c",))]
     assert not answers and not story.machine.is_wanted, "nothing is recorded before the workers have the documents"
     story.preparation.accept()
     assert answers == [None]
     story.foreseen = True
     assert story.advance() and story.machine.is_wanted and not story.machine.preparing
-    assert len(story.told) == 3, "nothing is written twice"
+    assert len(story.told) == 2, "nothing is written twice"
 
 
 def test_new_workers_are_told_again() -> None:
@@ -74,7 +73,7 @@ def test_new_workers_are_told_again() -> None:
     story.advance()
     story.preparation.recovered()
     story.advance()
-    assert [what for what, _ in story.told] == ["know", "plans", "foresee", "foresee"]
+    assert [what for what, _ in story.told] == ["plans", "foresee", "foresee"]
 
 
 def test_who_has_asked_is_told_why_not() -> None:
