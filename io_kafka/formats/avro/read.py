@@ -6,7 +6,7 @@ reason names the column. Equal bytes give equal rows, because a schema does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, type_text
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.debezium import why_no_row
 from io_kafka.formats.encodings import Avro, Part, PlainAvro
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
@@ -140,7 +141,10 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
         raise BadSchema(f"the writer's type is {type_text(writer)}, and rows need a record")
     if part is Part.KEY:
         check_key({field.name for field in writer.fields}, schema)
-    return columns_of(writer, list(schema), _reader(encoding, part), "")
+    reader = _reader(encoding, part)
+    if part is Part.ROW:
+        _check_row(writer, schema, reader)
+    return columns_of(writer, list(schema), reader, "")
 
 
 def check_key(names: set[str], schema: pa.Schema) -> None:
@@ -148,6 +152,21 @@ def check_key(names: set[str], schema: pa.Schema) -> None:
     missing = [name for name in schema.names if name not in names]
     if missing:
         raise BadSchema(f"column {missing[0]} is missing")
+
+
+def _check_row(writer: avro.Record, schema: pa.Schema, reader: avro.Record | None) -> None:
+    """As `check_row`. A default of the reader's schema is a value too."""
+    of_reader = [] if reader is None else [field for field in reader.fields if field.name in schema.names]
+    if not any(field.default for field in of_reader):
+        aliases = {alias for field in of_reader for alias in field.aliases}
+        check_row([field.name for field in writer.fields], {*schema.names, *aliases})
+
+
+def check_row(names: Sequence[str], columns: Set[str]) -> None:
+    """A writer that has none of the columns writes something else, and its rows would have nothing but NULL. Raises BadSchema."""
+    reason = why_no_row(names, columns) if names and columns else None
+    if reason is not None:
+        raise BadSchema(f"it {reason}")
 
 
 def _reader(encoding: Avro, part: Part) -> avro.Record | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from base.text.columns import nulls_of
-from io_kafka.formats.avro.read import HEADER_BYTES, check_key, merge_parts, schema_ids
+from io_kafka.formats.avro.read import HEADER_BYTES, check_key, check_row, merge_parts, schema_ids
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import Part, Protobuf
@@ -106,4 +106,6 @@ def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.S
         raise BadSchema("it has no message")
     if part is Part.KEY:
         check_key({field.name for field in message.fields}, schema)
+    elif part is Part.ROW:
+        check_row([field.name for field in message.fields], set(schema.names))
     return columns_of(message, list(schema), encoding.defaults)
