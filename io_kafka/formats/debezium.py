@@ -17,6 +17,7 @@ import pyarrow as pa
 from base.arrays import Bools
 from base.text.columns import nulls_of
 from base.text.patterns import NO_PATTERNS, Patterns
+from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import Reader, RowReader, node_text, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, parse_object
 from io_kafka.formats.parse import Parsed
@@ -33,12 +34,20 @@ def is_envelope(names: Set[str]) -> bool:
 
 
 def why_no_row(names: Sequence[str], columns: Set[str]) -> str | None:
-    """Why a message or a schema with fields of these names is no row of these columns; None if it may be one. `names`: not empty."""
+    """Why a message or a schema with fields of these names is no row of these columns; None if it may be one. A table whose columns are all of
+    the message's record reads any."""
+    if not names or not columns:
+        return None
     found = columns & set(names)
     if found and not (is_envelope(set(names)) and found <= ABOUT_CHANGES and found < columns):
         return None
     what_to_do = f"; {WRITE_CHANGELOG}" if is_envelope(set(names)) else ""
     return f"has {', '.join(names[:NAMES_SHOWN])}, and none of the table's columns{what_to_do}"
+
+
+def row_columns(schema: pa.Schema, part: Part) -> Set[str]:
+    """The columns of a row, from those of a part: a row, or an envelope."""
+    return {*schema.names} if part is Part.ROW else {field.name for field in schema.field("after").type}
 
 
 def without_changes(parsed: Parsed, values: pa.Array) -> Parsed:

@@ -18,7 +18,7 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, type_text
 from io_kafka.formats.cursor import Cursor
-from io_kafka.formats.debezium import why_no_row
+from io_kafka.formats.debezium import row_columns, why_no_row
 from io_kafka.formats.encodings import Avro, Part, PlainAvro
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
@@ -141,10 +141,9 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
         raise BadSchema(f"the writer's type is {type_text(writer)}, and rows need a record")
     if part is Part.KEY:
         check_key({field.name for field in writer.fields}, schema)
-    reader = _reader(encoding, part)
-    if part is Part.ROW:
-        _check_row(writer, schema, reader)
-    return columns_of(writer, list(schema), reader, "")
+    else:
+        _check_row(_row_of(writer, part), row_columns(schema, part), _reader(encoding, Part.ROW))
+    return columns_of(writer, list(schema), _reader(encoding, part), "")
 
 
 def check_key(names: set[str], schema: pa.Schema) -> None:
@@ -154,17 +153,26 @@ def check_key(names: set[str], schema: pa.Schema) -> None:
         raise BadSchema(f"column {missing[0]} is missing")
 
 
-def _check_row(writer: avro.Record, schema: pa.Schema, reader: avro.Record | None) -> None:
+def _row_of(writer: avro.Record, part: Part) -> avro.Record | None:
+    """The record of a row: the writer's own, or what a change has as its image."""
+    if part is Part.ROW:
+        return writer
+    after = next((field.type for field in writer.fields if field.name == "after"), None)
+    branches = after.branches if isinstance(after, avro.Union) else (after,)
+    return next((branch for branch in branches if isinstance(branch, avro.Record)), None)
+
+
+def _check_row(row: avro.Record | None, columns: Set[str], reader: avro.Record | None) -> None:
     """As `check_row`. A default of the reader's schema is a value too."""
-    of_reader = [] if reader is None else [field for field in reader.fields if field.name in schema.names]
-    if not any(field.default for field in of_reader):
+    of_reader = [] if reader is None else [field for field in reader.fields if field.name in columns]
+    if row is not None and not any(field.default for field in of_reader):
         aliases = {alias for field in of_reader for alias in field.aliases}
-        check_row([field.name for field in writer.fields], {*schema.names, *aliases})
+        check_row([field.name for field in row.fields], columns | aliases)
 
 
 def check_row(names: Sequence[str], columns: Set[str]) -> None:
     """A writer that has none of the columns writes something else, and its rows would have nothing but NULL. Raises BadSchema."""
-    reason = why_no_row(names, columns) if names and columns else None
+    reason = why_no_row(names, columns)
     if reason is not None:
         raise BadSchema(f"it {reason}")
 

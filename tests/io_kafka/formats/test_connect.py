@@ -270,6 +270,28 @@ def test_changes_in_avro_are_malformed_where_rows_are_read(registry: SchemaRegis
     assert rows(decoded(pa.schema([("id", pa.int64())]), values[1:], encoding=aliased, key_format="avro")) == [(1, 1)]
 
 
+def test_changes_of_another_table_are_malformed(registry: SchemaRegistry) -> None:
+    """Their images have none of the columns."""
+    change = {"before": None, "after": {"other": 1}, "op": "c"}
+    image = avro_messages.record(("other", "long"), name="Image")
+    envelope = avro_messages.record(("before", ["null", image]), ("after", ["null", "Image"]), ("op", "string"))
+    of_avro = {"encoding": avro_messages.encoding(registry), "key_format": "long"}
+    for values, more in (
+        ([t.wrapped(envelope_schema(other={"type": "int64"}), change)], {}),
+        (avro_messages.written(registry, envelope, [change]), of_avro),
+    ):
+        for key in ((), ("id",)):
+            found = decoded(
+                pa.schema([("id", pa.int64())]),
+                values,
+                [b"\0" * 7 + b"1"] if more else [b"1"],
+                "changelog",
+                key,
+                **more,
+            )  # type: ignore[arg-type]
+            assert reasons(found)[0].endswith(" has other, and none of the table's columns")
+
+
 def test_keys_are_converted_by_their_schemas() -> None:
     columns = pa.schema([("day", pa.date32()), ("price", pa.decimal128(9, 2)), ("v", pa.int64())])
     day = {"type": "int32", "optional": False, "name": t.T + "Date", "field": "day"}
