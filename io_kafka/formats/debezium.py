@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from base.arrays import Bools
+from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Part
@@ -55,8 +56,12 @@ def without_changes(parsed: Parsed, values: pa.Array) -> Parsed:
     NULL, as `from_json` has them."""
     rows, columns = parsed.rows, frozenset(parsed.rows.schema.names)
     faults: dict[int, str] = {}
-    for row in np.flatnonzero(_nothing_but_null(rows)).tolist():
-        message = int(parsed.at[row])
+    suspects = parsed.at[_nothing_but_null(rows)]
+    if len(suspects):
+        suspects = suspects[
+            fill(pc.match_substring(values.take(pa.array(suspects)), '"op"'), False).to_numpy(zero_copy_only=False)
+        ]
+    for message in suspects.tolist():
         names = [name for name, _ in parse_object(values[message].as_py())]
         reason = why_no_row(names, columns) if is_envelope(set(names)) else None
         if reason is not None:
