@@ -32,7 +32,13 @@ from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
 from io_kafka.formats.table import format_of
 from io_kafka.formats.table_events import NO_EVENTS, TableEvents, is_op, table_events
 from io_kafka.formats.text_limits import fit_columns
-from io_kafka.formats.unavailable_cells import mark_missing, null_missing, refuse_images, unavailable_cells
+from io_kafka.formats.unavailable_cells import (
+    mark_missing,
+    null_missing,
+    refuse_images,
+    refuse_parts,
+    unavailable_cells,
+)
 from io_kafka.messages import TopicMessages
 
 Faults = dict[int, str]
@@ -207,6 +213,7 @@ def _keyed(
     everywhere = np.arange(len(offsets))
     held = unavailable_cells(source, columns)
     columns = null_missing(columns, held)
+    refuse_parts(source, columns, everywhere, faults)
     if source.limits:
         columns = fit_columns(columns, source.schema.names, source.limits, everywhere, faults)
         keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s
+from base.arrays import Bools, Int64s, as_lists, fill
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.spec import SourceFormat
-from io_kafka.formats.unavailable import WHAT_TO_SET, placeholder_of
+from io_kafka.formats.unavailable import WHAT_TO_SET, Placeholder, placeholder_of
 
 Cells = Mapping[int, Bools]
 """Which values of a column are missing, by the column's position in the table; without the columns in which none is."""
@@ -34,6 +34,45 @@ def unavailable_cells(source: SourceFormat, columns: Sequence[pa.Array]) -> Cell
         if name not in of_record
     }
     return {index: cells for index, cells in found.items() if cells is not None}
+
+
+def refuse_parts(
+    source: SourceFormat, columns: Sequence[pa.Array], at: Int64s, faults: dict[int, str], *, place: str = ""
+) -> None:
+    """Adds a fault for each row with a placeholder in a field of a struct: what the former row had there is not looked up. `at`: the message of
+    each row. `place`: the prefix of the columns' names."""
+    placeholder = placeholder_of(source.unavailable)
+    if placeholder is None:
+        return
+    for name, column in zip(source.schema.names, columns, strict=True):
+        for field, rows in _fields_without_value(column, np.arange(len(column)), placeholder):
+            why = "only a whole column is taken from the row before"
+            _refuse(faults, np.unique(at[rows]), f"{place}{name}{field}", placeholder.text, why)
+
+
+def _fields_without_value(column: pa.Array, rows: Int64s, placeholder: Placeholder) -> Iterator[tuple[str, Int64s]]:
+    """(the path of a field below the column, the rows that have the placeholder there), at every depth. `rows`: the row of each value."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for field, values in zip(kind, column.flatten(), strict=True):
+            cells = placeholder.cells(values)
+            if cells is not None:
+                yield f".{field.name}", rows[cells]
+            yield from _below(f".{field.name}", values, rows, placeholder)
+    elif pa.types.is_map(kind):
+        lists = as_lists(column)
+        yield from _below("[]", lists.flatten().field("value"), _rows_of_items(lists, rows), placeholder)
+    elif pa.types.is_list(kind) and pa.types.is_nested(kind.value_type):
+        yield from _below("[]", column.flatten(), _rows_of_items(column, rows), placeholder)
+
+
+def _below(path: str, column: pa.Array, rows: Int64s, placeholder: Placeholder) -> Iterator[tuple[str, Int64s]]:
+    for field, found in _fields_without_value(column, rows, placeholder):
+        yield f"{path}{field}", found
+
+
+def _rows_of_items(lists: pa.Array, rows: Int64s) -> Int64s:
+    return np.repeat(rows, fill(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False))
 
 
 def null_missing(columns: list[pa.Array], held: Cells) -> list[pa.Array]:
@@ -78,6 +117,7 @@ def refuse_images(
         if cells is not None:
             why = "without a key there is no former row that has it"
             _refuse(faults, at[cells & needed], f"{place}.{name}", placeholder.text, why)
+    refuse_parts(source, image.filter(pa.array(needed)).flatten(), at[needed], faults, place=f"{place}.")
 
 
 def _refuse(faults: dict[int, str], positions: Int64s, column: str, text: str, why: str) -> None:

@@ -93,7 +93,19 @@ def _read(flat: list[dict[str, Any]], position: int) -> tuple[TreeNode, int]:
 
 # Constructor arguments that are plain integers. Every other integer refers to a child.
 _PLAIN_INTEGERS = frozenset(
-    {"index", "ordinal", "precision", "scale", "numPartitions", "baseRowCount", "id", "loopId", "maxDepth", "evalType"}
+    {
+        "index",
+        "ordinal",
+        "precision",
+        "scale",
+        "numPartitions",
+        "baseRowCount",
+        "id",
+        "loopId",
+        "maxDepth",
+        "evalType",
+        "n",
+    }
 )
 
 

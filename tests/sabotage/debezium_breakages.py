@@ -11,7 +11,36 @@ TEST_LAST, TEST_FORMATS = "tests/engine/test_last_by_key.py", "tests/io_kafka/fo
 TEST_TRACE, TEST_FEEDS = "tests/engine/test_trace.py", "tests/end_to_end/test_debezium.py"
 TWIN = (f"{TEST_LAST}::test_former_values_and_truncations",)
 
+ENVELOPE, TEST_CONNECT = "io_kafka/formats/debezium.py", "tests/io_kafka/formats/test_connect.py"
+
 DEBEZIUM = (
+    Breakage(
+        "changes-as-rows-of-null",
+        "A change is a row of NULL if the table has a column that envelopes have too.",
+        "no silence",
+        (Edit(ENVELOPE, "found <= ABOUT_CHANGES and found < columns", "not found"),),
+        (f"{TEST_CONNECT}::test_changes_in_avro_are_malformed_where_rows_are_read",),
+    ),
+    Breakage(
+        "changes-without-a-schema-as-rows",
+        "A change without a schema is a row of NULL.",
+        "no silence",
+        (
+            Edit(
+                ENVELOPE,
+                "    if not faults:\n        return parsed",
+                "    if faults or not faults:\n        return parsed",
+            ),
+        ),
+        (f"{TEST_CONNECT}::test_changes_without_a_schema_are_malformed_too",),
+    ),
+    Breakage(
+        "a-field-that-was-not-sent",
+        "A placeholder in a field of a struct is a value.",
+        "no silence",
+        (Edit(CELLS, '                yield f".{field.name}", rows[cells]\n', "                pass\n"),),
+        (f"{TEST_FORMATS}::test_a_field_that_was_not_sent_is_malformed",),
+    ),
     Breakage(
         "a-value-of-another-key",
         "A value that was not sent is taken from a message of another key.",

@@ -6,7 +6,7 @@ reason names the column. Equal bytes give equal rows, because a schema does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, type_text
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.debezium import row_columns, why_no_row
 from io_kafka.formats.encodings import Avro, Part, PlainAvro
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
@@ -140,6 +141,8 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
         raise BadSchema(f"the writer's type is {type_text(writer)}, and rows need a record")
     if part is Part.KEY:
         check_key({field.name for field in writer.fields}, schema)
+    else:
+        _check_row(_row_of(writer, part), row_columns(schema, part), _reader(encoding, Part.ROW))
     return columns_of(writer, list(schema), _reader(encoding, part), "")
 
 
@@ -148,6 +151,30 @@ def check_key(names: set[str], schema: pa.Schema) -> None:
     missing = [name for name in schema.names if name not in names]
     if missing:
         raise BadSchema(f"column {missing[0]} is missing")
+
+
+def _row_of(writer: avro.Record, part: Part) -> avro.Record | None:
+    """The record of a row: the writer's own, or what a change has as its image."""
+    if part is Part.ROW:
+        return writer
+    after = next((field.type for field in writer.fields if field.name == "after"), None)
+    branches = after.branches if isinstance(after, avro.Union) else (after,)
+    return next((branch for branch in branches if isinstance(branch, avro.Record)), None)
+
+
+def _check_row(row: avro.Record | None, columns: Set[str], reader: avro.Record | None) -> None:
+    """As `check_row`. A default of the reader's schema is a value too."""
+    of_reader = [] if reader is None else [field for field in reader.fields if field.name in columns]
+    if row is not None and not any(field.default for field in of_reader):
+        aliases = {alias for field in of_reader for alias in field.aliases}
+        check_row([field.name for field in row.fields], columns | aliases)
+
+
+def check_row(names: Sequence[str], columns: Set[str]) -> None:
+    """A writer that has none of the columns writes something else, and its rows would have nothing but NULL. Raises BadSchema."""
+    reason = why_no_row(names, columns)
+    if reason is not None:
+        raise BadSchema(f"it {reason}")
 
 
 def _reader(encoding: Avro, part: Part) -> avro.Record | None:

@@ -9,7 +9,7 @@ A table may have columns of its own that are named `schema` or `payload`. Its me
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from base.text.patterns import Patterns
 from io_kafka.formats.connect.conversion import Conversion, Convert, Manner, conversion
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Struct, Type, is_schema, type_of, type_text
 from io_kafka.formats.connect.wrapper import Form, Group, form_of, groups_of, perhaps_null
+from io_kafka.formats.debezium import row_columns, why_no_row
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import Malformed, parse_object, text_of
@@ -33,7 +34,6 @@ from io_kafka.formats.usual import read_usual
 ParsePlain = Callable[[pa.Array], Parsed]
 
 WRAPPER = frozenset({"schema", "payload"})
-NAMES_SHOWN = 10
 NO_SCHEMA = b"null"
 NO_OP = "no op: not a change in Debezium's envelope"
 A_TOMBSTONE = "its payload is null: a tombstone deletes by key, so it needs mode upsert, or changelog with a key"
@@ -269,20 +269,24 @@ def typed_of(type_: Type, wanted: Wanted) -> Typed:
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
-    if part is Part.ROW and isinstance(type_, Struct):
-        _check_row(type_, schema)
+    of_row = (
+        type_
+        if part is Part.ROW
+        else type_.member("after")
+        if part is Part.ENVELOPE and isinstance(type_, Struct)
+        else None
+    )
+    if isinstance(of_row, Struct):
+        _check_row(of_row, row_columns(schema, part))
     usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
     return Typed(usual, None if numeric.raw == usual.raw else numeric, around)
 
 
-def _check_row(type_: Struct, schema: pa.Schema) -> None:
+def _check_row(type_: Struct, columns: Set[str]) -> None:
     """A schema that has none of the columns is one of something else, and its rows would have nothing but NULL."""
-    names = [name for name, _ in type_.fields]
-    if not names or set(names) & set(schema.names):
-        return
-    is_envelope = "op" in names and {"before", "after"} & set(names)
-    what_to_do = "; these are Debezium's changes: write 'mode' = 'changelog'" if is_envelope else ""
-    raise Malformed(f"its schema has {', '.join(names[:NAMES_SHOWN])}, and none of the table's columns{what_to_do}")
+    reason = why_no_row([name for name, _ in type_.fields], columns)
+    if reason is not None:
+        raise Malformed(f"its schema {reason}")
 
 
 def _way(type_: Type, schema: pa.Schema, manner: Manner) -> Way:

@@ -20,7 +20,7 @@ from io_kafka.formats.spec import OutputFormat, SourceFormat
 
 
 def _values(encoding: Protobuf, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
-    return parse_protobuf(values, schema, encoding)
+    return parse_protobuf(values, schema, encoding, part)
 
 
 def _keys(encoding: Protobuf, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:

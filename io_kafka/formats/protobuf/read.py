@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from base.text.columns import nulls_of
-from io_kafka.formats.avro.read import HEADER_BYTES, check_key, merge_parts, schema_ids
+from io_kafka.formats.avro.read import HEADER_BYTES, check_key, check_row, merge_parts, schema_ids
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.debezium import row_columns
 from io_kafka.formats.encodings import Part, Protobuf
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
@@ -106,4 +107,9 @@ def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.S
         raise BadSchema("it has no message")
     if part is Part.KEY:
         check_key({field.name for field in message.fields}, schema)
+    else:
+        after = message.fields_by_name.get("after")
+        row = message if part is Part.ROW else after.message_type if after is not None else None
+        if row is not None:
+            check_row([field.name for field in row.fields], row_columns(schema, part))
     return columns_of(message, list(schema), encoding.defaults)

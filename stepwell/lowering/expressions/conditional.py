@@ -55,6 +55,21 @@ def _is_nan(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derive(f"COALESCE(isnan({arguments[0].sql}), FALSE)", pa.bool_(), *arguments)
 
 
+def _at_least(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """Of dropna: whether at least `n` arguments are neither null nor NaN."""
+    there = [
+        f"{each.sql} IS NOT NULL AND NOT isnan({each.sql})"
+        if pa.types.is_floating(each.type)
+        else f"{each.sql} IS NOT NULL"
+        for each in arguments
+    ]
+    if node["n"] == 1:
+        sql = " OR ".join(f"({each})" for each in there)  # what follows is not evaluated, as in Spark
+    else:
+        sql = f"{' + '.join(f'CAST(({each}) AS INTEGER)' for each in there)} >= {node['n']}"
+    return derive(f"({sql})", pa.bool_(), *arguments)
+
+
 def _nanvl(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     left, right = arguments
     return derive(
@@ -98,6 +113,7 @@ TABLE: dict[str, Rule] = {
     "KnownNotContainsNull": _pass,
     "KnownFloatingPointNormalized": _pass,
     "IsNaN": _is_nan,
+    "AtLeastNNonNulls": _at_least,
     "NaNvl": _nanvl,
     "NormalizeNaNAndZero": _normalize,
     "Greatest": _extreme("greatest"),

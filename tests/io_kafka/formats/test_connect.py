@@ -228,6 +228,70 @@ def test_changes_that_are_read_as_rows_are_malformed_and_no_rows_of_nulls() -> N
         }
 
 
+WRITE_CHANGELOG = "and none of the table's columns; these are Debezium's changes: write 'mode' = 'changelog'"
+
+
+def test_changes_without_a_schema_are_malformed_too() -> None:
+    """A table may have columns that envelopes have beside their images. Rows without any column are rows of NULL, as Spark reads them."""
+    columns = pa.schema([("id", pa.int64()), ("v", pa.string()), ("ts_ms", pa.int64())])
+    change = {"before": None, "after": {"id": 1, "v": "x"}, "op": "c", "ts_ms": 7}
+    values = [
+        json.dumps(value).encode()
+        for value in (change, {"id": 1}, {"op": "c"}, {**change, "v": None}, {"schema": None, "payload": change})
+    ]
+    for mode, key in (("append", ()), ("upsert", ("id",))):
+        found = decoded(columns, values, [b"1"] * len(values), mode, key)  # type: ignore[arg-type]
+        assert set(reasons(found).items()) == {
+            (row, f"it has before, after, op, ts_ms, {WRITE_CHANGELOG}") for row in (0, 4)
+        }
+        assert len(rows(found)) == 3
+    own = decoded(pa.schema([("op", pa.string()), ("v", pa.string())]), [json.dumps({**change, "op": None}).encode()])
+    assert rows(own) == [(None, None, 1)], "who declares `op` reads the envelope itself"
+
+
+def test_changes_in_avro_are_malformed_where_rows_are_read(registry: SchemaRegistry) -> None:
+    envelope = avro_messages.record(
+        ("before", ["null", "long"]), ("after", ["null", "long"]), ("op", "string"), ("ts_ms", "long")
+    )
+    values = avro_messages.written(registry, envelope, [{"before": None, "after": 1, "op": "c", "ts_ms": 7}])
+    values += avro_messages.written(registry, avro_messages.record(("other", "long"), name="Other"), [{"other": 1}])
+    columns = pa.schema([("id", pa.int64()), ("ts_ms", pa.int64())])
+    for mode, key in (("append", ()), ("upsert", ("id",))):
+        more = {"encoding": avro_messages.encoding(registry), "key_format": "long"}
+        found = decoded(columns, values, [b"\0" * 8] * 2, mode, key, **more)  # type: ignore[arg-type]
+        why = [reason.split(": ", 1)[1] for reason in reasons(found).values()]
+        assert why == [
+            f"it has before, after, op, ts_ms, {WRITE_CHANGELOG}",
+            "it has other, and none of the table's columns",
+        ]
+    reader = avro_messages.record(("id", "long"))
+    reader["fields"][0] |= {"aliases": ["other"]}
+    aliased = avro_messages.encoding(registry, reader)
+    assert rows(decoded(pa.schema([("id", pa.int64())]), values[1:], encoding=aliased, key_format="avro")) == [(1, 1)]
+
+
+def test_changes_of_another_table_are_malformed(registry: SchemaRegistry) -> None:
+    """Their images have none of the columns."""
+    change = {"before": None, "after": {"other": 1}, "op": "c"}
+    image = avro_messages.record(("other", "long"), name="Image")
+    envelope = avro_messages.record(("before", ["null", image]), ("after", ["null", "Image"]), ("op", "string"))
+    of_avro = {"encoding": avro_messages.encoding(registry), "key_format": "long"}
+    for values, more in (
+        ([t.wrapped(envelope_schema(other={"type": "int64"}), change)], {}),
+        (avro_messages.written(registry, envelope, [change]), of_avro),
+    ):
+        for key in ((), ("id",)):
+            found = decoded(
+                pa.schema([("id", pa.int64())]),
+                values,
+                [b"\0" * 7 + b"1"] if more else [b"1"],
+                "changelog",
+                key,
+                **more,
+            )  # type: ignore[arg-type]
+            assert reasons(found)[0].endswith(" has other, and none of the table's columns")
+
+
 def test_keys_are_converted_by_their_schemas() -> None:
     columns = pa.schema([("day", pa.date32()), ("price", pa.decimal128(9, 2)), ("v", pa.int64())])
     day = {"type": "int32", "optional": False, "name": t.T + "Date", "field": "day"}

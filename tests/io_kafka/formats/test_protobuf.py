@@ -304,6 +304,17 @@ def test_keys_and_changes(registry: SchemaRegistry) -> None:
     assert rows(found) == [(1, None, 1), (1, None, -1)]
 
 
+def test_changes_that_are_read_as_rows_are_malformed(registry: SchemaRegistry) -> None:
+    text = 'syntax = "proto3"; message Change { int64 before = 1; int64 after = 2; string op = 3; int64 ts_ms = 4; }'
+    message = p.framed(registry.add("changes", text, "PROTOBUF"), b"\x20\x07")
+    (refused,) = decoded(registry, pa.schema([("id", pa.int64()), ("ts_ms", pa.int64())]), [message]).rejected
+    assert "it has before, after, op, ts_ms, and none of the table's columns" in refused.reason
+    text = 'syntax = "proto3"; message Change { Row after = 2; string op = 3; } message Row { int64 other = 1; }'
+    message = p.framed(registry.add("others", text, "PROTOBUF"), b"\x12\x02\x08\x01\x1a\x01c")
+    (refused,) = decoded(registry, pa.schema([("id", pa.int64())]), [message], mode="changelog").rejected
+    assert "it has other, and none of the table's columns" in refused.reason
+
+
 def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaRegistry) -> None:
     number = number_of(registry)
     order = p.classes(SCHEMA)("shop.Order")

@@ -121,6 +121,31 @@ def test_what_only_looks_like_a_placeholder_is_a_value(kind: pa.DataType, value:
         assert not got.rejected and Placeholder(P).cells(got.rows.column(1)) is None
 
 
+INFO = pa.struct([("a", pa.string()), ("l", pa.list_(pa.string()))])
+WITHIN: list[tuple[pa.DataType, Any, str]] = [
+    (INFO, {"a": P}, "v.a"),
+    (INFO, {"a": "x", "l": [P]}, "v.l"),
+    (pa.list_(INFO), [{"a": "x"}, {"a": BASE64}], "v[].a"),
+    (pa.map_(pa.string(), INFO), {"k": {"a": P}}, "v[].a"),
+    (pa.struct([("i", INFO)]), {"i": {"a": P}}, "v.i.a"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "place"), WITHIN)
+def test_a_field_that_was_not_sent_is_malformed(kind: pa.DataType, value: Any, place: str) -> None:
+    """In mode append it is what was sent."""
+    schema = pa.schema([("id", pa.int64()), ("v", kind)])
+    row, good = {"id": 1, "v": value}, {"id": 2, "v": None}
+    for mode, key, image in (("upsert", ("id",), ""), ("changelog", ("id",), ""), ("changelog", (), "after.")):
+        messages = [(r["id"], r if mode == "upsert" else change("c", None, r)) for r in (good, row, good)]
+        got = decoded(SourceFormat("h", schema, mode, key), messages)  # type: ignore[arg-type]
+        assert {offset: reason.split(":")[0] for offset, reason in reasons(got).items()} == {
+            11: f"column {image}{place}"
+        }
+        assert len(rows(got)) == 2
+    assert not decoded(SourceFormat("h", schema), [(None, row)]).rejected
+
+
 def test_an_append_table_has_what_was_sent_and_an_empty_setting_knows_no_placeholder() -> None:
     schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
     assert rows(decoded(SourceFormat("h", schema), [(None, {"id": 1, "v": P})])) == [(1, P, 1)]

@@ -8,8 +8,9 @@ from stepwell.lowering.expressions import HIGHER_ORDER, TABLE
 from tests.stepwell.expressions import random_rows
 from tests.stepwell.expressions.harness import Oracle
 
-MARKS = {"JsonTuple", "KnownFloatingPointNormalized", "KnownNotNull", "NormalizeNaNAndZero"}
-"""What Spark's optimiser puts around keys of groups and joins and around subqueries, and json_tuple, which makes rows: no expression has them.
+MARKS = {"AtLeastNNonNulls", "JsonTuple", "KnownFloatingPointNormalized", "KnownNotNull", "NormalizeNaNAndZero"}
+"""What Spark's optimiser puts around keys of groups and joins and around subqueries, what dropna makes, and json_tuple, which makes rows: no
+expression has them.
 tests/stepwell/lowering/test_against_spark.py compares plans with them."""
 
 

@@ -161,6 +161,13 @@ QUERIES: dict[str, Query] = {
             ("distinct", "SELECT DISTINCT d, min(d) OVER (PARTITION BY cast(d AS STRING)) AS x FROM t"),
         )
     },
+    "dropna of all columns, of some, and of rows without any": lambda spark: (
+        spark.table("t")
+        .dropna()
+        .select("a", "b")
+        .unionAll(spark.table("t").dropna(thresh=2, subset=["b", "s", "d"]).select("a", "b"))
+        .unionAll(spark.table("t").dropna(how="all", subset=["d", "s"]).select("a", "b"))
+    ),
     "having": "SELECT a, count(*) AS n, sum(b) AS total FROM t GROUP BY a HAVING count(*) > 1 AND sum(b) > 0",
     "expression over calls": "SELECT s, sum(b) / count(*) + max(a) AS x, a + 1 AS g FROM t GROUP BY a + 1, s",
     "no groups": "SELECT count(*) AS n, sum(b) AS total, min(s) AS low FROM t WHERE a > 1000",
