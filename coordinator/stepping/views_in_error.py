@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.analysis.column_names import input_names, with_names
-from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
+from engine.analysis.withholding import countable, outputs_behind, outputs_by_number, views_behind, withholding_of
 from engine.errors import DataError
 from engine.model.circuit import Output, View
 from engine.model.numbers import NumberedCircuit
@@ -56,9 +56,9 @@ def next_counted(
     if not is_drained:
         return tuple(node for node in log.counted if plan.index(node) is not None), ()
     still = tuple(node for node in log.counted if node in log.nodes_in_error and plan.index(node) is not None)
-    outputs = {node.handle for node in plan.circuit.nodes if isinstance(node, Output)}
-    released = (_outputs_behind(before or plan, log.counted) & outputs) - _outputs_behind(plan, still)
-    return still, tuple(sorted(released))
+    held = outputs_by_number(before or plan, log.counted)
+    released = {handle for number, handle in outputs_by_number(plan).items() if number in held}
+    return still, tuple(sorted(released - _outputs_behind(plan, still)))
 
 
 def is_release_due(counted: Sequence[int], errors: Sequence[NodeErrors]) -> bool:

@@ -9,8 +9,7 @@ from base.fault import Fault
 from coordinator.revisions.rereading import grown_topics, reads
 from coordinator.transition.course import Course, Settled
 from coordinator.transition.draining import leaves_at_once
-from engine.analysis.withholding import outputs_behind
-from engine.model.circuit import Output
+from engine.analysis.withholding import outputs_by_number
 from engine.model.filling import Switched
 from engine.resident.messages import Size
 from io_kafka.clients.topics import Topics
@@ -109,18 +108,13 @@ class Holding:
     def _why_not_released(self) -> Iterator[str]:
         """What an output has kept while its view was in error can be released by the same node alone."""
         before, now = self.course.document(self.phase.before), self.course.document_of(self.phase.intent)
-        held = outputs_behind(before.circuit, before.numbered.indices(self.log.counted))
-        numbers = {
-            node.handle: now.numbers[index] for index, node in enumerate(now.circuit.nodes) if isinstance(node, Output)
-        }
-        written = {
-            node.handle: before.numbers[index]
-            for index, node in enumerate(before.circuit.nodes)
-            if isinstance(node, Output) and node.handle in held
-        }
-        for handle in sorted(written.keys() & numbers.keys()):
-            if written[handle] != numbers[handle]:
+        held = outputs_by_number(before.numbered, self.log.counted)
+        stay = outputs_by_number(now.numbered)
+        topics = {output.handle: output.topic for output in before.outputs}
+        written = {output.topic for output in now.outputs}
+        for number, handle in sorted(held.items(), key=lambda each: each[1]):
+            if number not in stay and (topics[handle] in written or handle in stay.values()):
                 yield f"output {handle} is withheld because of rows in error, and is written in another way then"
         for handle in self.course.facts(self.phase.intent).taken_back:
-            if handle in written:
+            if handle in held.values():
                 yield f"output {handle} is withheld because of rows in error, so it is not known what it has to take back"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from base.text.patterns import NO_PATTERNS
@@ -93,6 +95,18 @@ def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are
     assert next_counted(PLAN, log_of((OF_MAP, OF_COUNTS)), is_drained=True) == ((), ("counts", "tens"))
     assert next_counted(PLAN, log_of((OF_MAP,), errors(OF_MAP)), is_drained=True) == ((OF_MAP,), ())
     assert is_release_due(log.counted, log.errors) and not is_release_due((OF_COUNTS,), log.errors)
+
+
+def test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same() -> None:
+    """Its view was renamed and its topic was not. In the step of the switch the circuit has the new handle, and what it has kept the old number."""
+    nodes = tuple(
+        replace(n, handle="renamed") if isinstance(n, Output) and n.handle == "tens" else n for n in CIRCUIT.nodes
+    )
+    now = NumberedCircuit(Circuit(nodes), PLAN.numbers)
+    log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS))
+    assert next_counted(now, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ("renamed",))
+    other = NumberedCircuit(Circuit(nodes), (*PLAN.numbers[:3], 99, *PLAN.numbers[4:]))
+    assert next_counted(other, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ()), "it has kept nothing"
 
 
 def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
