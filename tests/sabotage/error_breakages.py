@@ -87,6 +87,21 @@ ERRORS = (
         ("tests/coordinator/test_views_in_error.py::test_a_division_ahead_counts_the_nodes_of_the_division_before_it",),
     ),
     Breakage(
+        "released-by-the-former-name",
+        "The step of a switch looks for the outputs to be released by the names that their views had, and a view may be renamed.",
+        "exactly once",
+        (
+            Edit(
+                VIEWS,
+                "released = {handle for number, handle in outputs_by_number(plan).items() if number in held}",
+                "released = set(held.values()) & set(outputs_by_number(plan).values())",
+            ),
+        ),
+        (
+            "tests/coordinator/test_views_in_error.py::test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same",
+        ),
+    ),
+    Breakage(
         "nothing-is-released-without-input",
         "Outputs are released by the next step that has input, which may never come.",
         "the batch answer",

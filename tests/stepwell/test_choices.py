@@ -20,6 +20,7 @@ from coordinator.revisions.planned import planned
 from coordinator.transition.plan import plan_transition
 from engine.analysis.history import Carry
 from engine.model.circuit import Circuit
+from engine.model.filling import OF_NEXT
 from engine.model.from_now import handle_from_now
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.revision_records import Choices
@@ -299,6 +300,21 @@ def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSess
     assert output(planned(before, moved, facts, chosen), "later").receives.startswith("new topic: only what")
     with pytest.raises(ChoiceRefused, match="view late is not rebuilt"):
         planned(before, before, facts, chosen)
+
+
+def test_the_past_of_a_new_source_is_read_and_not_written(spark: SparkSession) -> None:
+    """Otherwise the source would begin in the step of the switch, and all its messages would come out of the view then. So too if an earlier
+    revision has read it."""
+    before = flows(spark, "SELECT id, carrier, delay FROM flights WHERE delay > 60")
+    others = tuple(replace(each, table=replace(each.table, topics=("others",))) for each in before.inputs)
+    moved = tuple(replace(each, topic="later") for each in before.outputs)
+    now = replace(before, inputs=others, outputs=moved)
+    facts, place = facts_of(before), TopicPartition("others", 0)
+    facts = replace(facts, begins={**facts.begins, place: 0}, ends={**facts.ends, place: 30})
+    known = replace(facts, first={**facts.first, place: 0}, positions={**facts.positions, place: 20})
+    for each in (facts, known):
+        found = compared(before, now, each, Chosen(append_from_now=("late",)), number=1)
+        assert plan_transition(found).again == (OF_NEXT + "flights",)
 
 
 def test_a_mark_makes_an_append_output_take_rows_back(spark: SparkSession) -> None:
