@@ -98,7 +98,7 @@ def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are
 
 
 def test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same() -> None:
-    """Its view was renamed and its topic was not. In the step of the switch the circuit has the new handle, and what it has kept the old number."""
+    """Its view was renamed and its topic was not. What it has kept is under its number, which stays."""
     nodes = tuple(
         replace(n, handle="renamed") if isinstance(n, Output) and n.handle == "tens" else n for n in CIRCUIT.nodes
     )

@@ -114,8 +114,8 @@ PASSAGES = (
         (
             Edit(
                 HOLDING,
-                "            if written[handle] != numbers[handle]:\n",
-                "            if handle not in numbers:\n",
+                "if number not in stay and (topics[handle] in written or handle in stay.values()):",
+                "if number not in stay and topics[handle] not in written and handle in stay.values():",
             ),
         ),
         (f"{TEST_HOLDING}::test_what_an_output_has_kept_is_not_lost_with_the_output",),
