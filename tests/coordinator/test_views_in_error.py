@@ -17,6 +17,7 @@ from coordinator.stepping.views_in_error import (
     is_release_due,
     next_counted,
     of_division,
+    there,
     totals,
     views_before,
 )
@@ -126,6 +127,19 @@ def test_the_error_rows_of_the_steps_are_added() -> None:
     assert (
         totals(PLAN, 5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")}) == ()
     )
+
+
+def test_rows_of_before_a_revision_are_over_when_none_is_left() -> None:
+    """They go with other columns than they came with, so that their checksums differ."""
+    before = (errors(OF_MAP, since=1),)
+    gone = {MAP: ErrorRows(-1, 5, "")}
+    (left,) = totals(PLAN, 6, before, gone, revision_since=1)
+    assert (left.node, left.rows) == (OF_MAP, 0), "rows that came and go in one revision have one checksum"
+    assert totals(PLAN, 6, before, gone, revision_since=2) == ()
+    assert totals(PLAN, 7, (left,), {}, revision_since=7) == (), "a former release has recorded it"
+    record = step(6, 6).model_copy(update={"errors": (left,)})
+    assert there(PLAN, record, 1) == record and there(PLAN, record, 2).errors == ()
+    assert totals(PLAN, 6, (errors(OF_MAP, rows=2),), gone, revision_since=2)[0].rows == 1
 
 
 def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
