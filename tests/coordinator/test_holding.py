@@ -17,7 +17,7 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
 from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
-from engine.model.rows import Source
+from engine.model.rows import Distinct, Source
 from engine.resident.messages import Size
 from io_kafka.step_log.revision_records import Choices
 
@@ -130,6 +130,26 @@ def test_what_an_output_has_kept_is_not_lost_with_the_output(counted: Sequence[i
     assert [because.split(",")[0] for because in held] == [
         "output sums is withheld because of rows in error" for _ in counted
     ]
+
+
+def test_what_an_output_has_kept_is_where_its_rows_come() -> None:
+    """Otherwise a row that was kept, and the same one that goes, would meet on no worker, and both would be written."""
+    by_key, by_row = (
+        Circuit(
+            (
+                Source((), ROW, "in"),
+                below,
+                View((1,), ROW, "v", ("k", "n"), False),
+                Output((2,), (), "v", "changelog", ("k", "n")),
+            )
+        )
+        for below in (Aggregate((0,), ROW, (0,), SUM), Distinct((0,), ROW))
+    )
+    before, now = (NumberedCircuit(circuit, numbers_of(circuit)) for circuit in (by_key, by_row))
+    now = NumberedCircuit(by_row, (*now.numbers[:-1], before.numbers[-1]))
+    (reason,) = reasons(NOTHING, course=Documents(before, now), counted=[before.numbers[AGGREGATE]])
+    assert reason.startswith("output v is withheld because of rows in error, and its rows lie elsewhere then")
+    assert reasons(NOTHING, course=Documents(before, now)) == [], "it has kept nothing"
 
 
 def test_an_output_that_is_only_called_otherwise_goes_on_with_what_it_has_kept() -> None:
