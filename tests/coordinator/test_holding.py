@@ -147,8 +147,11 @@ def test_what_an_output_has_kept_is_where_its_rows_come() -> None:
     )
     before, now = (NumberedCircuit(circuit, numbers_of(circuit)) for circuit in (by_key, by_row))
     now = NumberedCircuit(by_row, (*now.numbers[:-1], before.numbers[-1]))
-    (reason,) = reasons(NOTHING, course=Documents(before, now), counted=[before.numbers[AGGREGATE]])
-    assert reason.startswith("output v is withheld because of rows in error, and its rows lie elsewhere then")
+    held = reasons(NOTHING, course=Documents(before, now), counted=[before.numbers[AGGREGATE]])
+    told = (
+        "output v is withheld because of rows in error, and its rows lie elsewhere then, where what it has kept is not"
+    )
+    assert held == [told]
     assert reasons(NOTHING, course=Documents(before, now)) == [], "it has kept nothing"
 
 
