@@ -26,15 +26,16 @@ def carried_tables(
     found: Transition, now: Iterable[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
 ) -> dict[int, int]:
     """The new tables that are made of the former ones, each with the previous index of that. A table without new columns needs no message. One
-    that gets some is among these if the user has `chosen` its source."""
+    that gets some is among these if the user has `chosen` its source. The former table is that of the same messages, whatever its source was
+    called: another source may have had the name."""
     were, are = tables_of(found.previous.circuit), tables_of(found.now.circuit)
     carried = {}
     for source in now:
-        handle = source.table.handle
-        if handle not in were or handle not in are or not found.is_young(are[handle]):
+        handle, was = source.table.handle, _former(source, before)
+        if was is None or was.table.handle not in were or handle not in are or not found.is_young(are[handle]):
             continue
         if why_not_carried(source, before) is None and (handle in chosen or not new_columns(source, before)):
-            carried[are[handle]] = were[handle]
+            carried[are[handle]] = were[was.table.handle]
     return carried
 
 
@@ -76,5 +77,7 @@ def _with_nulls(source: InputTopic, known: Collection[InputTopic]) -> InputTopic
 
 
 def _former(source: InputTopic, before: Iterable[InputTopic]) -> InputTopic | None:
+    """Of several that are known by the same, that of its name."""
     key = leaf_key(source)
-    return next((each for each in before if leaf_key(each) == key), None)
+    found = [each for each in before if leaf_key(each) == key]
+    return next((each for each in found if each.table.handle == source.table.handle), found[0] if found else None)

@@ -35,6 +35,7 @@ from engine.analysis.history import (
 from engine.analysis.history import (
     leaves_of as rows_begin_at,
 )
+from engine.analysis.marking import sources_below
 from engine.analysis.taking import CannotFill
 from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output, View
@@ -216,14 +217,20 @@ class Comparison:
         return self.needed_by((), view)
 
     def _passing(self) -> Iterator[int]:
-        """The young views that hold no content and whose readers want only what comes from the switch on."""
+        """The young views that hold no content and whose readers want only what comes from the switch on. A source that the pipeline does not
+        read yet would begin with its past messages in the step of the switch, so a view over one is filled."""
         nodes = self.now.circuit.nodes
-        for index in self.views.values():
+        for name, index in self.views.items():
             node = nodes[index]
             if isinstance(node, View) and not node.kept and self.found.is_young(index):
                 readers = frozenset(self._readers_of(index))
-                if readers and readers <= self.chosen_outputs.from_switch:
+                if readers and readers <= self.chosen_outputs.from_switch and not self._has_new_sources(name):
                     yield index
+
+    def _has_new_sources(self, view: str) -> bool:
+        return any(
+            handle in self.readings and self.readings[handle].is_new for handle in sources_below(self.now.circuit, view)
+        )
 
     def _readers_of(self, index: int) -> Iterator[int]:
         return (i for i, node in enumerate(self.now.circuit.nodes) if index in node.inputs)

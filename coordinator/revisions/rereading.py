@@ -301,12 +301,10 @@ def has_table(source: InputTopic, before: PlanDocument) -> bool:
 
 def _same_key(source: InputTopic, before: PlanDocument) -> bool:
     """Whether the previous project has a table of the same messages by the same key, with which what is read can be compared."""
-    was = next((each for each in before.inputs if each.table.handle == source.table.handle), None)
-    if was is None or was.table.topics != source.table.topics:
-        return False
-    form, former = source.table.format, was.table.format
+    form = source.table.format
     assert isinstance(form, SourceFormat)
-    return isinstance(former, SourceFormat) and (former.mode, former.key) == (form.mode, form.key)
+    former = [each.table.format for each in before.inputs if each.table.topics == source.table.topics]
+    return any(isinstance(each, SourceFormat) and (each.mode, each.key) == (form.mode, form.key) for each in former)
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -165,12 +165,13 @@ class Stepping:
         result = gather(self._spec, expected, outputs)
         reached("step.gathered")
         before = errors_before(log, step)
-        errors = totals(setup.numbered, step, before or (), result.errors)
+        revision_since = log.revisions.revision_since(step)
+        errors = totals(setup.numbered, step, before or (), result.errors, revision_since=revision_since)
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step].inputs)
             self._compare_again(crew, record, result.again)
             if before is not None:
-                compare_errors(step, errors, there(setup.numbered, log.step_records[step]))
+                compare_errors(step, errors, there(setup.numbered, log.step_records[step], revision_since))
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
         self._inputs.clock.note(record.clock_us, result.border_us, is_whole=run.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.analysis.column_names import input_names, with_names
-from engine.analysis.withholding import countable, outputs_behind, views_behind, withholding_of
+from engine.analysis.withholding import countable, outputs_behind, outputs_by_number, views_behind, withholding_of
 from engine.errors import DataError
 from engine.model.circuit import Output, View
 from engine.model.numbers import NumberedCircuit
@@ -56,9 +56,9 @@ def next_counted(
     if not is_drained:
         return tuple(node for node in log.counted if plan.index(node) is not None), ()
     still = tuple(node for node in log.counted if node in log.nodes_in_error and plan.index(node) is not None)
-    outputs = {node.handle for node in plan.circuit.nodes if isinstance(node, Output)}
-    released = (_outputs_behind(before or plan, log.counted) & outputs) - _outputs_behind(plan, still)
-    return still, tuple(sorted(released))
+    held = outputs_by_number(before or plan, log.counted)
+    released = {handle for number, handle in outputs_by_number(plan).items() if number in held}
+    return still, tuple(sorted(released - _outputs_behind(plan, still)))
 
 
 def is_release_due(counted: Sequence[int], errors: Sequence[NodeErrors]) -> bool:
@@ -80,15 +80,20 @@ def _views_behind(plan: NumberedCircuit, numbers: Iterable[int]) -> frozenset[st
 
 
 def totals(
-    plan: NumberedCircuit, step: int, before: Sequence[NodeErrors], changes: Mapping[int, ErrorRows]
+    plan: NumberedCircuit,
+    step: int,
+    before: Sequence[NodeErrors],
+    changes: Mapping[int, ErrorRows],
+    *,
+    revision_since: int = 0,
 ) -> tuple[NodeErrors, ...]:
     """The error rows after `step`, of the nodes that have some. `before`: after the step before it, of which those of nodes that the circuit
-    lacks end here. `changes`: of the step, by the index of the node."""
+    lacks end here. `changes`: of the step, by the index of the node. `revision_since`: the first step of the revision in force."""
     there = [each for each in before if plan.index(each.node) is not None]
     since = {each.node: each.since for each in there}
     sums = {each.node: ErrorRows(each.rows, int(each.checksum, 16), each.example) for each in there}
     add_all(sums, {plan.numbers[index]: change for index, change in changes.items()})
-    return tuple(
+    found = (
         NodeErrors(
             node=node,
             since=since.get(node, step),
@@ -99,13 +104,22 @@ def totals(
         for node, total in sorted(sums.items())
         if not total.is_nothing
     )
+    return tuple(each for each in found if not _are_over(each, revision_since))
 
 
-def there(plan: NumberedCircuit, record: StepRecord) -> StepRecord:
+def _are_over(errors: NodeErrors, revision_since: int) -> bool:
+    """Whether no row is in error any more, although the checksum is not 0. Rows that came before the revision in force and go now can have other
+    columns, or the same ones in another order, than when they came, if a source or a view that the node reads has other ones now. So their
+    checksums do not cancel. Their number does."""
+    return errors.rows == 0 and errors.since < revision_since
+
+
+def there(plan: NumberedCircuit, record: StepRecord, revision_since: int) -> StepRecord:
     """A step's record without the error rows of nodes that the circuit lacks. They are those of new nodes, if a transition was given up after
-    the step: its replay runs the former project alone."""
-    errors = tuple(each for each in record.errors if plan.index(each.node) is not None)
-    return record.model_copy(update={"errors": errors})
+    the step: its replay runs the former project alone. A former release also recorded error rows that were over. `revision_since`: see
+    `totals`."""
+    errors = (each for each in record.errors if plan.index(each.node) is not None)
+    return record.model_copy(update={"errors": tuple(each for each in errors if not _are_over(each, revision_since))})
 
 
 def errors_before(log: StepLogState, step: int) -> tuple[NodeErrors, ...] | None:

@@ -9,9 +9,12 @@ from base.fault import Fault
 from coordinator.revisions.rereading import grown_topics, reads
 from coordinator.transition.course import Course, Settled
 from coordinator.transition.draining import leaves_at_once
-from engine.analysis.withholding import outputs_behind
+from engine.analysis.stages import plan_stages
+from engine.analysis.withholding import outputs_by_number
 from engine.model.circuit import Output
 from engine.model.filling import Switched
+from engine.model.numbers import NumberedCircuit
+from engine.operators.arrangement import Key
 from engine.resident.messages import Size
 from io_kafka.clients.topics import Topics
 from io_kafka.formats import SourceFormat
@@ -109,18 +112,26 @@ class Holding:
     def _why_not_released(self) -> Iterator[str]:
         """What an output has kept while its view was in error can be released by the same node alone."""
         before, now = self.course.document(self.phase.before), self.course.document_of(self.phase.intent)
-        held = outputs_behind(before.circuit, before.numbered.indices(self.log.counted))
-        numbers = {
-            node.handle: now.numbers[index] for index, node in enumerate(now.circuit.nodes) if isinstance(node, Output)
-        }
-        written = {
-            node.handle: before.numbers[index]
-            for index, node in enumerate(before.circuit.nodes)
-            if isinstance(node, Output) and node.handle in held
-        }
-        for handle in sorted(written.keys() & numbers.keys()):
-            if written[handle] != numbers[handle]:
-                yield f"output {handle} is withheld because of rows in error, and is written in another way then"
+        held = outputs_by_number(before.numbered, self.log.counted)
+        stay = outputs_by_number(now.numbered)
+        topics = {output.handle: output.topic for output in before.outputs}
+        written = {output.topic for output in now.outputs}
+        for number, handle in sorted(held.items(), key=lambda each: each[1]):
+            why = f"output {handle} is withheld because of rows in error, and "
+            if number not in stay and (topics[handle] in written or handle in stay.values()):
+                yield why + "is written in another way then"
+            if number in stay and _place_of(before.numbered, number) != _place_of(now.numbered, number):
+                yield why + "its rows lie elsewhere then, where what it has kept is not"
         for handle in self.course.facts(self.phase.intent).taken_back:
-            if handle in written:
+            if handle in held.values():
                 yield f"output {handle} is withheld because of rows in error, so it is not known what it has to take back"
+
+
+def _place_of(plan: NumberedCircuit, number: int) -> Key | None:
+    """The columns by which the rows lie that an output keeps while it is withheld."""
+    index = plan.index(number)
+    assert index is not None
+    output = plan.circuit.nodes[index]
+    assert isinstance(output, Output)
+    (place,) = plan_stages(plan.circuit, frozenset({output.handle})).input_colocation[index]
+    return place

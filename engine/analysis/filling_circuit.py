@@ -21,6 +21,7 @@ from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.filling import COMPARE, FILL, OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
 from engine.model.node import Expression
 from engine.model.rows import LastByKey, Map, Source
+from engine.operators.table import operator_of
 
 
 def filling_program(comparing: Comparing) -> Program:
@@ -51,10 +52,26 @@ class _FillingCircuit:
         return Program(
             circuit=circuit,
             numbers=numbers,
-            append_only=append_only_inputs(circuit),
+            append_only=self._growth(circuit),
             begins=added,
             silent=added - frozenset(self.made.values()),
         )
+
+    def _growth(self, circuit: Circuit) -> dict[int, tuple[bool, ...]]:
+        """Of young nodes what B says, because their state is to be as in B. One that reads a kept node behind a changed view is filled from what
+        A has there, which may grow otherwise. It does not rely on growth: what does reads nothing of A behind a change (transition.py)."""
+        found = append_only_inputs(circuit)
+        for index, at in self.made.items():
+            node = circuit.nodes[at]
+            if type(node) is not type(self.comparing.now.nodes[index]):
+                continue  # a table that is made of the former one
+            says = self.comparing.growth_now[index]
+            retracts = any(only and not grows for only, grows in zip(says, found[at], strict=True))
+            assert not retracts or not operator_of(node).relies_on_growth(node), (
+                f"node {index} is filled with retractions"
+            )
+            found[at] = says
+        return found
 
     def _young(self, index: int) -> int:
         if index not in self.made:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.model.circuit import Circuit, Output, View
+from engine.model.numbers import NumberedCircuit
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.table import operator_of
 
@@ -26,6 +27,18 @@ def outputs_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:
     """The handles of the outputs that depend on one of the nodes."""
     behind = (circuit.nodes[index] for index in _behind(circuit, nodes))
     return frozenset(node.handle for node in behind if isinstance(node, Output))
+
+
+def outputs_by_number(plan: NumberedCircuit, behind: Iterable[int] | None = None) -> dict[int, str]:
+    """The handles of the outputs, by number: what an output has kept belongs to its number, and another revision may call it otherwise.
+    `behind`: only those that depend on one of the nodes with these numbers."""
+    handles = None if behind is None else outputs_behind(plan.circuit, plan.indices(behind))
+    outputs = (
+        (number, node.handle)
+        for number, node in zip(plan.numbers, plan.circuit.nodes, strict=True)
+        if isinstance(node, Output)
+    )
+    return {number: handle for number, handle in outputs if handles is None or handle in handles}
 
 
 def views_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:

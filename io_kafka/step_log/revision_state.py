@@ -141,6 +141,13 @@ class RevisionState(Part):
                 return SwitchingProgram(passage.before, passage.intent, drained)
         return PresentProgram(self.in_force)
 
+    def revision_since(self, step: int) -> int:
+        """The first step of the revision that is in force in this step."""
+        for passage in self.passages:
+            if passage.switch is None or step < passage.switch:
+                return passage.before.step
+        return 0 if self.in_force is None else self.in_force.step
+
     def passage_that_fills(self, step: int) -> Passage | None:
         """The one in which this step fills; None if it does not."""
         if not self.passages:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from coordinator.specification import OutputTopic
 from coordinator.transition.holding import Holding, Looked
 from coordinator.transition.plan import Holds, TransitionFacts
 from engine.analysis.numbering import numbers_of
@@ -16,7 +17,7 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
 from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
-from engine.model.rows import Source
+from engine.model.rows import Distinct, Source
 from engine.resident.messages import Size
 from io_kafka.step_log.revision_records import Choices
 
@@ -37,17 +38,23 @@ FACTS = TransitionFacts(
 )
 
 
-def project(mode: Mode, *, output: int) -> NumberedCircuit:
-    """A view of sums, whose output has this number."""
+def project(mode: Mode, *, output: int, name: str = "sums") -> NumberedCircuit:
+    """A view of sums of this name, whose output has this number."""
     circuit = Circuit(
         (
             Source((), ROW, "in"),
             Aggregate((0,), ROW, (0,), SUM),
-            View((1,), ROW, "sums", ("k", "n"), False),
-            Output((2,), (), "sums", mode, ("k", "n"), (0,)),
+            View((1,), ROW, name, ("k", "n"), False),
+            Output((2,), (), name, mode, ("k", "n"), (0,)),
         )
     )
     return NumberedCircuit(circuit, (*numbers_of(circuit)[:-1], output))
+
+
+def document(plan: NumberedCircuit) -> SimpleNamespace:
+    """All outputs go to one topic."""
+    outputs = (OutputTopic(node.handle, "topic", 1, False) for node in plan.circuit.nodes if isinstance(node, Output))
+    return SimpleNamespace(circuit=plan.circuit, numbers=plan.numbers, numbered=plan, outputs=tuple(outputs))
 
 
 class Documents(SimpleNamespace):
@@ -56,8 +63,8 @@ class Documents(SimpleNamespace):
     def __init__(self, before: NumberedCircuit, now: NumberedCircuit) -> None:
         super().__init__(
             facts=lambda intent: FACTS,
-            document=lambda revision: SimpleNamespace(circuit=before.circuit, numbers=before.numbers, numbered=before),
-            document_of=lambda intent: SimpleNamespace(circuit=now.circuit, numbers=now.numbers),
+            document=lambda revision: document(before),
+            document_of=lambda intent: document(now),
             switching=lambda intent: SimpleNamespace(circuit=SimpleNamespace(nodes=SWITCHED), numbers=(20, 21)),
         )
 
@@ -113,15 +120,45 @@ def test_rows_that_leave_in_several_steps_may_be_more() -> None:
     assert reason.startswith("101 rows of view b differ, and cannot leave in several steps")
 
 
+@pytest.mark.parametrize("name", ["sums", "renamed"])
 @pytest.mark.parametrize("counted", [(), (AGGREGATE,)])
-def test_what_an_output_has_kept_is_not_lost_with_the_output(counted: Sequence[int]) -> None:
-    """It is written in another way then, so it gets another number. Without rows in error nothing is kept."""
+def test_what_an_output_has_kept_is_not_lost_with_the_output(counted: Sequence[int], name: str) -> None:
+    """It is written in another way then, so it gets another number, whatever its view is called. Without rows in error nothing is kept."""
     numbers = project("upsert", output=3).numbers
-    course = Documents(project("upsert", output=3), project("changelog", output=40))
+    course = Documents(project("upsert", output=3), project("changelog", output=40, name=name))
     held = reasons(NOTHING, course=course, counted=[numbers[index] for index in counted])
     assert [because.split(",")[0] for because in held] == [
         "output sums is withheld because of rows in error" for _ in counted
     ]
+
+
+def test_what_an_output_has_kept_is_where_its_rows_come() -> None:
+    """Otherwise a row that was kept, and the same one that goes, would meet on no worker, and both would be written."""
+    by_key, by_row = (
+        Circuit(
+            (
+                Source((), ROW, "in"),
+                below,
+                View((1,), ROW, "v", ("k", "n"), False),
+                Output((2,), (), "v", "changelog", ("k", "n")),
+            )
+        )
+        for below in (Aggregate((0,), ROW, (0,), SUM), Distinct((0,), ROW))
+    )
+    before, now = (NumberedCircuit(circuit, numbers_of(circuit)) for circuit in (by_key, by_row))
+    now = NumberedCircuit(by_row, (*now.numbers[:-1], before.numbers[-1]))
+    held = reasons(NOTHING, course=Documents(before, now), counted=[before.numbers[AGGREGATE]])
+    told = (
+        "output v is withheld because of rows in error, and its rows lie elsewhere then, where what it has kept is not"
+    )
+    assert held == [told]
+    assert reasons(NOTHING, course=Documents(before, now)) == [], "it has kept nothing"
+
+
+def test_an_output_that_is_only_called_otherwise_goes_on_with_what_it_has_kept() -> None:
+    """Its view was renamed and its topic was not, so it has its number."""
+    before, now = project("upsert", output=3), project("upsert", output=3, name="renamed")
+    assert reasons(NOTHING, course=Documents(before, now), counted=[before.numbers[AGGREGATE]]) == []
 
 
 def test_new_nodes_with_rows_in_error_wait_for_the_user() -> None:

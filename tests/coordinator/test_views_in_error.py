@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from base.text.patterns import NO_PATTERNS
@@ -15,6 +17,7 @@ from coordinator.stepping.views_in_error import (
     is_release_due,
     next_counted,
     of_division,
+    there,
     totals,
     views_before,
 )
@@ -95,6 +98,18 @@ def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are
     assert is_release_due(log.counted, log.errors) and not is_release_due((OF_COUNTS,), log.errors)
 
 
+def test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same() -> None:
+    """Its view was renamed and its topic was not. What it has kept is under its number, which stays."""
+    nodes = tuple(
+        replace(n, handle="renamed") if isinstance(n, Output) and n.handle == "tens" else n for n in CIRCUIT.nodes
+    )
+    now = NumberedCircuit(Circuit(nodes), PLAN.numbers)
+    log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS))
+    assert next_counted(now, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ("renamed",))
+    other = NumberedCircuit(Circuit(nodes), (*PLAN.numbers[:3], 99, *PLAN.numbers[4:]))
+    assert next_counted(other, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ()), "it has kept nothing"
+
+
 def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
     """A step before it is not written, and may find error rows of nodes that had none."""
     log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS), written=False)
@@ -112,6 +127,19 @@ def test_the_error_rows_of_the_steps_are_added() -> None:
     assert (
         totals(PLAN, 5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")}) == ()
     )
+
+
+def test_rows_of_before_a_revision_are_over_when_none_is_left() -> None:
+    """They go with other columns than they came with, so that their checksums differ."""
+    before = (errors(OF_MAP, since=1),)
+    gone = {MAP: ErrorRows(-1, 5, "")}
+    (left,) = totals(PLAN, 6, before, gone, revision_since=1)
+    assert (left.node, left.rows) == (OF_MAP, 0), "rows that came and go in one revision have one checksum"
+    assert totals(PLAN, 6, before, gone, revision_since=2) == ()
+    assert totals(PLAN, 7, (left,), {}, revision_since=7) == (), "a former release has recorded it"
+    record = step(6, 6).model_copy(update={"errors": (left,)})
+    assert there(PLAN, record, 1) == record and there(PLAN, record, 2).errors == ()
+    assert totals(PLAN, 6, (errors(OF_MAP, rows=2),), gone, revision_since=2)[0].rows == 1
 
 
 def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:

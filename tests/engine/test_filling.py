@@ -18,7 +18,7 @@ from engine.analysis.content import content_of
 from engine.analysis.filling import Program
 from engine.analysis.marking import marked_circuit, sources_below
 from engine.analysis.withholding import countable, withholding_of
-from engine.model.aggregates import PartialAggregate
+from engine.model.aggregates import Aggregate, AggregateCall, PartialAggregate
 from engine.model.circuit import Circuit, Node, Output, ProjectNode, View
 from engine.model.clock import ClockValue
 from engine.model.filling import HASHES, OF_FORMER, OF_NEXT, TAKEN_BACK, ContentFeed, handle_of_project, is_read_again
@@ -36,7 +36,7 @@ from io_kafka.step_log.digest import canonical
 from storage.keys import key_table
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
-from tests.engine.every_kind import LONG, OF_EVENT_TIME, PARTITIONS, column, history
+from tests.engine.every_kind import LONG, OF_EVENT_TIME, PARTITIONS, TEXT, column, history
 from tests.engine.evolving_circuits import READERS, Project, base, dependents_of, pair_of, view_names
 from tests.engine.transitions import Led, Way, led
 from tests.engine.zsets import TYPES, Rows, plus, to_rows, to_table
@@ -275,6 +275,32 @@ def test_old_content_is_read_again_with_the_columns_that_it_had() -> None:
     nodes = led(project(0, 1), project(1, 2)).filling.filling.circuit.nodes
     read = {node.handle: len(node.types) for node in nodes if isinstance(node, Source)}
     assert read == {"left": 2, OF_NEXT + "left": 3, OF_FORMER + "left": 2}
+
+
+def growing(*, grows: bool, has_largest: bool) -> Circuit:
+    """A view that takes rows back or only grows, a view of some of its rows, and perhaps the largest of them."""
+    source, same = Source((), TYPES, "left"), tuple(column(place, kind) for place, kind in enumerate(TYPES))
+    counts = Aggregate((0,), (TEXT, LONG), (1,), (AggregateCall("count", None, False, LONG),))
+    counted = Map((1,), TYPES, None, (column(1, LONG), column(0, TEXT)))
+    below: tuple[Node, ...] = (source, Map((0,), TYPES, Expression("c0 > 0", pa.bool_()), same))
+    below = below if grows else (source, counts, counted)
+    last = len(below) - 1
+    view = View((last,), TYPES, "v", ("id", "word"), kept=True)
+    chosen = Map((last + 1,), TYPES, Expression("c0 <> 2", pa.bool_()), same)
+    reader = View((last + 2,), TYPES, "r", ("id", "word"), kept=True)
+    output = Output((last + 3,), (), "r", "changelog", ("id", "word"))
+    largest = Aggregate((last + 2,), (TEXT, LONG), (1,), (AggregateCall("max", 0, False, LONG),))
+    most = View((last + 5,), (TEXT, LONG), "most", ("word", "most"), kept=True)
+    return Circuit((*below, view, chosen, reader, output, *((largest, most) if has_largest else ())))
+
+
+@pytest.mark.parametrize("has_largest", [True, False])
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_view_that_grows_otherwise_now_has_readers(grows: bool, has_largest: bool) -> None:
+    """What a kept node without state puts out grows otherwise too. Of the nodes above it, those that have state are young."""
+    before, now = (growing(grows=each, has_largest=has_largest) for each in (not grows, grows))
+    for seed in range(4):
+        check(before, now, seed, 1 + seed % 3)
 
 
 KINDS_FED = {operator.node for operator in OPERATORS if operator.fed is not None}

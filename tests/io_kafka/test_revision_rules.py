@@ -78,6 +78,20 @@ def programs(*records: Record) -> list[Program]:
     return [state.program_of(number) for number in range(state.division_next)]
 
 
+@pytest.mark.parametrize(
+    ("records", "first"),
+    [(READY, None), (DETACHED, None), (ABORTED, None), (SWITCHING, 3), (SWITCHED, 3), (SETTLED, 3), (DRAINED, 2)],
+)
+def test_the_log_says_when_the_revision_in_force_in_a_step_began(
+    records: tuple[Record, ...], first: int | None
+) -> None:
+    """Also of steps that are replayed when another one is in force."""
+    state = folded(*records)
+    steps = range(state.division_next + 1)
+    begun = [state.revisions.revision_since(number) for number in steps]
+    assert begun == [0 if first is None or number < first else first for number in steps]
+
+
 def test_each_step_runs_what_the_log_says() -> None:
     intent = begins(step=1)
     alone, filling = PresentProgram(A), [FillingProgram(A, intent, 0, 4), FillingProgram(A, intent, 4, WHOLE)]

@@ -15,6 +15,32 @@ RESTARTS = "files without a change continue the state"
 
 CHOICES = (
     Breakage(
+        "past-of-a-new-source-written",
+        "An append output that gets only what comes from the switch on gets all messages of a source that comes with it.",
+        ONCE,
+        (
+            Edit(
+                "coordinator/revisions/comparison.py",
+                "readers <= self.chosen_outputs.from_switch and not self._has_new_sources(name):",
+                "readers <= self.chosen_outputs.from_switch:",
+            ),
+        ),
+        (f"{TEST_PLANS}::test_the_past_of_a_new_source_is_read_and_not_written",),
+    ),
+    Breakage(
+        "table-of-another-source-of-the-name",
+        "A table that loses a column is made of the table that had the name of its source, which another source may have had.",
+        BATCH,
+        (
+            Edit(
+                "coordinator/revisions/carrying.py",
+                "carried[are[handle]] = were[was.table.handle]",
+                "carried[are[handle]] = were.get(handle, were[was.table.handle])",
+            ),
+        ),
+        (f"{TEST_PLANS}::test_a_table_is_made_of_that_of_the_same_messages",),
+    ),
+    Breakage(
         "topic-of-an-earlier-revision",
         "A new output takes a topic that an earlier revision has written and somebody has deleted, and the switch is held for good.",
         "refused before anything is written",

@@ -87,6 +87,28 @@ ERRORS = (
         ("tests/coordinator/test_views_in_error.py::test_a_division_ahead_counts_the_nodes_of_the_division_before_it",),
     ),
     Breakage(
+        "in-error-for-good",
+        "Rows in error that came before a change of the project and go after it leave a checksum, and their view stays in error.",
+        "the batch answer",
+        (Edit(VIEWS, "return errors.rows == 0 and errors.since < revision_since", "return errors.rows < 0"),),
+        ("tests/coordinator/test_views_in_error.py::test_rows_of_before_a_revision_are_over_when_none_is_left",),
+    ),
+    Breakage(
+        "released-by-the-former-name",
+        "The step of a switch looks for the outputs to be released by the names that their views had, and a view may be renamed.",
+        "exactly once",
+        (
+            Edit(
+                VIEWS,
+                "released = {handle for number, handle in outputs_by_number(plan).items() if number in held}",
+                "released = set(held.values()) & set(outputs_by_number(plan).values())",
+            ),
+        ),
+        (
+            "tests/coordinator/test_views_in_error.py::test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same",
+        ),
+    ),
+    Breakage(
         "nothing-is-released-without-input",
         "Outputs are released by the next step that has input, which may never come.",
         "the batch answer",

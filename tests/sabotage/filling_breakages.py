@@ -15,6 +15,13 @@ PASSED = "passed = _within(change, node.colocation, 0, before) if before else zs
 
 FILLING = (
     Breakage(
+        "growth-of-what-fills",
+        "A young node is filled as if it grew like what it is filled from, which the former project has, and is another node after that.",
+        FILLED,
+        (Edit(FILLING_CIRCUIT, "            found[at] = says\n", "            found[at] = found[at] or says\n"),),
+        (f"{TESTS}::test_a_view_that_grows_otherwise_now_has_readers",),
+    ),
+    Breakage(
         "change-above-the-position",
         "A feed passes on changes of rows that it has not given yet, and gives these rows once more.",
         FILLED,

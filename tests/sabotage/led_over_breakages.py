@@ -100,7 +100,7 @@ LED_OVER = (
         (
             Edit(
                 STEPPING,
-                "there(setup.numbered, log.step_records[step])",
+                "there(setup.numbered, log.step_records[step], revision_since)",
                 "log.step_records[step]",
             ),
         ),
@@ -110,7 +110,7 @@ LED_OVER = (
         "released-by-the-next-circuit",
         "At a switch an output is not released if nothing in the next circuit says why it was withheld.",
         BATCH,
-        (Edit(VIEWS, "_outputs_behind(before or plan, log.counted)", "_outputs_behind(plan, log.counted)"),),
+        (Edit(VIEWS, "outputs_by_number(before or plan, log.counted)", "outputs_by_number(plan, log.counted)"),),
         (f"{TEST_FAULTS}::test_a_corrected_view_is_released_with_what_its_output_has_kept",),
     ),
     Breakage(

@@ -114,11 +114,24 @@ PASSAGES = (
         (
             Edit(
                 HOLDING,
-                "            if written[handle] != numbers[handle]:\n",
-                "            if handle not in numbers:\n",
+                "if number not in stay and (topics[handle] in written or handle in stay.values()):",
+                "if number not in stay and topics[handle] not in written and handle in stay.values():",
             ),
         ),
         (f"{TEST_HOLDING}::test_what_an_output_has_kept_is_not_lost_with_the_output",),
+    ),
+    Breakage(
+        "kept-rows-lie-elsewhere",
+        "The switch releases what an output has kept on workers that the rows which take it back do not reach.",
+        "exactly once",
+        (
+            Edit(
+                HOLDING,
+                "if number in stay and _place_of(before.numbered, number) != _place_of(now.numbered, number):",
+                "if number in stay and (_place_of(before.numbered, number) is None) != (_place_of(now.numbered, number) is None):",
+            ),
+        ),
+        (f"{TEST_HOLDING}::test_what_an_output_has_kept_is_where_its_rows_come",),
     ),
     Breakage(
         "plan-document-not-compared",

@@ -18,13 +18,16 @@ from coordinator.revisions.facts import Facts
 from coordinator.revisions.marks import with_marks_of
 from coordinator.revisions.planned import planned
 from coordinator.transition.plan import plan_transition
+from engine.analysis.history import Carry
 from engine.model.circuit import Circuit
+from engine.model.filling import OF_NEXT
 from engine.model.from_now import handle_from_now
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.revision_records import Choices
 from stepwell.cli import app
 from stepwell.commands.choices import body_of
 from stepwell.commands.transition_text import options_text
+from tests.stepwell.lowering.projects import Workbench
 from tests.stepwell.test_planned import (
     INPUTS,
     PER_PARTITION,
@@ -36,7 +39,7 @@ from tests.stepwell.test_planned import (
     view,
 )
 from tests.stepwell.test_planned import late as flows
-from tests.stepwell.test_transition import BEFORE, BY_CARRIER, MAKERS, PLANES, SEATS, Project
+from tests.stepwell.test_transition import BEFORE, BY_CARRIER, MAKERS, PLANES, SEATS, Project, document_of_bench
 
 FROM_NOW = Chosen(from_now=("flights",))
 CHANGED = BEFORE.having(by_carrier=BY_CARRIER.replace("count(*)", "count(delay)"))
@@ -46,6 +49,10 @@ FLIGHTS_0, FLIGHTS_1 = TopicPartition("flights", 0), TopicPartition("flights", 1
 
 def gone(facts: Facts) -> Facts:
     return replace(facts, begins={**facts.begins, FLIGHTS_1: 204})
+
+
+def expired(facts: Facts, topic: str) -> Facts:
+    return replace(facts, begins={where: 5 if where.topic == topic else at for where, at in facts.begins.items()})
 
 
 def in_force(before: PlanDocument, now: PlanDocument, facts: Facts, chosen: Chosen, number: int = 1) -> PlanDocument:
@@ -179,7 +186,7 @@ def test_a_table_gets_columns_without_its_messages(spark: SparkSession) -> None:
         for more in ("colour string", "colour string, age int")
     )
     facts = facts_of(before)
-    facts = replace(facts, begins={where: 5 if where.topic == "planes" else at for where, at in facts.begins.items()})
+    facts = expired(facts, "planes")
     (refused,) = planned(before, one, facts).refusals
     assert (refused.code, refused.subject) == ("expired_input", "source planes")
     assert "`--from-now planes`: its rows then have NULL in the columns that are new" in refused.way_out
@@ -203,6 +210,34 @@ def test_a_table_gets_columns_without_its_messages(spark: SparkSession) -> None:
     assert [each.table for each in fewer.sources if each.handle == "planes"] == ["the table of planes: state"]
     back = in_force(last, BEFORE.document(spark), facts, Chosen(), number=3)
     assert not any(each.nulls for each in back.inputs), "the columns are gone"
+
+
+def test_a_table_is_made_of_that_of_the_same_messages(spark: SparkSession) -> None:
+    """A source that is gone has left its name to another one, which loses a column, or gets one whose messages are gone."""
+
+    def project(columns: str, source: str, *others: str) -> PlanDocument:
+        bench = Workbench(spark)
+        for name in (*others, source):
+            bench.source(name, columns, "upsert", ("id",))
+        for name in (*others, source):
+            bench.view("words" if name == source else f"of_{name}", f"SELECT id, word FROM {name}")
+        found = document_of_bench(bench, {})
+        inputs = (
+            replace(each, table=replace(each.table, topics=("planes_2",))) if each.table.handle == source else each
+            for each in found.inputs
+        )
+        return replace(found, inputs=tuple(inputs))
+
+    before = project("id int, word string, more string", "planes_2", "planes")
+    tables = tables_of(before.circuit)
+    assert tables.keys() == {"planes", "planes_2"}
+    fewer = compared(before, project("id int, word string", "planes"), facts_of(before), number=1)
+    (carried,) = [take for takes in fewer.histories.of.values() for take in takes if isinstance(take, Carry)]
+    assert carried.holder == tables["planes_2"]
+    now = project("id int, word string, more string, last string", "planes")
+    (refused,) = planned(before, now, expired(facts_of(before), "planes_2")).refusals
+    assert "`--from-now planes`: its rows then have NULL in the columns that are new" in refused.way_out
+    assert planned(before, now, expired(facts_of(before), "planes_2"), Chosen(from_now=("planes",))).can_be_applied
 
 
 REFUSED: dict[str, tuple[Project, Chosen, str]] = {
@@ -265,6 +300,21 @@ def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSess
     assert output(planned(before, moved, facts, chosen), "later").receives.startswith("new topic: only what")
     with pytest.raises(ChoiceRefused, match="view late is not rebuilt"):
         planned(before, before, facts, chosen)
+
+
+def test_the_past_of_a_new_source_is_read_and_not_written(spark: SparkSession) -> None:
+    """Otherwise the source would begin in the step of the switch, and all its messages would come out of the view then. So too if an earlier
+    revision has read it."""
+    before = flows(spark, "SELECT id, carrier, delay FROM flights WHERE delay > 60")
+    others = tuple(replace(each, table=replace(each.table, topics=("others",))) for each in before.inputs)
+    moved = tuple(replace(each, topic="later") for each in before.outputs)
+    now = replace(before, inputs=others, outputs=moved)
+    facts, place = facts_of(before), TopicPartition("others", 0)
+    facts = replace(facts, begins={**facts.begins, place: 0}, ends={**facts.ends, place: 30})
+    known = replace(facts, first={**facts.first, place: 0}, positions={**facts.positions, place: 20})
+    for each in (facts, known):
+        found = compared(before, now, each, Chosen(append_from_now=("late",)), number=1)
+        assert plan_transition(found).again == (OF_NEXT + "flights",)
 
 
 def test_a_mark_makes_an_append_output_take_rows_back(spark: SparkSession) -> None:
