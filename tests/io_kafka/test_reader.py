@@ -443,7 +443,7 @@ def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
         if fault:
             with held.lock_for_reader():
                 monkeypatch.setattr(held, "_take_in", failing)
-            held.read_ahead()
+            held.read_ahead(0)
             wait_for(partial(getattr, held, "read_ahead_failed"))
         else:
             wait_for(partial(lambda p: p.reached >= 13, place))
@@ -467,34 +467,43 @@ class Rests(threading.Event):
 
 
 @IN_BOTH_WAYS
+@pytest.mark.parametrize(
+    ("most", "least", "read"), [(2_000, 1 << 20, 1), (1 << 20, 300, 5)], ids=["by all", "by the read"]
+)
 def test_what_is_read_ahead_is_bounded(
     settings: KafkaSettings,
     reader: RangeReader,
     topic: str,
     transactions: Transactions,
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    most: int,
+    least: int,
+    read: int,
 ) -> None:
-    monkeypatch.setattr(reader_module, "AHEAD_BYTES_MAX", 2_000)
+    """By a number of bytes, and by four times what was just read."""
+    monkeypatch.setattr(reader_module, "AHEAD_BYTES_MAX", most)
+    monkeypatch.setattr(reader_module, "AHEAD_BYTES_MIN", least)
     monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MAX", 10)
     transactions.put(topic, [bytes(100)] * 500)
     await_end(settings, topic, 0, 501)
     held = reader._positioned()
     pump = held._asked = Rests()
-    reader.read([OffsetRange(topic, 0, 0, 1)], ahead=True)
+    reader.read([OffsetRange(topic, 0, 0, read)], ahead=True)
     place = held.positions[TopicPartition(topic, 0)]
 
     def enough() -> bool:
-        held.read_ahead()  # it may have rested before the messages came
+        held.read_ahead(100 * read)  # it may have rested before the messages came
         return place.ahead_bytes >= 2_000
 
     wait_for(enough)
     with held.lock_for_reader():
         pump.rested.clear()
-    held.read_ahead()
+    held.read_ahead(100 * read)
     assert pump.rested.wait(60)
     assert place.ahead_bytes < 2_000 + 2 * 10 * 100, "more than one call beyond the bound"
-    (rest,) = reader.read([OffsetRange(topic, 0, 1, 501)])
-    assert rest.messages.length == 499
+    (rest,) = reader.read([OffsetRange(topic, 0, read, 501)])
+    assert rest.messages.length == 500 - read
 
 
 @IN_BOTH_WAYS

@@ -346,10 +346,17 @@ KAFKA = (
         (
             Edit(
                 READER,
-                "if self.closed or self._ahead_bytes() >= self.ahead_bytes_max:",
+                "if self.closed or self._ahead_bytes() >= self.ahead_bytes_wanted:",
                 "if self.closed:",
             ),
         ),
+        (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
+    ),
+    Breakage(
+        "ahead-of-small-steps-by-much",
+        "Beside small steps the messages of many are read ahead, which take the processors from them.",
+        "small steps are fast",
+        (Edit(READER, "max(AHEAD_BYTES_MIN, AHEAD_READS * read_bytes))", "AHEAD_BYTES_MAX)"),),
         (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
     ),
     Breakage(
