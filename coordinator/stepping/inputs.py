@@ -116,6 +116,12 @@ def empty_division(step: int, positions: Mapping[TopicPartition, int]) -> Divisi
     return Division(step, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(positions.items())))
 
 
+def _partitions_of(log: StepLogState, step: int) -> frozenset[TopicPartition]:
+    """What this step has read; nothing if the log has forgotten it."""
+    record = log.divisions.get(step)
+    return frozenset() if record is None else frozenset(each.where for each in record.division.ranges)
+
+
 def outputs_without_input(spec: PipelineSpec) -> bool:
     """Whether there is output before any input: constants, and counts of nothing."""
     return any(operator_of(node).outputs_without_input(node) for node in spec.circuit.nodes)
@@ -211,8 +217,10 @@ class Inputs:
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
         the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain;
-        what changes because time passes, or because an input is silent."""
-        division = self.choose(log, step)
+        what changes because time passes, or because an input is silent. The first step of a switch has no input, because it is a pause for
+        all that arrives. If it begins to read a topic, it does so: should that fail, the former project goes on."""
+        is_pause = step == log.revisions.switch_step and self._starts.keys() <= _partitions_of(log, step - 1)
+        division = None if is_pause else self.choose(log, step)
         is_first_due = step == 0 and (
             outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
         )

@@ -44,7 +44,7 @@ from io_kafka.step_log.division import Division, Limits
 from io_kafka.step_log.records import Claim, NodeErrors, StepRecord, TopicIdentity
 from io_kafka.step_log.revision_records import Drain
 from tests.io_kafka.growing import GrowingLog
-from tests.io_kafka.test_revision_rules import GRADUAL
+from tests.io_kafka.test_revision_rules import GRADUAL, SWITCHED, SWITCHING
 from tests.io_kafka.test_step_log import folded, step
 from tests.io_kafka.transitions import fills, switches
 
@@ -299,6 +299,20 @@ def test_an_input_stays_idle_over_a_restart_and_the_silence_of_others_over_a_rec
     run.clock.now, run.cluster.ends[OTHER0] = 10.0, 2
     division = recovered.choose(run.log, 2)
     assert division is not None and recovered.record(run.log, 0, division, is_drained=True).idle == ("t",)
+
+
+def test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read() -> None:
+    """It is a pause for all that arrives. A topic that is read for the first time may fail, and then the former project is to go on."""
+    state = folded(*SWITCHING)
+    step = state.division_next
+    for ends, empty in (({IN0: 9}, True), ({IN0: 9, IN1: 9}, False)):
+        run = Run(ends)
+        run.log = cast(Log, state)
+        run.inputs = run.begun()
+        division = run.inputs.choose_or_first(state, step)
+        assert division is not None and (division.rows == 0) == empty
+        division = run.inputs.choose_or_first(folded(*SWITCHED), step + 1)
+        assert division is not None and division.rows, "the step after it reads what waits"
 
 
 def test_another_program_goes_on_without_a_question_to_the_broker() -> None:

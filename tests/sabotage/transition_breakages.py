@@ -11,6 +11,13 @@ TEST, TEST_NEXT = "tests/io_kafka/test_revision_rules.py", "tests/end_to_end/tes
 
 TRANSITIONS = (
     Breakage(
+        "switch-beside-input",
+        "The step of a switch also reads what waits, so the pause is longer by a step.",
+        "a switch is a short pause",
+        (Edit("coordinator/stepping/inputs.py", "division = None if is_pause else", "division = None if False else"),),
+        ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
+    ),
+    Breakage(
         "a-second-transition",
         "A transition begins while another one is under way or is not settled, and takes its numbers of nodes.",
         "1 division first",
