@@ -66,6 +66,10 @@ _CONSUMER_DEFAULTS = {
     # With the default of 64 MB per process, a partition that moves to another process has much of it fetched in vain.
     "queued.max.messages.kbytes": 16_384,
 }
+_SECOND_DEFAULTS = {
+    # It begins with a long history beside steps, which a full queue would delay. This is several steps of messages, or half of a large portion.
+    "queued.max.messages.kbytes": 4_096,
+}
 _PRODUCER = {"enable.idempotence": True, "acks": "all"}
 _PRODUCER_DEFAULTS = {
     # The longest time that a message may wait for others. A commit flushes at once, so this does not delay a step.
@@ -119,6 +123,7 @@ class KafkaSettings:
         return {
             **_COMMON_DEFAULTS,
             **_CONSUMER_DEFAULTS,
+            **(_SECOND_DEFAULTS if self.is_second else {}),
             **dict(self.options),
             **_CONSUMER,
             "allow.auto.create.topics": False,
