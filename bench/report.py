@@ -287,7 +287,7 @@ _HOW = """## How to read this
 - **Changes of the project**: a view is added or changed with `stepwell apply`. *rate* is that at which its new nodes got rows of the state or
   messages, from the record of the transition to that of its switch. *fresh* is the rate of a run that has this view alone and reads the same
   rows from its topic. *begin_ms* and *pause_ms* are the times in which no step could begin because of the beginning and because of the
-  switch. Under load, the steps while new nodes are filled are compared with those of the ten seconds before.
+  switch. Under load, the steps while new nodes are filled are compared with those of the half minute before.
 - **CPU s/M**: CPU seconds per million rows, of the whole process tree. **broker**: the same for the broker alone.
 - **memory**: the peak of the process tree. A shared page is counted once (PSS).
 - **state**: the size on disk at the end. **live**: the size of the keys and values of the last version. **log**: the bytes of the step log.
