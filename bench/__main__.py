@@ -226,6 +226,10 @@ def _rounds() -> int:
 
 
 def main() -> int:
+    if sys.argv[1:]:
+        raise SystemExit(
+            f"{sys.argv[1]}: the benchmark is chosen by variables, as README.md says: make bench QUICK=1 WORKLOADS=W2"
+        )
     plan = QUICK if os.environ.get("QUICK", "0") not in ("", "0") else FULL
     asked = {name: os.environ.get(name.upper(), "0") or "0" for name in report.SECTIONS}
     alone = "only" in asked.values()
