@@ -182,7 +182,9 @@ class _Output:
         assert isinstance(writer, View)
         if writer.name != self.comparison.found.ids.leaves[self.view.name]:
             reason = f"topic {self.topic} is that of view {writer.name}, and view {self.view.name} would write it now"
-            yield self._refusal("topic_of_another_view", reason, other)
+            is_gone = writer.name not in self.comparison.views
+            renamed = "; or, if it is the same view, apply its new name first and its other changes after that"
+            yield self._refusal("topic_of_another_view", reason, other + renamed if is_gone else other)
         if node.mode != old.mode:
             yield self._refusal(
                 "other_mode", f"the mode of topic {self.topic} was {old.mode}, and is {node.mode} now", other

@@ -424,8 +424,22 @@ def test_two_views_cannot_change_topics(flights: Flights) -> None:
     found = planned(
         flights.document, document(replace(flights.resolved, views=tuple(views))), facts_of(flights.document)
     )
-    codes = {refusal.code for refusal in found.refusals}
-    assert "topic_of_another_view" in codes
+    ways = [refusal.way_out for refusal in found.refusals if refusal.code == "topic_of_another_view"]
+    assert len(ways) == 2 and not any("its new name" in way for way in ways)
+
+
+def test_a_view_that_may_have_been_renamed_and_changed_is_told_to_go_one_by_one(flights: Flights) -> None:
+    views = [
+        replace(each, output=replace(each.output, topic="unknown_planes"))
+        if each.name == "fleet" and each.output
+        else each
+        for each in flights.resolved.views
+        if each.name != "unknown_planes"
+    ]
+    now = document(replace(flights.resolved, views=tuple(views)))
+    refusals = planned(flights.document, now, facts_of(flights.document)).refusals
+    ways = [refusal.way_out for refusal in refusals if refusal.code == "topic_of_another_view"]
+    assert len(ways) == 1 and "apply its new name first" in ways[0]
 
 
 def test_a_new_topic_has_no_messages(flights: Flights) -> None:
