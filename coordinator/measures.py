@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from base.secrets import hidden
 from engine.model.circuit import Circuit
@@ -231,8 +231,14 @@ class Measures:
         self.note_event("recovery", fault)
 
     def show_project(self, project: ProjectShown) -> None:
+        """What was measured of topics that the project does not read is forgotten: their age would grow for ever."""
+        topics = {topic for each in project.topics.values() for topic in each}
         with self._lock:
             self._project = project
+            self._latency = {topic: each for topic, each in self._latency.items() if topic in topics}
+            for known in (self._read_messages, self._read_bytes, self._newest_ms):
+                for where in [where for where in known if where[0] not in topics]:
+                    del known[where]
 
     @property
     def project(self) -> ProjectShown | None:
@@ -261,7 +267,7 @@ class Measures:
 
     @property
     def is_lag_falling(self) -> bool:
-        """Whether fewer messages are left to read than LAG_WINDOW_SECONDS ago, as far back as there are samples."""
+        """Whether fewer messages are left to read than at the first of the samples, none of which is older than twice LAG_WINDOW_SECONDS."""
         since = time.monotonic() - 2 * LAG_WINDOW_SECONDS
         with self._lock:
             lags = [rows for at, rows in self._lags if at >= since]
@@ -316,7 +322,3 @@ def lag_seconds(lag: Mapping[str, int], newest_ms: Mapping[tuple[str, int], int]
         elif where in newest:
             found[where] = max(0.0, now - 1e-3 * newest[where])
     return found
-
-
-def show_event(event: Event) -> dict[str, Any]:
-    return {"at": event.at, "kind": event.kind, "text": event.text, "what_to_do": event.what_to_do}

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from coordinator.measures import Measures
+from coordinator.measures import Measures, ProjectShown
 from coordinator.shown_status import WAITING_FOR_KAFKA
+from engine.model.circuit import View
 
 RATE_STEPS = 50
 """The number of steps over which rows/s is averaged: enough to be steady, and few enough to follow a change."""
@@ -140,7 +141,15 @@ class StatusBoard:
     def kafka_is_back(self) -> None:
         self.update(kafka_up=True, kafka_away_since=None, kafka_fault=None)
 
-    def of_event_time(self, late: Mapping[str, int], watermarks_us: Mapping[str, int]) -> None:
+    def show_project(self, project: ProjectShown) -> None:
+        """Of a view that the project lacks nothing is known any more."""
+        self.measures.show_project(project)
+        views = {node.name for node in project.circuit.nodes if isinstance(node, View)}
+        with self._lock:
+            known = self._status.watermarks
+            self._status.watermarks = {view: at for view, at in known.items() if view in views}
+
+    def note_event_time(self, late: Mapping[str, int], watermarks_us: Mapping[str, int]) -> None:
         """What a step says of event time: the late rows by view, and the watermarks after it."""
         with self._lock:
             for view, rows in late.items():

@@ -156,7 +156,7 @@ class Inputs:
         self._monotonic, self._wall_clock = spec.kafka.outside.monotonic, spec.kafka.outside.wall_clock
         self.clock = StepClock(reading_of(plan.circuit), spec.clock_resolution_us)
         self._idle = IdleInputs(sides_by_watermark(plan.circuit), spec.idle_after_s, log.idle)
-        self._idle_in_last: tuple[str, ...] = ()  # step that is settled
+        self._idle_in_last: tuple[str, ...] = ()  # by the last step that is settled
         self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self.finishes = finishes
         self.may_divide_ahead = True
@@ -294,7 +294,7 @@ class Inputs:
         return is_release_due([node for node in log.counted if node not in self._always_counted], errors)
 
     def _idle_inputs(self, log: StepLogState, step: int) -> tuple[str, ...]:
-        """None while new nodes are filled: a watermark of theirs would go on without the rows that are still read again for them."""
+        """No input is idle while new nodes are filled: a watermark of theirs would go on without the rows that are still read again for them."""
         return self._idle.idle if log.revisions.passage_that_fills(step) is None else ()
 
     def _is_idleness_due(self, log: StepLogState, step: int) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pyarrow.compute as pc
+
 from coordinator.measures import ProjectShown, StepMeasured, Written
 from coordinator.specification import PipelineSpec
 from coordinator.status import StepTimes
@@ -31,5 +33,6 @@ def project_shown(spec: PipelineSpec, answers: NumberedCircuit) -> ProjectShown:
 
 
 def _written(output: StepOutput) -> Written:
-    size = sum(output.messages.column(name).nbytes for name in ("key", "value"))
+    lengths = (pc.sum(pc.binary_length(output.messages.column(name))).as_py() for name in ("key", "value"))
+    size = sum(length or 0 for length in lengths)
     return Written(output.topic, output.messages.num_rows, size, output.handle.startswith(DEAD_LETTER))

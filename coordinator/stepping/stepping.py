@@ -92,7 +92,7 @@ class Stepping:
         self._spec, self._writer, self._inputs = spec, writer, inputs
         self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
-        board.measures.show_project(project_shown(spec, answers))
+        board.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
         self._quiet = QuietInput(bell)
         self._divide_ms = 0.0  # the time that the division of the next step took
@@ -192,7 +192,7 @@ class Stepping:
         took_ms = times.divide + 1e3 * (computed - run.began) + times.write
         self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
         self._board.measures.note_step(measured(result, times, took_ms, replayed=action.replay))
-        self._board.of_event_time(result.late, result.watermarks_us)
+        self._board.note_event_time(result.late, result.watermarks_us)
         self._tell_views_in_error()
         if result.late:
             _log.info("late rows were left out", step=step, rows=result.late)

@@ -274,7 +274,7 @@ class FencedLog:
 
     def _attempt(self, points: TransactionPoints, what: str, send: Send) -> None:
         assert self._producer is not None
-        producer, records = self._producer, list[Record]()
+        producer, records, tail = self._producer, list[Record](), list[Record]()
         transaction = OpenTransaction(producer, self._limits.flush_seconds_max)
         try:
             producer.begin_transaction()
@@ -293,12 +293,13 @@ class FencedLog:
         except KafkaException as error:
             _log.warning("transaction failed; reading the log", what=what, error=str(error))
             self._give_up_if_refused(what, transaction, error)
-            self._give_up_if_fenced_again(error)
+            if _code(error) in _FENCED:
+                self._look_for_a_claim(error, tail)
         except BaseException:
             self._discard()  # together with the open transaction; the next one begins with a new producer
             raise
         self._discard()
-        tail = self._recover()
+        self._recover(tail)
         if tail and [encode(r) for r in tail] == [encode(r) for r in records]:
             return
         if tail:
@@ -351,13 +352,11 @@ class FencedLog:
             self._poll_errors(self._producer)
         if self._producer is None or self._is_in_doubt:
             self._discard()
-            self._recover()
+            self._recover([])
 
-    def _recover(self) -> list[Record]:
-        """Renews the producer. Returns the records that were committed since the state was last equal to the log's."""
-        tail: list[Record] = []
+    def _recover(self, tail: list[Record]) -> None:
+        """Renews the producer. Adds to `tail` the records that were committed since the state was last equal to the log's."""
         self._retry_while_away(lambda: self._renew(tail))
-        return tail
 
     def _renew(self, tail: list[Record] | None = None) -> None:
         """Makes a new producer, with a new epoch on the broker. The tail of the log is folded into the state before and after."""
@@ -464,13 +463,13 @@ class FencedLog:
                     return rights_missing(self._settings, missing, doing)
         return WriteRefused(what, where, cause)
 
-    def _give_up_if_fenced_again(self, error: KafkaException) -> None:
-        """Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without
-        a claim are ignored, because a transaction may time out. The bound keeps two runs from fencing each other for ever."""
-        if _code(error) not in _FENCED:
-            return
+    def _look_for_a_claim(self, error: KafkaException, tail: list[Record]) -> None:
+        """After a fence. Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without
+        a claim are ignored, because a transaction may time out. The bound keeps two runs from fencing each other for ever.
+
+        The records that it finds are added to `tail`. The transaction may be among them: its commit may have been done, and its answer lost."""
         self._discard()
-        self._read_tail(in_doubt=True)
+        self._retry_while_away(lambda: tail.extend(self._read_tail(in_doubt=True)))
         self._fenced_without_claim += 1
         self._commits_since_fenced = 0
         if self._fenced_without_claim > self._limits.fenced_without_claim_max:

@@ -174,21 +174,8 @@ class DivisionRecord(RecordBase, PartWithLater):
         self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str], truncate: dict[str, Truncate]
     ) -> DivisionRecord:
         """The same step over the same input, recorded again by a later run with another policy."""
-        return DivisionRecord(
-            epoch=epoch,
-            step=self.step,
-            ranges=self.ranges,
-            on_error=on_error,
-            dead_letters=dead_letters,
-            truncate=truncate,
-            grown=self.grown,
-            counted=self.counted,
-            released=self.released,
-            filled=self.filled,
-            again=self.again,
-            clock_us=self.clock_us,
-            idle=self.idle,
-        )
+        policy = {"on_error": on_error, "dead_letters": dead_letters, "truncate": truncate}
+        return self.model_copy(update={"epoch": epoch, "topics": (), **policy})
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
         """The same step over the same input with the same policy."""

@@ -7,6 +7,7 @@ Spark starts beside the first two. So a second run, or a broker that is down, is
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -344,10 +345,14 @@ class _Signals:
     def _received(self, number: int, frame: FrameType | None) -> None:
         if not self.at_a_checkpoint:
             raise _StoppedEarly
-        note("stopping at a checkpoint (once more to stop at once: the next run will replay)")
-        self._requests.ask("stop")
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_DFL)
+        # The thread that is interrupted may hold the locks that this takes, so another one takes them.
+        _thread.start_new_thread(self._stop, ())
+
+    def _stop(self) -> None:
+        self._requests.ask("stop")
+        note("stopping at a checkpoint (once more to stop at once: the next run will replay)")
 
 
 @contextmanager

@@ -15,10 +15,12 @@ from coordinator.measures import (
     Histogram,
     Measures,
     PartitionRead,
+    ProjectShown,
     StepMeasured,
     Written,
     lag_seconds,
 )
+from engine.model.circuit import Circuit
 from engine.operators.base import Work
 
 START = 1_700_000_000.0
@@ -90,6 +92,17 @@ def test_lag_in_seconds_is_the_age_of_the_newest_message_that_was_read(clock: Cl
     assert lag_seconds({"in/0": 0}, board.newest_ms, START) == {"in/0": 0.0}, (
         "what is read is not late, however old it is"
     )
+
+
+def test_what_the_project_does_not_read_any_more_is_forgotten(clock: Clock) -> None:
+    board = Measures()
+    board.note_step(StepMeasured(took_ms=1, parts_ms={}, reads=[read(START - 60, START - 40)]))
+    circuit = Circuit(())
+    board.show_project(ProjectShown(circuit, {"source s": ("in",)}))
+    assert board.newest_ms and board.show().latency
+    board.show_project(ProjectShown(circuit, {"source s": ("other",)}))
+    found = board.show()
+    assert not (found.newest_ms or found.latency or found.read_messages or found.read_bytes)
 
 
 def test_the_lag_falls_if_it_is_less_than_it_was(clock: Clock) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from coordinator.measures import ProjectShown
 from coordinator.shown_status import WAITING_FOR_KAFKA, next_step_of
 from coordinator.status import StatusBoard, StepTimes
+from engine.model.circuit import Circuit, View
+from engine.model.rows import Source
 
 
 class Clock:
@@ -67,6 +72,16 @@ def test_the_age_of_a_checkpoint_grows_only_while_it_lacks_something() -> None:
     step(board, 2)
     clock.now = 5001.0
     assert board.show()["checkpoint_age_s"] == 1.0
+
+
+def test_a_view_that_was_removed_has_no_watermark() -> None:
+    """Its lag would grow for ever."""
+    board = StatusBoard("p")
+    board.note_event_time({}, {"stays": 5_000_000, "goes": 7_000_000})
+    columns = (pa.int64(),)
+    nodes = Source((), columns, "s"), View((0,), columns, "stays", ("n",), (False,))
+    board.show_project(ProjectShown(Circuit(nodes), {}))
+    assert board.show()["watermarks"] == {"stays": 5.0}
 
 
 def test_without_a_broker_the_pipeline_waits_and_its_numbers_are_old() -> None:

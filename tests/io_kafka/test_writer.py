@@ -41,7 +41,7 @@ from io_kafka.step_log.output_progress import DigestMismatch, StepBeyondEnd
 from io_kafka.step_log.records import CheckpointIntent, DivisionRecord, InputRange, Record, StepRecord
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.conftest import Broker
-from tests.io_kafka.layouts import layout, placed
+from tests.io_kafka.layouts import auto, layout, placed
 from tests.io_kafka.ways import IN_BOTH_WAYS
 from tests.settled import settled_log
 
@@ -335,6 +335,28 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     pipe.check_exactly(3)
     assert settled_log(pipe.settings, pipe.log).__dict__ == writer.state.__dict__
     assert writer.state.intent == intent.version
+
+
+def test_a_fence_after_a_commit_without_an_answer_does_not_write_again(pipe: Pipe) -> None:
+    """Another run made its producer and ended before its claim, while the commit was done and its answer lost."""
+    log = Doubting(pipe.settings, pipe.id, pipe.log)
+    writer = PipelineWriter(log)
+    writer.start(pipeline="p", host="here", pid=os.getpid())
+
+    def fenced(commit: Callable[[], None]) -> None:
+        commit()
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer producer instance"))
+
+    writer.append([layout(), pipe.division(0, 0)])
+    log.instead = fenced
+    record = pipe.step(writer, 0, divide=False)
+    assert record == settled_log(pipe.settings, pipe.log).step_records[0]
+    before = settled_log(pipe.settings, pipe.log).offset_next
+    log.instead = fenced
+    writer.append([auto()])
+    assert settled_log(pipe.settings, pipe.log).offset_next == before + 2, "a record and its marker, once"
+    pipe.step(writer, 1)
+    pipe.check_exactly(2)
 
 
 def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None:

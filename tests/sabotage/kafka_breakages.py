@@ -353,6 +353,27 @@ KAFKA = (
         (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
     ),
     Breakage(
+        "a-signal-waits-for-its-own-thread",
+        "The handler of a signal takes the locks of the requests, which the thread that it interrupts may hold.",
+        "a stop ends the run",
+        (Edit("stepwell/commands/serve.py", "_thread.start_new_thread(self._stop, ())", "self._stop()"),),
+        ("tests/stepwell/test_serve.py::test_a_signal_waits_for_no_lock_of_the_thread_that_it_interrupts",),
+    ),
+    Breakage(
+        "commit-before-a-fence-forgotten",
+        "After a fence the writer looks for a claim, and forgets that its own commit was among what it has read.",
+        "1 exactly once",
+        (
+            Edit(
+                "io_kafka/clients/transactions.py",
+                "lambda: tail.extend(self._read_tail(in_doubt=True))",
+                "lambda: self._read_tail(in_doubt=True)",
+            ),
+        ),
+        (f"{TEST_WRITER}::test_a_fence_after_a_commit_without_an_answer_does_not_write_again",),
+        tells="BrokenStepLog|was never divided|not the next",
+    ),
+    Breakage(
         "ahead-of-small-steps-by-much",
         "Beside small steps the messages of many are read ahead, which take the processors from them.",
         "small steps are fast",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -88,3 +91,27 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
     if setting != "true":
         assert exit_code_of(raised.value) == ExitCode.PROJECT
         assert "with Spark's master spark://192.0.2.7:7077" in str(raised.value)
+
+
+def test_a_signal_waits_for_no_lock_of_the_thread_that_it_interrupts() -> None:
+    """The loop may be in the middle of its requests, and would wait for itself."""
+    requests = Requests()
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signals = serve._Signals(requests)
+    signals.at_a_checkpoint = True
+    try:
+        signals.install()
+        told = threading.Thread(target=signals._received, args=(signal.SIGTERM, None))
+        with requests._lock:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(signal, "signal", lambda number, handler: None)  # only the main thread may
+                told.start()
+                told.join(30)
+            assert not told.is_alive(), "it waits for the lock"
+        deadline = time.monotonic() + 30
+        while (taken := requests.take()) == [] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert taken == ["stop"]
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
