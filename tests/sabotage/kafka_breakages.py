@@ -310,8 +310,8 @@ KAFKA = (
         (
             Edit(
                 TRANSACTIONS,
-                "            raise\n        self._discard()\n        tail = self._recover()\n",
-                "            raise\n        tail = self._recover()\n",
+                "            raise\n        self._discard()\n        self._recover(tail)\n",
+                "            raise\n        self._recover(tail)\n",
             ),
             Edit(
                 TRANSACTIONS,

@@ -116,7 +116,7 @@ TRANSITIONS = (
         "filled-anew-by-another-policy",
         "A division that is recorded again forgets how far its step fills.",
         "2 determinism",
-        (Edit(RECORDS, "            filled=self.filled,\n", ""),),
+        (Edit(RECORDS, '"topics": (), **policy', '"topics": (), "filled": None, **policy'),),
         (f"{TEST}::test_a_division_that_is_recorded_again_keeps_how_far_it_fills",),
         tells="step 2",
     ),
