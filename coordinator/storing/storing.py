@@ -85,6 +85,7 @@ class Storing:
         )
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
         self._describing: Beside[str] | None = None
+        self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
         self._uploaded_bytes = self._attempts = 0
@@ -101,7 +102,8 @@ class Storing:
     def recovered(self, rules: Rules, term: Term) -> None:
         """New workers have opened a checkpoint."""
         self._rules, self._term = rules, term
-        self._upload, self._describing, self._reading = None, None, None
+        self._leave()
+        self._reading = None
         self.machine.recovered()
         self._show()
 
@@ -137,7 +139,8 @@ class Storing:
     @property
     def acts_beside(self) -> bool:
         """Whether a thread is at work that writes to the store."""
-        return self._collector.is_under_way or (self._describing is not None and not self._describing.is_over)
+        writing = (*self._left, self._describing)
+        return self._collector.is_under_way or any(each is not None and not each.is_over for each in writing)
 
     @property
     def holds_steps(self) -> bool:
@@ -320,8 +323,13 @@ class Storing:
 
     # Faults, and what people see
 
-    def _give_up(self, fault: StoreFault, now: float) -> None:
+    def _leave(self) -> None:
+        """Waits no more for what is uploaded. A thread that writes its manifest goes on."""
+        self._left = [each for each in (*self._left, self._describing) if each is not None and not each.is_over]
         self._upload, self._describing = None, None
+
+    def _give_up(self, fault: StoreFault, now: float) -> None:
+        self._leave()
         self.machine.failed(now)
         text = str(fault)[:500]
         if text != self._fault:
