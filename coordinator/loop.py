@@ -126,11 +126,8 @@ class Pipeline:
         self._storing = Storing(spec, self._writer, board, requests.wake)
         self._automatic = Automatic(spec, cluster.launcher, self._writer, requests, board)
         self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
-        self._owner_written: tuple[int, int, int | None] = (
-            -1,
-            -1,
-            None,
-        )  # layout, revision and `until` of circuit.json
+        # Layout, revision and `until` of circuit.json.
+        self._owner_written: tuple[int, int, int | None] = (-1, -1, None)
         self._only_layout = False
         self._attempts = 0
         self._available_now = self._finishes = False
@@ -375,9 +372,8 @@ class Pipeline:
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)
         known = {name: topic.partitions for name, topic in self._writer.state.topics.items()}
-        crew.join(
-            Placement.initial(owned, {**known, **inputs.partitions})
-        )  # a replay may read topics of another revision
+        # A replay may read topics of another revision.
+        crew.join(Placement.initial(owned, {**known, **inputs.partitions}))
         self._show_workers(crew)
         record_completion(self._writer, version)
         if (layout := layout_if_restored(version, self._writer.state, self._writer.epoch)) is not None:

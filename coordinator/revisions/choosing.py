@@ -30,9 +30,8 @@ def compared(
         return usual
     _check_names(usual, files, chosen)
     if chosen.from_now:
-        others = Comparison(
-            before, now, facts, replace(chosen, from_now=())
-        )  # what a view needs depends on its outputs
+        # What a view needs depends on its outputs.
+        others = Comparison(before, now, facts, replace(chosen, from_now=()))
         tables = _to_be_carried(others, chosen.from_now)
         marks = _to_be_marked(others, files, set(chosen.from_now) - tables.keys())
         marked = with_more_marks(before, files, facts, chosen=marks, revision=number + 1)

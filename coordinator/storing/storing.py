@@ -80,9 +80,8 @@ class Storing:
         self._term: Term | None = None
         self._upload: _Upload | None = None
         self._answers: Mapping[int, Stored] = {}
-        self._former: tuple[CheckpointStored, Manifest | None] | None = (
-            None  # the manifest that the log names; None: unusable
-        )
+        # With the manifest that the log names, or None if that cannot be used.
+        self._former: tuple[CheckpointStored, Manifest | None] | None = None
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
         self._describing: Beside[str] | None = None
         self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end

@@ -84,9 +84,8 @@ class _SwitchingCircuit:
             comparing.plan_now.colocation[view],
             comparing.now.nodes[view].types,
         )
-        at = (
-            wanted if wanted in (None, key) else key
-        )  # the difference may leave by other columns than those by which the view lies
+        # The difference may leave by other columns than those by which the view lies.
+        at = wanted if wanted in (None, key) else key
         made = self.into.add(Switched((self.raw[view],), types, key=key, placed=at), compared.number)
         made = made if at == wanted else self.into.add(Placed((made,), types, wanted))
         self.switched[view] |= dict.fromkeys(compared.readers, made)

@@ -67,9 +67,8 @@ class SlotCopier:
     ) -> None:
         self._mesh, self._worker, self._weights, self._outside = mesh, worker, weights, outside
         self._answer, self._answer_now, self._wire_fault = answer, answer_now, wire_fault
-        self._portions: dict[
-            int, list[_Portion]
-        ] = {}  # by destination: those that have not moved, the last one the youngest
+        # By destination: those that have not moved, the last one the youngest.
+        self._portions: dict[int, list[_Portion]] = {}
         self._sent_bytes: dict[int, int] = {}  # by destination: of the order under way
         self._arrived: dict[int, list[staging.Copy]] = {}  # by source: of the order under way
 

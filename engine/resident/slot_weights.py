@@ -46,9 +46,8 @@ class SlotWeights:
         sums = np.cumsum(self._bytes[numbers])
         least, most = (int(np.searchsorted(sums, f * bytes_wanted, "right")) for f in (PORTION_LEAST, PORTION_MOST))
         counts = np.arange(max(1, least), max(1, most) + 1)  # so many slots the portion may have
-        crossing = self._crossing[numbers[counts - 1] + 1] * (
-            counts < len(numbers)
-        )  # the last end has to be made in any case
+        # The last end has to be made in any case.
+        crossing = self._crossing[numbers[counts - 1] + 1] * (counts < len(numbers))
         return slots.first(int(counts[np.argmin(crossing + np.abs(sums[counts - 1] - bytes_wanted))]))
 
 

@@ -145,9 +145,8 @@ class StepLogState(LogValue):
             raise BrokenStepLog(self.topic, offset, record.kind, record.epoch, reason)
         after = self._with(record, offset)
         assert after is not self
-        object.__setattr__(
-            after, "offset_next", offset + 1
-        )  # it was made here; another `replace` would double the time
+        # It was made here; another `replace` would double the time.
+        object.__setattr__(after, "offset_next", offset + 1)
         return after
 
     def _with(self, record: Record, offset: int) -> StepLogState:

@@ -72,9 +72,8 @@ class LogValue:
     revisions: RevisionState = field(default_factory=RevisionState)
     circuit: CircuitRecord | None = None  # in a log of format 2, and None as soon as it has a revision
     leaves: LeavesRecord | None = None  # likewise
-    tables: Mapping[str, TableRecord] = field(
-        default_factory=dict
-    )  # the last record of each load of a batch table, by topic
+    tables: Mapping[str, TableRecord] = field(default_factory=dict)
+    """The last record of each load of a batch table, by topic."""
     generation: int = 0  # the number of full refreshes; it is part of the databases' identity
     refresh: Refresh | None = None  # the refresh that is under way
     counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
