@@ -100,7 +100,7 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
         note_record=lambda: None,
     )
     writer: Any = SimpleNamespace(state=None, epoch=0, append=lambda records: None)
-    board: Any = SimpleNamespace(measures=SimpleNamespace(show_project=lambda shown: None))
+    board: Any = SimpleNamespace(show_project=lambda shown: None)
     unused: Any = None
     requests: Any = waits
     return Stepping(spec, writer, inputs, requests, board, answers=unused, portions=unused, bell=bell), inputs
