@@ -10,7 +10,7 @@ message after a silence waits for nothing. They go on, because a bell may miss w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from io_kafka.offsets import TopicPartition
@@ -50,13 +50,13 @@ class QuietInput:
         """Something came."""
         self._since, self._has_listened = None, False
 
-    def pause_s(self, now: float, positions: Mapping[TopicPartition, int] | None) -> float:
-        """The pause after a look at `now` that found nothing. `positions`: where the next step begins to read; None if something else than a
-        message may make it due, which no bell tells."""
+    def pause_s(self, now: float, silent_positions: Callable[[], Mapping[TopicPartition, int] | None]) -> float:
+        """The pause after a look at `now` that found nothing. `silent_positions`: where the next step begins to read, which is asked for only if
+        a bell may listen there; None if something else than a message may make the step due, which no bell tells."""
         if self._since is None:
             self._since = now
         pause = min(max(PAUSE_SECONDS_MIN, PAUSE_SHARE * (now - self._since)), PAUSE_SECONDS_MAX)
-        if self._bell is None or positions is None or pause < PAUSE_SECONDS_MAX:
+        if self._bell is None or pause < PAUSE_SECONDS_MAX or (positions := silent_positions()) is None:
             return pause
         if self._bell.listens_at(positions):
             return PAUSE_WITH_BELL_SECONDS

@@ -24,15 +24,15 @@ SHARE = 20
 
 def test_a_message_waits_for_a_twentieth_of_the_silence_before_it_at_most() -> None:
     quiet = QuietInput(None)
-    assert quiet.pause_s(0.0, HERE) == PAUSE_SECONDS_MIN
+    assert quiet.pause_s(0.0, lambda: HERE) == PAUSE_SECONDS_MIN
     for silence in (0.01, 0.1, 0.5, 1.0, 1.9, 30.0, 3600.0):
-        pause = quiet.pause_s(silence, HERE)
+        pause = quiet.pause_s(silence, lambda: HERE)
         assert (
             PAUSE_SECONDS_MIN <= pause <= max(PAUSE_SECONDS_MIN, silence / SHARE + 1e-9) and pause <= PAUSE_SECONDS_MAX
         )
     assert pause == PAUSE_SECONDS_MAX
     quiet.end()
-    assert quiet.pause_s(5000.0, HERE) == PAUSE_SECONDS_MIN
+    assert quiet.pause_s(5000.0, lambda: HERE) == PAUSE_SECONDS_MIN
 
 
 class HeldBell:
@@ -55,27 +55,31 @@ class HeldBell:
 def test_a_bell_makes_the_looks_rare_after_a_silence() -> None:
     bell = HeldBell()
     quiet = QuietInput(bell)
-    quiet.pause_s(0.0, HERE)
-    assert quiet.pause_s(1.0, HERE) < PAUSE_SECONDS_MAX and not bell.listened, "a short silence is no matter for it"
-    assert quiet.pause_s(3.0, HERE) == PAUSE_SECONDS_MAX and bell.at == HERE, (
+    quiet.pause_s(0.0, lambda: HERE)
+    assert quiet.pause_s(1.0, lambda: HERE) < PAUSE_SECONDS_MAX and not bell.listened, (
+        "a short silence is no matter for it"
+    )
+    assert quiet.pause_s(3.0, lambda: HERE) == PAUSE_SECONDS_MAX and bell.at == HERE, (
         "what came before it listens is found by a look"
     )
-    assert quiet.pause_s(4.0, HERE) == PAUSE_WITH_BELL_SECONDS
+    assert quiet.pause_s(4.0, lambda: HERE) == PAUSE_WITH_BELL_SECONDS
     bell.ring()
-    assert quiet.pause_s(5.0, HERE) == PAUSE_SECONDS_MAX and bell.listened == 1, "a ring for nothing would come again"
+    assert quiet.pause_s(5.0, lambda: HERE) == PAUSE_SECONDS_MAX and bell.listened == 1, (
+        "a ring for nothing would come again"
+    )
     quiet.end()
-    quiet.pause_s(6.0, THERE)
-    quiet.pause_s(9.0, THERE)
+    quiet.pause_s(6.0, lambda: THERE)
+    quiet.pause_s(9.0, lambda: THERE)
     assert (bell.listened, bell.at) == (2, THERE), "after the next message there is a silence of its own"
 
 
 def test_a_bell_is_not_relied_on_where_it_does_not_listen() -> None:
     bell = HeldBell()
     quiet = QuietInput(bell)
-    quiet.pause_s(0.0, None)
-    assert quiet.pause_s(60.0, None) == PAUSE_SECONDS_MAX and not bell.listened, "time may make a step due"
-    assert quiet.pause_s(61.0, HERE) == PAUSE_SECONDS_MAX and bell.listened == 1
-    assert quiet.pause_s(62.0, {**HERE, **THERE}) == PAUSE_SECONDS_MAX, "a partition has come"
+    quiet.pause_s(0.0, lambda: None)
+    assert quiet.pause_s(60.0, lambda: None) == PAUSE_SECONDS_MAX and not bell.listened, "time may make a step due"
+    assert quiet.pause_s(61.0, lambda: HERE) == PAUSE_SECONDS_MAX and bell.listened == 1
+    assert quiet.pause_s(62.0, lambda: {**HERE, **THERE}) == PAUSE_SECONDS_MAX, "a partition has come"
 
 
 class Waits:

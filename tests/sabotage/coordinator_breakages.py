@@ -51,8 +51,8 @@ COORDINATOR = (
         (
             Edit(
                 QUIET,
-                "if self._bell is None or positions is None or",
-                "positions = positions or {}\n        if self._bell is None or",
+                "(positions := silent_positions()) is None:",
+                "(positions := silent_positions() or {}) is None:",
             ),
         ),
         ("tests/coordinator/test_quiet.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),

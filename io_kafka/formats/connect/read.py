@@ -269,15 +269,10 @@ def typed_of(type_: Type, wanted: Wanted) -> Typed:
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
-    of_row = (
-        type_
-        if part is Part.ROW
-        else type_.member("after")
-        if part is Part.ENVELOPE and isinstance(type_, Struct)
-        else None
-    )
-    if isinstance(of_row, Struct):
-        _check_row(of_row, row_columns(schema, part))
+    if part is not Part.KEY and isinstance(type_, Struct):
+        of_row = type_ if part is Part.ROW else type_.member("after")
+        if isinstance(of_row, Struct):
+            _check_row(of_row, row_columns(schema, part))
     usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
     return Typed(usual, None if numeric.raw == usual.raw else numeric, around)
 
