@@ -63,7 +63,7 @@ def of_announced_partitions(
 ) -> dict[TopicPartition, int]:
     """The entries of `found` for partitions that the identities count. A partition that was added later is not read before a division
     announces it."""
-    counts = {identity.topic: identity.partitions for identity in identities}
+    counts = _partition_counts(identities)
     return {partition: at for partition, at in found.items() if partition.partition < counts[partition.topic]}
 
 
@@ -71,7 +71,7 @@ def positions_if_known(
     known: Mapping[TopicPartition, int], inputs: Iterable[InputTopic], identities: Iterable[TopicIdentity]
 ) -> dict[TopicPartition, int] | None:
     """The position of every partition that the inputs read and the identities count; None if one of them has none yet."""
-    counts = {identity.topic: identity.partitions for identity in identities}
+    counts = _partition_counts(identities)
     tables = [source.table for source in inputs]
     if any(topic not in counts for table in tables for topic in table.topics):
         return None
@@ -83,6 +83,10 @@ def positions_if_known(
         if table.reads(partition)
     }
     return {partition: known[partition] for partition in read} if read <= known.keys() else None
+
+
+def _partition_counts(identities: Iterable[TopicIdentity]) -> dict[str, int]:
+    return {identity.topic: identity.partitions for identity in identities}
 
 
 def with_partitions(
@@ -287,7 +291,7 @@ class Inputs:
     @property
     def partitions(self) -> dict[str, int]:
         """The number of partitions of each input topic."""
-        known = {identity.topic: identity.partitions for identity in self._identities}
+        known = _partition_counts(self._identities)
         return {name: known[name] for name in self._spec.input_topics}
 
     def _is_release_due(self, log: StepLogState, errors: Sequence[NodeErrors]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from io_kafka.clients.doorbell import Doorbell
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
+from tests.io_kafka.test_topics import producer
 
 SECONDS_MAX = 60.0
 
@@ -41,12 +41,6 @@ def topic(settings: KafkaSettings, topic_prefix: str) -> str:
     return topic_prefix + "in"
 
 
-def sender(settings: KafkaSettings) -> Producer:
-    made = Producer(settings.producer_config(f"test-{uuid.uuid4().hex}"))
-    made.init_transactions()
-    return made
-
-
 def send(by: Producer, topic: str, partition: int) -> None:
     by.produce(topic, b"x" * 3000, partition=partition)
     assert by.flush(SECONDS_MAX) == 0
@@ -54,7 +48,7 @@ def send(by: Producer, topic: str, partition: int) -> None:
 
 def test_it_rings_once_for_what_is_committed(settings: KafkaSettings, topic: str) -> None:
     first, second, rings = TopicPartition(topic, 0), TopicPartition(topic, 1), Rings()
-    other, by = sender(settings), sender(settings)
+    other, by = producer(settings), producer(settings)
     with Doorbell(settings, rings) as bell:
         bell.listen({first: 0, second: 0})
         assert bell.listens_at({first: 0, second: 0}) and not bell.listens_at({first: 0})
@@ -75,7 +69,7 @@ def test_it_rings_once_for_what_is_committed(settings: KafkaSettings, topic: str
 
 
 def test_it_listens_elsewhere_as_soon_as_it_is_told(settings: KafkaSettings, topic: str) -> None:
-    first, second, rings, by = TopicPartition(topic, 0), TopicPartition(topic, 1), Rings(), sender(settings)
+    first, second, rings, by = TopicPartition(topic, 0), TopicPartition(topic, 1), Rings(), producer(settings)
     listens = threading.Event()
 
     class Watched(Consumer):
@@ -96,7 +90,7 @@ def test_it_listens_elsewhere_as_soon_as_it_is_told(settings: KafkaSettings, top
 
 
 def test_a_place_that_is_not_there_is_a_ring_and_no_end(settings: KafkaSettings, topic: str) -> None:
-    rings, by = Rings(), sender(settings)
+    rings, by = Rings(), producer(settings)
     with Doorbell(settings, rings) as bell:
         bell.listen({TopicPartition(topic, 0): 99})  # beyond the end, as after a topic was created again
         rings.wait_for(1)
