@@ -23,7 +23,7 @@ TOOLS := build/tools/usr/bin/promtool
 DOCS := build/docs-venv
 SITE := build/site
 
-.PHONY: dist tools set-up demo demo-cluster test check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
+.PHONY: dist tools set-up demo demo-cluster test test-long check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
 
 set-up: $(STAMP)
 
@@ -40,6 +40,11 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -qq $(TESTS) > /dev/null || true
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
+# What the suite leaves out because other tests stand for it. A quarter of an hour: before a release, and after a change of what they are about.
+test-long: export PYTHONDONTWRITEBYTECODE =
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) -m long $(TESTS)
+
 check: lint types test
 
 lint: $(STAMP)
@@ -53,9 +58,9 @@ types: $(STAMP)
 # The property tests try five times the examples that they name (tests/examples.py).
 soak: $(STAMP)
 	@mkdir -p build
-	@$(BIN)/python -m pytest -m soak --durations=5 tests/simulator; first=$$?; \
-	$(BIN)/python -m pytest -m soak --durations=20 $(SOAK_KILLS) > build/soak-kills.log 2>&1 & kills=$$!; \
-	$(BIN)/python -m pytest -m soak --durations=20 --ignore=tests/simulator $(addprefix --ignore=,$(SOAK_KILLS)); second=$$?; \
+	@$(BIN)/python -m pytest -m "soak or long" --durations=5 tests/simulator; first=$$?; \
+	$(BIN)/python -m pytest -m "soak or long" --durations=20 $(SOAK_KILLS) > build/soak-kills.log 2>&1 & kills=$$!; \
+	$(BIN)/python -m pytest -m "soak or long" --durations=20 --ignore=tests/simulator $(addprefix --ignore=,$(SOAK_KILLS)); second=$$?; \
 	TEST_EXAMPLES=$(SOAK_EXAMPLES) $(BIN)/python -m pytest $(PROPERTIES); third=$$?; \
 	wait $$kills; kills=$$?; echo; echo "$(SOAK_KILLS):"; cat build/soak-kills.log; \
 	test $$first -eq 0 -a $$second -eq 0 -a $$third -eq 0 -a $$kills -eq 0

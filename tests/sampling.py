@@ -13,6 +13,6 @@ def sampled(cases: Iterable[Any], every: int, keep: Collection[Any] = ()) -> lis
     alone, because other tests stand for what it has. A breakage that names a case by its id needs it in `keep`. A breakage that
     names the whole test may be noticed by one of its cases alone: after a list was sampled, run the breakages that name its test."""
     return [
-        case if number % every == 0 or case in keep else pytest.param(case, marks=pytest.mark.soak)
+        case if number % every == 0 or case in keep else pytest.param(case, marks=pytest.mark.long)
         for number, case in enumerate(cases)
     ]

@@ -35,10 +35,12 @@ def year() -> data.Data:
     return data.load()
 
 
+@pytest.mark.long
 def test_the_package_is_read_whole(year: data.Data) -> None:
     assert year.flights == 336_776
 
 
+@pytest.mark.long
 def test_messages_are_the_same_at_every_run(year: data.Data) -> None:
     assert list(data.stream(year)) == list(data.stream(year))
 

@@ -23,6 +23,7 @@ SAMPLE = 5
 """Forms of each suite of which `make test` sees that they still lower. Each takes about 0.1 s. `make soak` sees all."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SUITES)
 def test_a_form_that_lowered_once_lowers(spark: SparkSession, name: str) -> None:
     suite = SUITES[name]()
@@ -42,6 +43,7 @@ def test_the_list_has_every_form_that_lowers(spark: SparkSession, name: str) -> 
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "queries", "scale", "workers"),
     [
@@ -97,6 +99,7 @@ ROWS = pa.table({"k": ["a", "b", "c"], "n": pa.array([3, 2, 2], pa.int64()), "d"
 QUERY = "SELECT k, n, d FROM suite_rows ORDER BY n DESC LIMIT 2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("held", "equal"),
     [

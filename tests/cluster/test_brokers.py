@@ -114,6 +114,7 @@ def wait_until(event: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_transactions_go_on_while_a_broker_is_killed_and_comes_back(kafka: BrokerGroup, topic_prefix: str) -> None:
     topic, servers = topic_prefix + "kills", kafka.bootstrap_servers
     made = topics_of(kafka).ensure(topic, PARTITIONS)
@@ -164,6 +165,7 @@ def test_any_process_finds_the_group_and_its_size(kafka: BrokerGroup) -> None:
         found.start()
 
 
+@pytest.mark.long
 def test_the_settings_of_a_group_keep_a_majority() -> None:
     ports = {number: NodePorts(10 + number, 20 + number) for number in (1, 2, 3)}
     for size in GROUP_SIZES:

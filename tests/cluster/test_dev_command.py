@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
+import pytest
 
 from io_kafka.broker.jars import cache_folder
 from stepwell.dev_cluster.cluster import DevCluster
@@ -13,6 +14,7 @@ from tests.stepwell.command_line import CommandLine
 GONE_SECONDS_MAX = 60.0
 
 
+@pytest.mark.long
 def test_a_small_cluster_from_up_to_down(tmp_path: Path) -> None:
     line = CommandLine(tmp_path, "127.0.0.1:1", cache_folder().parents[1])  # the broker's jars are in the user's cache
     folder = ("--folder", str(tmp_path / "cluster"))

@@ -67,6 +67,7 @@ def hosts_of(cluster: DevCluster, status: dict[str, Any]) -> dict[int, int]:
     }
 
 
+@pytest.mark.long
 def test_a_pipeline_on_the_executors_survives_the_loss_of_a_host(
     cluster: DevCluster, shop: CommandLine, service: Service, spark: SparkSession
 ) -> None:

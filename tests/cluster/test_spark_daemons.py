@@ -78,6 +78,7 @@ def test_a_tree_is_killed_with_all_its_branches(tmp_path: Path) -> None:
     assert tree.pid is None
 
 
+@pytest.mark.long
 def test_a_port_in_use_is_reported_with_the_log(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

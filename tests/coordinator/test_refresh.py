@@ -80,6 +80,7 @@ def test_outputs_are_rebuilt_from_the_input_that_is_there_now(play: Playground, 
     assert play.check(written)["cheap"] == 4 and play.log(written).generation == 2
 
 
+@pytest.mark.long
 def test_another_number_of_workers_may_be_asked_for(play: Playground, written: Resolved) -> None:
     recreate_orders(play)
     three = replace(written, spec=replace(written.spec, workers=3))
@@ -103,6 +104,7 @@ IN_EACH_RUN = {("take_back", 2), ("rmtree", 2)}
 """In the middle of what a refresh does in Kafka, and of what it does on the disk. The soak has the places before and behind them too."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
     [pytest.param(*place, marks=() if place[1:] in IN_EACH_RUN else pytest.mark.soak) for place in PLACES],

@@ -84,6 +84,7 @@ def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playg
     assert sum(sample.rows for sample in samples) > ROWS // 2 and any(sample.is_changing for sample in samples)
 
 
+@pytest.mark.long
 def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_when_they_change(
     play: Playground, taken: list[Choice]
 ) -> None:

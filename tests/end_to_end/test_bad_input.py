@@ -108,6 +108,7 @@ def test_rubbish_among_a_million_good_messages_is_counted_and_skipped(play: Play
     assert status["skipped"] == {"numbers": 8 * len(RUBBISH)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -146,6 +147,7 @@ def test_one_key_in_two_partitions_is_an_error(play: Playground) -> None:
     assert play.read("out") == []
 
 
+@pytest.mark.long
 def test_an_upsert_output_with_two_rows_of_one_key_waits_until_there_is_one(play: Playground) -> None:
     play.topic("in")
     resolved = play.resolve({

@@ -116,6 +116,7 @@ def table_records(play: Playground, resolved: Resolved) -> list[TableRecord]:
     return [TableRecord.model_validate_json(json.dumps(record)) for record in found if record["kind"] == "table"]
 
 
+@pytest.mark.long
 def test_views_over_batch_tables_are_the_batch_answer(
     play: Playground, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def cities() -> DataFrame:
 """
 
 
+@pytest.mark.long
 def test_history_from_files_goes_on_in_a_topic(play: Playground) -> None:
     """The files have what the topic had before the offset where its reader begins."""
     data = play.folder / "data"

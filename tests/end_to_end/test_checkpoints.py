@@ -67,6 +67,7 @@ def fold_of_worker_0() -> Callable[[Database], VersionId]:
     return fold
 
 
+@pytest.mark.long
 def test_all_workers_go_back_to_v_where_one_lacks_the_next(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     play.topic("in")
     resolved = sums.project(play, workers=3)

@@ -90,6 +90,7 @@ def expire(play: Playground, topic: str, offset: int, partition: int = 0) -> Non
     play.topics.delete_below({TopicPartition(play.prefix + topic, partition): offset})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_new_nodes_count_a_source_from_now_on(play: Playground, workers: int) -> None:
     """Its first messages have expired. A view that does not change counts them still, also after later revisions and restarts."""
@@ -215,6 +216,7 @@ CREATE MATERIALIZED VIEW paid TBLPROPERTIES ('topic' = '@paid', 'mode' = 'upsert
 # Append outputs
 
 
+@pytest.mark.long
 def test_an_append_output_gets_what_comes_from_the_switch_on(play: Playground) -> None:
     """A row of the former filter would have to be taken back, and then messages have expired, so that nobody knows what the view was."""
     play.topic("clicks", 2)
@@ -265,6 +267,7 @@ def ticks(first: int, end: int) -> list[dict[str, object]]:
     return [{"at": f"2026-01-01T{i // 60:02}:{i % 60:02}:00Z", "n": i} for i in range(first, end)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", sampled([3, 1], 2))
 def test_an_append_output_over_event_time_gets_the_windows_that_close_after_the_switch(
     play: Playground, workers: int
@@ -381,6 +384,7 @@ def without(kept: Kept, topic: str, column: str, before: int) -> Kept:
     return {**kept, topic: [blank(message) for message in kept[topic]]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_a_table_gets_a_column_whose_messages_have_expired(play: Playground, workers: int) -> None:
     """Its rows have NULL there until their key has a message. Nothing else is rebuilt, and a later column needs the choice again."""

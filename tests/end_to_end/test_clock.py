@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.end_to_end.harness import Playground, Resolved
@@ -104,6 +105,7 @@ def test_steps_come_with_the_borders_of_rows_and_a_replay_has_their_times(
 BEFORE = {"recent.sql": FILES["recent.sql"].replace(QUERY, "SELECT k, count(*) AS n FROM events GROUP BY k")}
 
 
+@pytest.mark.long
 def test_a_changed_project_begins_to_read_the_clock(play: Playground, spark: SparkSession, tmp_path: Path) -> None:
     """What the topic has got becomes Spark's answer with the time of the switch."""
     play.topic("in", 1)

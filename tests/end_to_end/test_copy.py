@@ -154,6 +154,7 @@ def resolve_copy(
     return twin.resolve_written(written)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", [pytest.param(1, marks=pytest.mark.soak), 2], indirect=True)
 def test_a_copy_begins_with_the_stored_version_and_fills_its_own_topics(pair: Pair) -> None:
     """And uploads what has changed alone: what was copied is the base of its own versions."""
@@ -229,6 +230,7 @@ BREAKS_OF_SUITE = ("twin.loaded",)
 """Behind it the copy has topics that no record names, and the store has objects that no record names."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "point", [each if each in BREAKS_OF_SUITE else pytest.param(each, marks=pytest.mark.soak) for each in TWIN]
 )
@@ -340,6 +342,7 @@ def refused_in(project: Project, *arguments: str) -> tuple[int, str]:
     return ended.exit_code, json.loads(ended.stdout)["error"]
 
 
+@pytest.mark.long
 def test_a_version_whose_input_or_log_is_gone_is_refused(pair: Pair) -> None:
     play, name = pair.play, pair.original.spec.name
     command(pair.original.project.project, "backup", "create", "old")
@@ -360,6 +363,7 @@ def test_a_version_whose_input_or_log_is_gone_is_refused(pair: Pair) -> None:
     assert found == ExitCode.STATE and "and the topic begins with offset" in said, said
 
 
+@pytest.mark.long
 def test_a_filling_that_input_does_not_allow_is_refused_until_it_is_chosen(pair: Pair) -> None:
     """The append output needs all messages again, of which some have expired."""
     play, name = pair.play, pair.original.spec.name
@@ -377,6 +381,7 @@ def test_a_filling_that_input_does_not_allow_is_refused_until_it_is_chosen(pair:
     assert ids and min(ids) >= 50
 
 
+@pytest.mark.long
 def test_a_state_within_a_transition_is_refused(pair: Pair) -> None:
     play, name = pair.play, pair.original.spec.name
     changed = resolve(play, files(where="WHERE amount > 10"))
@@ -412,6 +417,7 @@ def test_a_state_with_rows_in_error_is_refused_until_they_are_corrected(pair: Pa
 # Another folder, another version
 
 
+@pytest.mark.long
 def test_databases_of_a_version_in_another_folder(pair: Pair, tmp_path: Path) -> None:
     """They are whole, and a project whose storage they are in goes on with them. A service may run meanwhile."""
     play, project = pair.play, pair.original.project.project
@@ -440,6 +446,7 @@ def test_databases_of_a_version_in_another_folder(pair: Pair, tmp_path: Path) ->
     play.check(moved)
 
 
+@pytest.mark.long
 def test_a_version_is_chosen_by_its_number(pair: Pair) -> None:
     play, project = pair.play, pair.original.project.project
     first = command(project, "backup", "create", "first")
@@ -454,6 +461,7 @@ def test_a_version_is_chosen_by_its_number(pair: Pair) -> None:
     assert f"It has: {first['version']} (backup first), {last.version.version} (stored last)." in said, said
 
 
+@pytest.mark.long
 def test_a_version_that_is_replaced_while_it_is_copied(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its newer one is copied then. A backup that is deleted meanwhile is missed by name."""
     play, make = pair.play, copying.make_copy

@@ -185,6 +185,7 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Resc
     oracle.verify_twin(play.twin(resolved, story, workers=1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("mode", "among"), MODES_AND_POINTS)
 def test_a_worker_lost_in_a_change_of_the_layout(

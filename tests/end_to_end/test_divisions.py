@@ -212,6 +212,7 @@ def test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers(play:
     assert play.check(replace(resolved, project=published_by_first)) == {"sums": 43}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_recorded", [False, True])
 def test_a_crash_around_a_second_division_changes_nothing(
     play: Playground, is_recorded: bool, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ def add(sums: dict[tuple[int, str], list[int]], table: int, row: Mapping[str, ob
         total[index] += part
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_nothing_is_left_of_input_that_was_taken_back(play: Playground, rounds: int) -> None:
     everything.make_topics(play)

@@ -160,6 +160,7 @@ def test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once
     assert play.check_steps(resolved) == 5
 
 
+@pytest.mark.long
 def test_a_worker_that_was_given_up_and_wakes_changes_nothing(play: Playground, sleeper: Sleeper) -> None:
     """It belongs to the same epoch as those that replaced it, and to an older attempt."""
     play.topic("in")
@@ -264,6 +265,7 @@ def test_a_worker_that_answers_nonsense_is_replaced(
     assert play.check_steps(resolved) == 4
 
 
+@pytest.mark.long
 def test_a_worker_that_answers_nonsense_again_and_again_ends_the_run(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +320,7 @@ def test_killed_workers_are_replaced_while_the_run_goes_on(
     assert play.check_steps(resolved) == 22
 
 
+@pytest.mark.long
 def test_a_stopped_worker_is_noticed_by_its_silence_and_changes_nothing_when_it_goes_on(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +354,7 @@ def test_a_stopped_worker_is_noticed_by_its_silence_and_changes_nothing_when_it_
     assert play.check_steps(resolved) == 10
 
 
+@pytest.mark.long
 def test_jobs_that_somebody_cancels_are_started_again(play: Playground) -> None:
     """Spark's page has a button for it."""
     play.topic("in")
@@ -402,6 +406,7 @@ KINDS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_frame_that_breaks_off_is_none(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that ends in the middle of a frame, for every kind of frame: nobody takes the beginning for the whole."""
     broken: list[str] = []

@@ -264,6 +264,7 @@ def conf(registry: SchemaRegistry, **more: Any) -> dict[str, Any]:
     return {"stepwell.registry.url": registry.url + "/", "stepwell.registry.auth": AUTH} | more
 
 
+@pytest.mark.long
 def test_every_format_from_end_to_end(play: Playground, registry: SchemaRegistry) -> None:
     for name, partitions in (
         ("orders", 2),

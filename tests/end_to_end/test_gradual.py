@@ -197,6 +197,7 @@ CREATE MATERIALIZED VIEW places TBLPROPERTIES ('topic' = '@places', 'mode' = 'up
 """
 
 
+@pytest.mark.long
 def test_a_view_in_which_old_and_new_rows_have_one_key_is_withheld_until_all_have_left(play: Playground) -> None:
     """In the new content as in the old one no two orders are at one place. In a part of both they are."""
     play.topic("orders", 2)
@@ -217,6 +218,7 @@ def test_a_view_in_which_old_and_new_rows_have_one_key_is_withheld_until_all_hav
     play.check_steps(now)
 
 
+@pytest.mark.long
 def test_differences_of_one_row_and_of_none_leave_in_one_step(play: Playground) -> None:
     """A change that only looks different writes nothing, and ends."""
     former = begin(play, CONF)

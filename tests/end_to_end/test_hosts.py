@@ -67,6 +67,7 @@ def cluster(play: Playground, tmp_path: Path) -> Cluster:
     return Cluster(play, tmp_path)
 
 
+@pytest.mark.long
 def test_a_worker_finds_its_database_wherever_its_task_comes_first(cluster: Cluster) -> None:
     assert cluster.run("ab") == WORKERS
     before = cluster.held()
@@ -111,6 +112,7 @@ def test_a_host_with_too_few_task_slots_is_named(cluster: Cluster) -> None:
         cluster.run("ab")
 
 
+@pytest.mark.long
 def test_of_a_copied_database_one_is_opened_and_the_other_left_alone(cluster: Cluster) -> None:
     cluster.run("ab")
     (worker,) = cluster.held()["b"]
@@ -128,6 +130,7 @@ def test_of_a_copied_database_one_is_opened_and_the_other_left_alone(cluster: Cl
     cluster.check()
 
 
+@pytest.mark.long
 def test_the_copy_that_is_behind_does_not_replace_the_one_that_is_away(cluster: Cluster) -> None:
     cluster.run("ab")
     shutil.copytree(cluster.hosts["b"], cluster.hosts["c"])
@@ -138,6 +141,7 @@ def test_the_copy_that_is_behind_does_not_replace_the_one_that_is_away(cluster: 
     cluster.check()
 
 
+@pytest.mark.long
 def test_databases_of_a_host_that_missed_a_full_refresh_are_removed_when_it_is_back(cluster: Cluster) -> None:
     cluster.run("bb")
     cluster.run("aa", full_refresh=True)
@@ -151,6 +155,7 @@ def test_databases_of_a_host_that_missed_a_full_refresh_are_removed_when_it_is_b
     cluster.check()
 
 
+@pytest.mark.long
 def test_views_are_read_by_the_workers_that_have_them(cluster: Cluster, tmp_path: Path) -> None:
     """The folder of this host has no database."""
     cluster.run("ab")

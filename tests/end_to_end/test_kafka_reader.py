@@ -7,6 +7,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.test_placement import contents, crash_and_replay
 from tests.end_to_end.threads import threads
@@ -157,6 +159,7 @@ def send_customers(play: Playground, first: int, number: int) -> None:
     play.send("customers", [(str(other["id"]), None if first else other)], number, timestamp=MOMENT - 1)
 
 
+@pytest.mark.long
 def test_the_idioms_of_sparks_guides_are_the_batch_answer(play: Playground) -> None:
     for name, partitions in (("orders", 2), ("returns", 2), ("refunds", 1), ("late", 2), ("customers", 2), ("sent", 1)):
         play.topic(name, partitions)

@@ -107,6 +107,7 @@ IN_EACH_RUN = ("live",)
 test_migration_drivers.py. The soak tries all ways."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=() if way in IN_EACH_RUN else pytest.mark.soak) for way in WAYS]
 )
@@ -133,6 +134,7 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
     assert members(play, resolved) == SIZES[1]
 
 
+@pytest.mark.long
 def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that has joined since the question, or has left, is not waited for. Meanwhile the steps say how much a cut may take."""
     bounds: list[int] = []
@@ -236,6 +238,7 @@ def slots_of(run: Running) -> list[int]:
     return [member["slots"] for member in run.board.show()["layout"]["members"].values()]
 
 
+@pytest.mark.long
 def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
     resolved = small_for(play, 2)
     send_small(play, 1)
@@ -352,6 +355,7 @@ def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: 
     assert members(play, resolved) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_stopped", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stopped: bool) -> None:
     """Also when a change to as many workers, with the former policy, was under way as the service stopped."""
@@ -383,6 +387,7 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     play.check_steps(resolved)
 
 
+@pytest.mark.long
 def test_a_setting_that_nobody_has_touched_does_not_undo_a_change(play: Playground) -> None:
     resolved = small_for(play, 2)
     send_small(play, 1)

@@ -73,6 +73,7 @@ def data(play: Playground, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_a_table_comes_is_loaded_again_and_goes(
     play: Playground, data: Path, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -142,6 +143,7 @@ def test_a_table_comes_is_loaded_again_and_goes(
     play.check(now)
 
 
+@pytest.mark.long
 def test_a_catalog_table_is_loaded_again_if_it_has_other_columns(play: Playground, data: Path) -> None:
     """It keeps its name. A table whose files have changed behind the session's back is read as it is now."""
     name = play.prefix.strip("_-.").replace("-", "_") + "_kinds"
@@ -186,6 +188,7 @@ BREAKS: tuple[Point, ...] = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_a_load_that_is_broken_off_leaves_nothing_that_counts(
@@ -282,6 +285,7 @@ def test_an_abort_leaves_the_former_load(play: Playground, data: Path) -> None:
     play.check_steps(before)
 
 
+@pytest.mark.long
 def test_an_abort_while_a_table_is_loaded_takes_the_change_back(
     play: Playground, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +330,7 @@ class Gate:
             yield batch
 
 
+@pytest.mark.long
 def test_a_table_that_cannot_be_read_refuses_the_change(play: Playground, data: Path) -> None:
     """Nothing of the load is left, and the project in force goes on."""
     play.send("clicks", clicks(0, 50))

@@ -86,6 +86,7 @@ def test_an_empty_folder_in_place_of_a_database_is_no_database(play: Playground,
     stops(play, pipeline, StateLost, "worker 0 has no database")
 
 
+@pytest.mark.long
 def test_an_older_copy_of_the_whole_folder_is_caught_up_with(
     play: Playground, pipeline: Resolved, tmp_path: Path
 ) -> None:
@@ -212,6 +213,7 @@ def of_a_run(resolved: Resolved) -> bytes:
     return whole[-80:-64]
 
 
+@pytest.mark.long
 def test_a_flipped_bit_in_a_run_stops_the_step_that_reads_it(play: Playground, pipeline: Resolved) -> None:
     more(play, pipeline, 0)
     mark = of_a_run(pipeline)
@@ -263,6 +265,7 @@ def test_a_damaged_working_environment_is_thrown_away_by_the_next_run(
         judged(play, pipeline, oracle)
 
 
+@pytest.mark.long
 def test_a_record_of_the_working_environment_that_changes_under_a_run_stops_it(
     play: Playground, pipeline: Resolved
 ) -> None:
@@ -304,6 +307,7 @@ def test_a_damaged_description_of_the_circuit_is_written_again(
 # No room
 
 
+@pytest.mark.long
 def test_a_full_map_stops_the_step_and_more_room_lets_it_go_on(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

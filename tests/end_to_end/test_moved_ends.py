@@ -60,6 +60,7 @@ def test_a_step_ends_where_the_view_has_an_answer(play: Playground) -> None:
     assert contents(play, one) == contents(play, other)
 
 
+@pytest.mark.long
 def test_an_error_that_nothing_ends_stops_the_run_and_a_row_that_ends_it_lets_the_next_run_go_on(
     play: Playground,
 ) -> None:
@@ -77,6 +78,7 @@ def test_an_error_that_nothing_ends_stops_the_run_and_a_row_that_ends_it_lets_th
     assert {m.step for m in play.read("out")} == {0, 1}
 
 
+@pytest.mark.long
 def test_an_end_is_not_sought_for_ever(play: Playground) -> None:
     """The sum of `a` stays too large, however many others follow."""
     play.topic("in")
@@ -88,6 +90,7 @@ def test_an_end_is_not_sought_for_ever(play: Playground) -> None:
     assert play.log(resolved).pending[0].division.rows == 16, "1 row, and four times twice as many as before"
 
 
+@pytest.mark.long
 def test_a_partition_that_was_added_since_waits_for_the_next_step(play: Playground) -> None:
     """The division of the step names the partitions that there were."""
     play.topic("in")

@@ -164,6 +164,7 @@ def as_stored(case: Case, rows: list[str]) -> list[str]:
     return [row.replace('"m":null', '"m":"{}"') for row in rows] if "protobuf" in case.properties else rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [IN_SUITE, pytest.param(tuple(CASES), marks=pytest.mark.soak)], ids=["some", "all"])
 def test_a_second_project_reads_every_key_that_a_first_one_writes(
     play: Playground, registry: SchemaRegistry, names: tuple[str, ...]

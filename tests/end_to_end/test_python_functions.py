@@ -94,6 +94,7 @@ def send(play: Playground, first: int) -> None:
         play.send("sales", [(str(row["id"]), None if n % 11 == 10 else row) for n, row in enumerate(rows)], partition)
 
 
+@pytest.mark.long
 def test_views_over_python_functions_are_the_batch_answer_after_crashes(play: Playground) -> None:
     play.topic("sales", 2)
     resolved = project(play)
@@ -112,6 +113,7 @@ def test_views_over_python_functions_are_the_batch_answer_after_crashes(play: Pl
     assert contents(play, other) == contents(play, resolved)
 
 
+@pytest.mark.long
 def test_a_function_that_raises_leaves_its_view_without_an_answer_and_a_changed_one_is_another_circuit(
     play: Playground,
 ) -> None:

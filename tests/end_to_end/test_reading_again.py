@@ -16,6 +16,7 @@ from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import DivisionRecord, decode
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, service, wait_until
 from tests.end_to_end.test_transitions import BREAKS, NEVER, ORDER_SECONDS, apply, begun, is_in_force, settled, turned
+from tests.sampling import sampled
 from tests.transition_moments import COMPARED, MOMENTS, OF_WORKERS, TURNED
 
 STREAM = """
@@ -85,7 +86,7 @@ CONF = {"stepwell.step.rows.max": 40}
 """So that there are many steps, and messages are read again in many portions."""
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", sampled([3, 1], 2))
 def test_views_over_a_stream_are_changed_and_come(play: Playground, workers: int) -> None:
     """Aggregates, an outer join with a table from state, an append output that only gains rows, and a source that is new."""
     play.topic("clicks", 3)
@@ -282,6 +283,7 @@ def test_a_message_that_is_read_again_gets_no_second_dead_letter(play: Playgroun
     assert len(play.read("clicks.dead-letter")) == 2
 
 
+@pytest.mark.long
 def test_a_topic_that_grows_meanwhile_is_read_whole(play: Playground) -> None:
     play.topic("clicks")
     play.topic("people")
@@ -319,6 +321,7 @@ def test_large_messages_are_read_again_within_the_bound_of_bytes(play: Playgroun
     play.check(now)
 
 
+@pytest.mark.long
 def test_a_table_gets_a_column_that_its_messages_have(play: Playground) -> None:
     """Its topic is read again, because its state lacks the column. A view that reads another column keeps its state."""
     play.topic("clicks")
@@ -460,6 +463,7 @@ def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_projec
     play.check(before)
 
 
+@pytest.mark.long
 def test_old_content_that_cannot_be_made_again_is_refused(play: Playground) -> None:
     """The view is kept and holds no rows. A column of its output gets another name, and its messages have expired."""
     play.topic("clicks")

@@ -232,6 +232,7 @@ def test_a_topic_that_would_lose_plan_documents_is_refused(
     assert play.log(resolved).revision is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workers", "points"),
     [
@@ -278,7 +279,7 @@ def written(play: Playground, resolved: Resolved) -> dict[TopicPartition, int]:
 @pytest.mark.parametrize(
     ("what", "workers"),
     [
-        ("a view has another name", 1),
+        pytest.param("a view has another name", 1, marks=pytest.mark.long),
         pytest.param("a column of the source is new, at the front", 3, marks=pytest.mark.soak),
         pytest.param("a query is written in another way", 1, marks=pytest.mark.soak),
         ("all at once", 3),

@@ -290,6 +290,7 @@ def check_kept(play: Playground, resolved: Resolved) -> dict[str, int]:
     return found | play.check(resolved)
 
 
+@pytest.mark.long
 def test_the_project_that_spark_makes_runs_as_it_is(
     spark: SparkSession, play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_start_without_disks_goes_on_from_the_store(
         play.check_steps(started)
 
 
+@pytest.mark.long
 def test_a_lost_disk_beside_a_later_checkpoint_leads_back_to_the_stored_one(
     play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_store_that_is_away_costs_no_step_until_it_is_late(play: Playground, l
     play.check_steps(resolved)
 
 
+@pytest.mark.long
 def test_a_first_upload_that_lasts_for_many_checkpoints_is_recorded(play: Playground) -> None:
     """The log keeps the steps since its version, although no recovery but that from the store needs them."""
     play.topic("orders", 2)
@@ -210,6 +212,7 @@ def gated(store: ObjectStore, gate: threading.Event) -> ObjectStore:
     return store
 
 
+@pytest.mark.long
 def test_a_start_without_disks_and_without_what_the_store_should_have_names_it(
     play: Playground, started: Resolved
 ) -> None:
@@ -329,6 +332,7 @@ BREAKS_OF_SUITE = ("manifest.written", "restore.half")
 """Behind them the store has objects that no record names, and a disk half a database. tests/simulator breaks off at every point."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "point", [each if each in BREAKS_OF_SUITE else pytest.param(each, marks=pytest.mark.soak) for each in BREAKS]
 )
@@ -352,6 +356,7 @@ def broken_off(play: Playground, resolved: Resolved) -> None:
     play.run(resolved)
 
 
+@pytest.mark.long
 def test_only_what_is_new_is_uploaded_and_what_nobody_needs_goes(play: Playground, started: Resolved) -> None:
     for number in range(8):
         play.send("orders", orders(200 + 10 * number, 10))
@@ -364,6 +369,7 @@ def test_only_what_is_new_is_uploaded_and_what_nobody_needs_goes(play: Playgroun
     assert sum("delta" in name for name in names) == 16
 
 
+@pytest.mark.long
 def test_a_running_pipeline_that_loses_a_worker_with_its_disk_goes_on(play: Playground, started: Resolved) -> None:
     with play.running(started) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
@@ -409,6 +415,7 @@ def with_lost_disk(play: Playground, run: Running) -> None:
     folder.rename(play.folder / "gone")
 
 
+@pytest.mark.long
 def test_a_run_that_is_taken_over_while_it_restores_says_so(
     play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def ends(play: Playground, resolved: Resolved, log: Path, *arguments: str, **var
         return process.wait(WAIT_SECONDS_MAX)
 
 
+@pytest.mark.long
 def test_a_service_that_is_killed_with_its_disk_goes_on_from_the_bucket(
     play: Playground,
     bucket: Bucket,

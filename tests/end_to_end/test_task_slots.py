@@ -56,6 +56,7 @@ class FewSlots(ThreadLauncher):
         return 2
 
 
+@pytest.mark.long
 def test_a_start_that_has_to_change_the_layout_ends_without_enough_task_slots(play: Playground) -> None:
     """The change was not begun, so a start with fewer workers runs as before, and one with enough task slots makes it."""
     play.topic("in")

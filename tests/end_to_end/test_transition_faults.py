@@ -118,6 +118,7 @@ def test_a_corrected_view_is_released_with_what_its_output_has_kept(play: Playgr
     play.check(now)
 
 
+@pytest.mark.long
 def test_a_question_after_a_crash_in_a_switch_is_answered_when_workers_know_the_revision(play: Playground) -> None:
     """The last checkpoint has the views of the former revision, which workers that were just started do not know."""
     play.topic("orders", 2)

@@ -222,6 +222,7 @@ def test_a_start_applies_the_files_and_ends_with_what_is_there(play: Playground)
     play.check_steps(now)
 
 
+@pytest.mark.long
 def test_a_start_that_is_refused_leaves_the_old_project(play: Playground) -> None:
     play.topic("orders", 2)
     play.send("orders", orders(0, 50))
@@ -235,6 +236,7 @@ def test_a_start_that_is_refused_leaves_the_old_project(play: Playground) -> Non
     play.check(before)
 
 
+@pytest.mark.long
 def test_a_start_as_recorded_needs_no_files(play: Playground) -> None:
     """The definitions may be broken, or another project."""
     play.topic("orders", 2)

@@ -147,6 +147,7 @@ def lose_one(resolved: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
     assert level == "FAIL" and "0001" in found
 
 
+@pytest.mark.long
 def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_target(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

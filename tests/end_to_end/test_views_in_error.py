@@ -269,6 +269,7 @@ def of_label(message: bytes) -> bytes:
     return json.dumps({"id": int(message.split()[0]), "text": message.decode()}).encode()
 
 
+@pytest.mark.long
 def test_a_row_for_which_a_format_has_no_message_withholds_that_output_alone(play: Playground) -> None:
     play.topic("in", 2)
     resolved = play.resolve({"views.sql": WITHOUT_MESSAGE}, {"stepwell.step.rows.max": 3, "stepwell.workers": 1})
@@ -310,6 +311,7 @@ def test_a_row_for_which_a_format_has_no_message_withholds_that_output_alone(pla
     written_alike(play, resolved, other)
 
 
+@pytest.mark.long
 def test_an_error_that_can_never_end_stops_one_view_alone(play: Playground) -> None:
     """No row of an append topic can be taken back. A row in error stays, and so does the error."""
     resolved = project(play, "inverse sums")
@@ -320,6 +322,7 @@ def test_an_error_that_can_never_end_stops_one_view_alone(play: Playground) -> N
     assert len(play.read("inverse")) == 1
 
 
+@pytest.mark.long
 def test_a_service_goes_on_and_shows_the_view_until_it_has_an_answer(play: Playground) -> None:
     resolved = project(play, "ratios most shares sums")
     with play.running(resolved, threads()) as service:
@@ -331,6 +334,7 @@ def test_a_service_goes_on_and_shows_the_view_until_it_has_an_answer(play: Playg
     assert not answered(play, resolved)
 
 
+@pytest.mark.long
 def test_what_is_withheld_survives_a_change_of_the_layout(play: Playground) -> None:
     resolved = project(play, "ratios most sums parsed", partitions=2)
     play.send("in", [number(key, "abc"[key % 3], key) for key in range(6)], 0)

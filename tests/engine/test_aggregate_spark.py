@@ -113,6 +113,7 @@ def assert_same(got: list[Row], expected: list[Row], keys: int) -> None:
             assert same(a, b), f"column {place} of {mine[:keys]}: {a!r}, Spark has {b!r}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group", [(), (0,), (0, 1)], ids=str)
 def test_after_retractions_the_content_is_sparks_batch_answer(spark: SparkSession, group: tuple[int, ...]) -> None:
     calls: list[tuple[AggregateFunction, int, bool]] = []
@@ -184,6 +185,7 @@ AVERAGES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", AVERAGES)
 def test_averages_of_decimals_round_as_sparks(spark: SparkSession, name: str) -> None:
     type_, values = AVERAGES[name]
@@ -209,6 +211,7 @@ OVERFLOWS: dict[str, tuple[AggregateFunction, pa.DataType, pa.DataType, list[Any
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OVERFLOWS)
 def test_a_result_that_overflows_in_spark_overflows_here(spark: SparkSession, name: str) -> None:
     function, type_, result, values = OVERFLOWS[name]

@@ -234,6 +234,7 @@ def test_pinned_runs_stay_as_they_are(workers: Workers) -> None:
     assert workers.kept == copied > 5
 
 
+@pytest.mark.long
 def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) -> None:
     steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])
@@ -310,6 +311,7 @@ def test_copies_of_a_workers_own_slots_are_refused_and_a_missing_copy_is_noticed
         absorb(transaction, CutNumber(1, 1), theirs, (), {b"\0\20\0\0missing"})
 
 
+@pytest.mark.long
 def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:
     """A crash after a cut: both databases are as they were, and so is the output."""
     steps, expected = history(6), expected_of(6)
@@ -326,6 +328,7 @@ def test_what_is_not_in_a_version_is_undone(workers: Workers) -> None:
     assert [workers.step(steps[2]), workers.step(steps[3])] == expected[2:]
 
 
+@pytest.mark.long
 def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> None:
     steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])
@@ -338,6 +341,7 @@ def test_a_version_has_the_slots_and_the_state_of_its_cuts(workers: Workers) -> 
     assert [workers.step(given) for given in steps[1:]] == expected[1:]
 
 
+@pytest.mark.long
 def test_all_slots_may_leave_a_worker_and_nothing_stays(workers: Workers) -> None:
     steps, expected = history(6, 3), expected_of(6)[:3]
     workers.step(steps[0])

@@ -219,6 +219,7 @@ def drained(
     return went
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_project_whose_differences_leave_gradually_is_as_a_fresh_run_of_it(seed: int) -> None:
     before, now = (project.circuit() for project in pair_of(seed))

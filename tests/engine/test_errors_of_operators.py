@@ -322,6 +322,7 @@ def looped(anchor: Rows, edges: Rows, levels: int) -> int:
     return found
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(EDGES, EDGES), min_size=1, max_size=4), st.sampled_from([2, 3, 9]), st.booleans())
 def test_rows_that_a_recursion_fails_for_are_counted(

@@ -244,6 +244,7 @@ def test_a_changed_project_is_as_a_fresh_run_of_it(seed: int) -> None:
     check(before, now, seed, WORKERS[seed % len(WORKERS)], left_out=OF_ORDER)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_changed_project_whose_messages_are_read_again_is_as_a_fresh_run_of_it(seed: int) -> None:
     """No view holds the rows of a stream, so they are read again in portions of their own."""
@@ -368,6 +369,7 @@ def test_numbers_name_one_node() -> None:
                     assert number in helpers or number >= NUMBERS_WITH_STATE, node
 
 
+@pytest.mark.long
 def test_numbers_that_are_gone_are_given_again_when_their_tables_are_cleared() -> None:
     """Three projects, of which the last one has what the second one dropped."""
     steps = history(7, 6)
@@ -516,6 +518,7 @@ def with_marked(given_: Mapping[str, pa.Table], marked: Sequence[str]) -> dict[s
     return {**given_, **{handle: given_[handle_of_files(handle)] for handle in marked}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_views_with_a_mark_are_as_a_fresh_run_over_what_came_since(seed: int) -> None:
     """Random views of a changed project count random sources from the beginning of the transition on. But `log` takes back what it said before,

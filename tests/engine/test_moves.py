@@ -220,6 +220,7 @@ def test_all_state_of_a_worker_lies_in_its_slots(workers: int) -> None:
     assert len({number_of(table) for table in met}) > 20, "nodes with state"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bucket_rows", [3, pytest.param(1000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
 def test_a_circuit_goes_on_after_slots_have_moved(seed: int, bucket_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,7 @@ def _taken_back(steps: list[Rows]) -> Rows:
     return Counter({row: -weight for row, weight in whole.items()})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("value", "values"), [(LONG, LONGS), (WIDE, LARGE)])
 def test_sums_over_a_join_are_exact_and_leave_nothing_behind(
     value: pa.DataType, values: st.SearchStrategy[Any]

@@ -27,6 +27,7 @@ sys.exit(9)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["evaluated", "frozen", "evaluated frozen"])
 def test_a_process_ends_without_a_list_of_leaks(what: str) -> None:
     ended = subprocess.run(

@@ -42,6 +42,7 @@ def test_a_random_chain_of_projects_has_sparks_answers(judge: EvolvingJudge, see
     raise invalid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_each_edit_of_a_view_has_sparks_answers(judge: EvolvingJudge, workers: int) -> None:
     """One project with a view for each edit, and a view that reads it where that is legal."""

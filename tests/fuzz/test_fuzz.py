@@ -96,6 +96,7 @@ NOT_GENERATED = OF_EVENT_TIME | {ClockValue, TemporalFilter}
 """Random projects have no streaming tables, and do not read the clock (tests/stepwell/lowering/test_clock.py)."""
 
 
+@pytest.mark.long
 def test_every_kind_of_node_is_generated(judge: Judge) -> None:
     """A kind of node that is never generated is never combined with the others: add a construct for it to `constructs.py`."""
     missing = set(get_args(ProjectNode)) - NOT_GENERATED
@@ -168,6 +169,7 @@ def test_one_row_of_each_key_is_any_of_sparks() -> None:
     assert one_of_each(['{"a":2,"d":2.0}', sparks[0]], sparks, TYPES, ["a"])[0]
 
 
+@pytest.mark.long
 def test_where_spark_raises_the_view_has_to_raise_and_the_others_are_compared(spark: SparkSession) -> None:
     """The row on which one view fails comes in the second step, and a row that comes and goes in the first one fails only for us."""
     source = Source("t", (("t0", "bigint", True),), "changelog")

@@ -31,6 +31,7 @@ def topics_of(broker: LocalBroker) -> Topics:
     return Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
 
 
+@pytest.mark.long
 def test_a_broker_from_its_start_over_a_crash_to_its_end(own: LocalBroker, tmp_path: Path) -> None:
     own.start(die_with_parent=True)
     address, topic = own.bootstrap_servers, topics_of(own).ensure("kept", 1)
@@ -74,6 +75,7 @@ def test_a_pid_of_another_process_is_not_mistaken_for_the_broker(tmp_path: Path)
     LocalBroker(tmp_path).stop()  # must not end this very process
 
 
+@pytest.mark.long
 def test_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from io_kafka.broker.local import LocalBroker\n"
@@ -99,6 +101,7 @@ def test_the_jars_in_use_are_complete() -> None:
     assert missing_modules(kafka_jars()) == []
 
 
+@pytest.mark.long
 def test_a_failed_fetch_says_what_to_do_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tmp_path / "ivysettings.xml"
     empty = tmp_path / "repository"

@@ -20,6 +20,7 @@ MEMORY_MB_MAX = 200
 """Above the process's base. All messages together take 300 MB, and twice that while they are put together."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 def test_steps_of_large_messages_fit_into_memory(settings: KafkaSettings, topic_prefix: str) -> None:
     room = str(2 * MESSAGE_BYTES)

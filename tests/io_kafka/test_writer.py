@@ -260,6 +260,7 @@ def write_until_killed(bootstrap_servers: str, prefix: str, told: Connection) ->
     pipe.step(writer, 2, divide=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("point", "steps"), [("before commit", 2), ("after commit", 3)])
 def test_a_writer_killed_within_a_step_leaves_all_of_it_or_nothing(pipe: Pipe, point: str, steps: int) -> None:
     here, there = multiprocessing.Pipe()
@@ -491,6 +492,7 @@ def test_a_transaction_that_stays_open_is_not_waited_for(pipe: Pipe, monkeypatch
         writer.confirm()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delay_ms", [None, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_broker_killed_around_a_commit_leaves_each_step_once(
     mortal: LocalBroker, topic_prefix: str, delay_ms: int | None
@@ -619,6 +621,7 @@ def test_fences_long_ago_do_not_count(pipe: Pipe) -> None:
     pipe.check_exactly(4)
 
 
+@pytest.mark.long
 def test_two_fences_without_a_claim_are_ignored(pipe: Pipe) -> None:
     """A broker also fences a producer whose transaction timed out. Two runs that fence each other must give up in the end."""
     writer = pipe.started()

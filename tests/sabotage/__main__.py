@@ -178,7 +178,7 @@ def _run(copy: Path, tests: Sequence[str], seconds_max: float) -> list[Outcome]:
     """The outcomes of `tests` in a copy of the tree; none if they did not end in time."""
     found = copy / "outcomes.json"
     command = [sys.executable, "-m", "pytest", "-p", "tests.sabotage.outcomes", "-p", "no:cacheprovider"]
-    command += [f"--hypothesis-profile={PROFILE}", "--hypothesis-seed=0", *tests]
+    command += [f"--hypothesis-profile={PROFILE}", "--hypothesis-seed=0", "-m", "not soak", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy), OUTCOMES_VARIABLE: str(found)}
     with (copy / "pytest.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=copy, env=environment, stdout=log, stderr=log, start_new_session=True)

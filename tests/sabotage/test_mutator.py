@@ -6,6 +6,8 @@ import ast
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.sabotage.judged import JUDGED
 from tests.sabotage.mutants import ROOT, files_that_test
 from tests.sabotage.mutator import mutants_of
@@ -48,6 +50,7 @@ def test_a_mutant_of_our_code_is_another_program() -> None:
             assert ast.dump(ast.parse(changed)) != whole, mutant
 
 
+@pytest.mark.long
 def test_a_module_has_the_tests_that_import_it() -> None:
     assert files_that_test("engine/operators/top_k.py")[0] == "tests/engine/test_top_k.py"
     assert files_that_test("base/ranges.py"), "no test imports it, and tests of what stands on it do"

@@ -80,6 +80,7 @@ def test_everything_of_a_host_moves_although_tasks_come_to_it_first(to: str | No
         world.drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("host", "to", "says"),
     [
@@ -98,6 +99,7 @@ def test_what_is_no_host_to_replace_is_refused(host: str, to: str | None, says: 
         world.drain()
 
 
+@pytest.mark.long
 def test_a_host_without_free_task_slots_elsewhere_stays() -> None:
     """There is one task slot on the other host, and two workers need one each."""
     world = Hosts()
@@ -115,7 +117,7 @@ def test_a_host_without_free_task_slots_elsewhere_stays() -> None:
 
 
 @pytest.mark.parametrize("whom", ["coordinator", "worker"])
-@pytest.mark.parametrize("point", sampled(POINTS, 2))
+@pytest.mark.parametrize("point", sampled(POINTS, 4))
 def test_a_replacement_is_broken_off_at_every_point(point: str, whom: str) -> None:
     """What goes on with it puts no new worker back on the host."""
     world = Hosts()

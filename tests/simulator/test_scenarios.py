@@ -196,9 +196,8 @@ def of_databases(world: Script) -> dict[str, int]:
 
 
 ASLEEP_IN_SUITE = {
-    "claim.sent", "create.done", "revision.intended", "switch.recorded", "recovery.chosen", "log.committed", "output.sent", "output.committed",
-    "checkpoint.frozen", "checkpoint.completed", "layout.intended", "cut.exported", "bury.renamed",
-    "manifest.written", "stored.recorded", "restore.half",
+    "claim.sent", "revision.intended", "switch.recorded", "log.committed", "output.committed", "checkpoint.completed", "cut.exported",
+    "stored.recorded",
 }  # fmt: skip
 """Before and after what others see: records, transactions, databases. The seeds of test_simulator.py let runs sleep anywhere."""
 
@@ -263,6 +262,7 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         world.drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "point",
     ["open.before", "open.undone", "source.read", "region.inside", "freeze.inside", "fold.piece", "fold.inside"],
@@ -283,6 +283,7 @@ def test_a_worker_that_sleeps_is_replaced_and_changes_nothing_when_it_goes_on(po
         world.drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", ["broken", "half-open"])
 def test_a_connection_that_is_lost_leads_to_new_workers(fate: str) -> None:
     """Whichever connection it is, and whatever it was about to carry, but for a registration."""
@@ -353,6 +354,7 @@ def test_a_run_that_starts_while_the_holder_cuts_the_log_short_takes_over() -> N
         world.drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("project", "is_deadly"),
     [
@@ -413,6 +415,7 @@ def test_a_topic_that_only_the_next_project_reads_expires_and_the_project_in_for
         world.drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("turn", ["resume", "abort"])
 def test_messages_expire_while_they_are_read_again_and_what_a_user_asks_then_is_done(
     turn: Literal["resume", "abort"],

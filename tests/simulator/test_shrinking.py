@@ -69,6 +69,7 @@ def test_a_run_goes_on_with_as_many_workers_as_there_are_slots(workers: int) -> 
         world.drain()
 
 
+@pytest.mark.long
 def test_a_host_that_comes_back_in_time_is_waited_for() -> None:
     world = Hosts(STORE_WEATHER)
     with world.alive():
@@ -136,6 +137,7 @@ def test_a_host_is_lost_during_a_change_of_the_layout(workers: int, point: str) 
         world.drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("whom", ["coordinator", "companion", "its task"])
 @pytest.mark.parametrize(
     "point",
@@ -191,6 +193,7 @@ def test_the_way_to_fewer_workers_is_broken_off_at_every_point(point: str, whom:
         assert world.story.happened["companion"] > again, "nothing was broken off"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_reversed", sampled([True, False], 2))
 @pytest.mark.parametrize("whom", ["coordinator", "companion"])
 @pytest.mark.parametrize("has_store", [True, False])
@@ -222,6 +225,7 @@ def test_companions_come_to_the_hosts_that_have_the_databases(has_store: bool, w
         assert world.workers() == 2 and world.story.happened["companion"] > has_store
 
 
+@pytest.mark.long
 def test_a_start_that_asks_for_more_workers_than_there_are_slots_goes_on_with_those_that_it_has() -> None:
     """As a unit file does that names the number of workers, after a host was lost."""
     world = Hosts(WEATHER)

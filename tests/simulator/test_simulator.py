@@ -186,6 +186,7 @@ def story(seed: int, hash_seed: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_story_again() -> None:
     """In another process, with other hashes; and beside other seeds in one process."""
     told = story(7, "1")
@@ -248,6 +249,7 @@ SOON = [mutation for mutation in MUTATIONS if mutation.__name__ not in SLOW]
 SAMPLED = SOON[::SAMPLE]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutation", SAMPLED, ids=lambda m: m.__name__)
 def test_the_project_broken_on_purpose_is_noticed_soon(mutation: Mutation) -> None:
     assert first_seed(mutation, FEW_SEEDS) is not None

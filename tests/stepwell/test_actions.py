@@ -149,6 +149,7 @@ def test_beside_the_functions_runs_only_what_has_its_rows(tmp_path: Path, spark:
     assert not (tmp_path / "out").exists() and not spark.catalog.tableExists("default.written_by_a_dry_run")
 
 
+@pytest.mark.long
 def test_what_only_describes_and_what_has_its_rows_is_free(tmp_path: Path, spark: SparkSession) -> None:
     head, text = names([HEAD, """
 names = [row.k for row in files().orderBy("k").collect()]

@@ -66,6 +66,7 @@ def w(): return spark.readStream.schema("id BIGINT, part STRUCT<a: BIGINT, b: BI
     lower(project)
 
 
+@pytest.mark.long
 def test_what_is_read_alike_is_one_source(tmp_path: Path, spark: SparkSession) -> None:
     make_files(tmp_path, spark)
     readers = [
@@ -147,6 +148,7 @@ def test_a_table_of_the_catalog_has_the_files_that_are_there_now(
         assert sum(batch.num_rows for batch in rows_reader(project.tables)(handle)) == count
 
 
+@pytest.mark.long
 def test_a_name_that_the_project_defines_is_the_projects(tmp_path: Path, spark: SparkSession, database: str) -> None:
     """Also if the catalog has a table or a view of that name, as Spark's own pipelines leave them. Other names are looked up in the catalog."""
     for name in ("mine", "theirs"):

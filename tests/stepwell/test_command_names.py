@@ -33,6 +33,7 @@ def test_the_version() -> None:
     assert said.startswith(f"stepwell {version('stepwell')} (Python 3.") and f"PySpark {version('pyspark')}" in said
 
 
+@pytest.mark.long
 def test_a_command_without_a_project_speaks_as_the_environment_says(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "STEPWELL_LOG_FORMAT": "json"}
     command = [sys.executable, "-m", "stepwell", "status"]

@@ -137,6 +137,7 @@ CREATE MATERIALIZED VIEW three TBLPROPERTIES ('topic' = 'three') AS SELECT id, s
 """
 
 
+@pytest.mark.long
 def test_registries_that_are_gone_refuse_or_have_other_schemas(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -278,7 +278,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(BROKEN, 2))
+@pytest.mark.parametrize("name", sampled(BROKEN, 5))
 def test_errors_are_those_of_a_project_that_is_planned_afresh(name: str, folder: Path, planning: Planning) -> None:
     spec = edit(folder, *BROKEN[name])
     kept = sorted(path.name for path in (folder / "state" / "stepwell" / KEPT_FOLDER).iterdir())

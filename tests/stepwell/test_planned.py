@@ -615,6 +615,7 @@ CLAUSES = {
 """What changes in each query, from the table in the design of revisions."""
 
 
+@pytest.mark.long
 def test_what_a_clause_of_tpch_costs(spark: SparkSession) -> None:
     suite = tpch()
     queries = {name: suite.queries[name] for name in CLAUSES}
@@ -664,6 +665,7 @@ def test_a_project_that_breaks_is_refused_with_its_line(command: Command, flight
     assert "transformations/views.sql:10: carriers_on_time: " in result.stderr
 
 
+@pytest.mark.long
 def test_a_plan_that_can_be_applied_ends_well_and_one_that_is_refused_does_not(
     command: Command, flights: Flights, tmp_path: Path
 ) -> None:
@@ -733,6 +735,7 @@ def test_a_new_batch_table_is_loaded_and_one_that_is_gone_is_deleted(
     assert all(refusal.code != "missing_topic" for refusal in found.refusals)
 
 
+@pytest.mark.long
 def test_a_batch_table_is_loaded_again_if_that_is_asked_for(
     command: Command, spark: SparkSession, tmp_path: Path
 ) -> None:

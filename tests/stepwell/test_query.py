@@ -111,6 +111,7 @@ def test_content_is_the_batch_answer_and_names_its_step(auction: Auction) -> Non
     assert query(auction.project, auction.circuit, joined).rows.collect() == [(54,)]
 
 
+@pytest.mark.long
 def test_what_cannot_be_asked_says_what_to_do(auction: Auction) -> None:
     auction.run()
     for sql, message in {
@@ -165,6 +166,7 @@ def test_a_query_over_little_is_not_compiled(auction: Auction, monkeypatch: pyte
     assert chosen(resolved) == as_before
 
 
+@pytest.mark.long
 def test_state_of_another_circuit_is_not_read(
     auction: Auction, spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str
 ) -> None:
@@ -179,6 +181,7 @@ def checkpointed(database: Database, version: VersionId) -> None:
     database.fold()
 
 
+@pytest.mark.long
 def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fold that one worker has done and the other has not."""
     auction.send(ROW, {"item": "cup", "price": 1})
@@ -227,6 +230,7 @@ def test_the_rows_of_all_workers_are_asked_wherever_they_are(spark: SparkSession
         assert sorted(row["n"] for row in frame.select("n").collect()) == table.column("n").to_pylist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_answer_that_breaks_off_is_no_answer(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, as_json: bool

@@ -295,6 +295,7 @@ def test_a_broker_without_an_authorizer_allows_everything(secured: SecuredBroker
     assert missing_on_topics(topics, {"not-there": ("Create",), **WANTED.now}) == set()
 
 
+@pytest.mark.long
 def test_the_table_of_the_documents_is_that_of_doctor() -> None:
     text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
     table = re.findall(

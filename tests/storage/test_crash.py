@@ -149,6 +149,7 @@ def test_a_crash_in_freeze_leaves_v(shared_memory: Path) -> None:
         prove_versions(path, (V1,))
 
 
+@pytest.mark.long
 def test_a_freeze_whose_task_was_killed_is_made_by_the_next_attempt(shared_memory: Path) -> None:
     """The layer that the first attempt created may exist, and the next attempt gives its layer the same name."""
     for _, path in crash_everywhere(shared_memory, at_v1, lambda database: database.freeze(V2)):
@@ -168,12 +169,14 @@ def test_a_crash_in_fold_leaves_v_or_both(shared_memory: Path, prepare: Prepare,
     assert seen == {(True, before), (True, (V1,)), (True, (V1, V2)), (False, (V1, V2))}
 
 
+@pytest.mark.long
 def test_a_fold_whose_task_was_killed_is_ended_by_the_next_attempt(shared_memory: Path) -> None:
     for _, path in crash_everywhere(shared_memory, frozen_v2, Database.fold, STRIDE):
         assert attach(path).fold() == V2
         prove_versions(path, (V1, V2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("prepare", "before"), [(at_both, (V1, V2)), _soak(half_folded, (V1,))])
 def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
     shared_memory: Path, prepare: Prepare, before: tuple[VersionId, ...]
@@ -190,6 +193,7 @@ def test_a_crash_in_open_leaves_what_was_or_the_one_asked_for(
     assert seen == {(True, before), (True, (V1,)), (False, (V1,))}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always_worth_while")
 @pytest.mark.parametrize(
     ("prepare", "before"), [(at_both, (V1, V2)), _soak(frozen_v2, (V1,)), _soak(half_folded, (V1,))]
@@ -377,6 +381,7 @@ def test_a_stopped_writer_of_the_same_epoch_is_named(shared_memory: Path, monkey
         assert content(view) == {key("a"): b"1", key("b"): b"2"}
 
 
+@pytest.mark.long
 def test_a_step_that_waits_while_another_process_freezes_writes_the_new_layer(
     shared_memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

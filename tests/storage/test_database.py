@@ -344,6 +344,7 @@ def test_closing_waits_for_views_in_use(tmp_path: Path) -> None:
     assert step(database, {}) == 2
 
 
+@pytest.mark.long
 def test_readers_and_steps_go_on_while_a_fold_runs(tmp_path: Path) -> None:
     """Threads step and read while versions are completed. Each view must be the state after some step."""
     database = fresh(tmp_path / PATH)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from base.text import timestamps
 from tests.base.text import corpus
+from tests.sampling import sampled
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,15 @@ def _differing(texts: list[str], sparks: list[object], ours: list[object]) -> li
     return [(text[:80], s, o) for text, s, o in zip(texts, sparks, ours, strict=True) if s != o]
 
 
-@pytest.mark.parametrize("ddl", [*corpus.TYPES, *corpus.CAST_ONLY])
+@pytest.mark.long
+@pytest.mark.parametrize("ddl", sampled([*corpus.TYPES, *corpus.CAST_ONLY], 3))
 def test_cast_reads_as_spark(spark: SparkSession, ddl: str) -> None:
     texts = _asked_of_spark(ddl)
     kind = {**corpus.TYPES, **corpus.CAST_ONLY}[ddl]
     assert not _differing(texts, corpus.sparks_cast(spark, texts, ddl), corpus.cast(texts, kind))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ddl", corpus.TYPES)
 def test_json_is_read_as_by_spark(spark: SparkSession, ddl: str) -> None:
     texts = _asked_of_spark(ddl)

@@ -83,6 +83,7 @@ def as_kind(kind: Kind) -> Column:
             return F.expr("CAST(timestamp_micros(us) AS TIMESTAMP_NTZ)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_texts_are_written_as_to_json_does(spark: SparkSession, kind: Kind) -> None:
     chosen = supported(kind, writer)

@@ -127,6 +127,7 @@ def test_a_pause_of_the_load_shorter_than_the_window_costs_no_change() -> None:
     assert not world.changes
 
 
+@pytest.mark.long
 def test_a_load_that_comes_back_every_hour_makes_the_machine_patient() -> None:
     world = World(lambda at: 150_000.0 if at % HOUR < 300 else 5_000.0, limits=Limits(1, 4))
     world.run(8 * HOUR)
@@ -151,6 +152,7 @@ def test_a_day_is_followed_with_few_changes_and_no_lag() -> None:
     assert min(used) == 1 and max(used) >= 3, "it follows"
 
 
+@pytest.mark.long
 def test_a_load_that_grows_slowly_is_followed_before_it_is_too_much() -> None:
     world = World(lambda at: 10_000 + 2.5 * at, speedup=sublinear)
     world.run(12 * HOUR)
@@ -190,6 +192,7 @@ def test_after_hours_more_workers_are_tried_once_more() -> None:
     assert world.kinds.count("barren") == 2
 
 
+@pytest.mark.long
 def test_what_was_learnt_of_the_speed_up_is_used_for_the_next_change() -> None:
     """Four workers were found to be 2.8 times as fast as one, and not four times."""
     world = World(sampled([120_000, 5_000, 120_000], 3 * HOUR), speedup=lambda n: n**0.75)

@@ -105,6 +105,7 @@ def test_any_number_of_workers_gives_what_one_process_gives(tmp_path: Path, work
         made.stop(4)
 
 
+@pytest.mark.long
 def test_a_checkpoint_is_taken_beside_a_step_and_a_new_crew_goes_on_from_it(tmp_path: Path) -> None:
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     for partition, words in enumerate(["ab", "a", "b"]):
@@ -196,6 +197,7 @@ def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) ->
             made.steps.collect(0)
 
 
+@pytest.mark.long
 def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     log.add(0, value(1, "a"))
@@ -221,6 +223,7 @@ def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, mon
         made.stop(1)
 
 
+@pytest.mark.long
 def test_what_a_replaced_crew_still_does_changes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     log.add(0, value(1, "a"))
@@ -261,6 +264,7 @@ def test_a_mistake_of_ours_arrives_with_its_stack_trace(tmp_path: Path, monkeypa
             made.steps.collect(0)
 
 
+@pytest.mark.long
 def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The peer that cannot read it says so; and a new crew runs the step."""
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
@@ -548,6 +552,7 @@ def _is_closed(raw: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", ["gu\u00e9ssed", "\ud800", ""])
 def test_a_token_may_be_any_text(tmp_path: Path, token: str) -> None:
     with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):

@@ -27,6 +27,7 @@ from tests.engine.resident.local_cluster import (
     step_of,
 )
 from tests.engine.resident.proxy import Proxy
+from tests.sampling import sampled
 
 PARTITIONS = 2
 WORKERS = 2
@@ -99,6 +100,7 @@ def goes_on(folder: Path, expected: dict[str, list[tuple[object, ...]]]) -> None
         assert messages_of(made.steps.collect(0)) == expected
 
 
+@pytest.mark.long
 def test_a_slow_connection_delays_the_step_and_changes_nothing(tmp_path: Path) -> None:
     with behind_proxies(tmp_path / "slow") as (made, launcher):
         assert len(launcher.proxies) == WORKERS
@@ -109,6 +111,7 @@ def test_a_slow_connection_delays_the_step_and_changes_nothing(tmp_path: Path) -
         assert messages_of(made.steps.collect(0)) == answer(tmp_path / "plain")
 
 
+@pytest.mark.long
 def test_a_half_open_connection_is_given_up(tmp_path: Path) -> None:
     """Both ends live, say so to the coordinator, and wait for each other."""
     with behind_proxies(tmp_path / "lost") as (made, launcher):
@@ -121,7 +124,8 @@ def test_a_half_open_connection_is_given_up(tmp_path: Path) -> None:
     goes_on(tmp_path / "lost", answer(tmp_path / "plain"))
 
 
-@pytest.mark.parametrize("passed", [0, 9, 1_000])
+@pytest.mark.long
+@pytest.mark.parametrize("passed", sampled([9, 0, 1_000], 3))
 def test_a_connection_that_breaks_off_within_a_message_loses_the_step_and_nothing_else(
     tmp_path: Path, passed: int
 ) -> None:

@@ -112,6 +112,7 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_leaves_no_folder_behind(preloaded: Preloaded) -> None:
     assert preloaded.folder.exists() and preloaded.process.stdin is not None
     preloaded.process.stdin.close()
@@ -119,6 +120,7 @@ def test_a_driver_that_is_killed_leaves_no_folder_behind(preloaded: Preloaded) -
     assert not preloaded.folder.exists()
 
 
+@pytest.mark.long
 def test_a_preloaded_process_becomes_the_daemon(preloaded: Preloaded, sockets: Path) -> None:
     daemon = Daemon(preloaded.folder, sockets, MINE="7")
     connection, worker = daemon.fork()
@@ -157,6 +159,7 @@ def test_a_daemon_with_another_environment_does_the_work_itself(preloaded: Prelo
     fits.end()
 
 
+@pytest.mark.long
 def test_a_daemon_that_finds_nobody_does_the_work_itself(sockets: Path) -> None:
     daemon = Daemon(sockets, sockets)
     connection, worker = daemon.fork()
@@ -165,6 +168,7 @@ def test_a_daemon_that_finds_nobody_does_the_work_itself(sockets: Path) -> None:
     daemon.end()
 
 
+@pytest.mark.long
 def test_a_preloaded_process_that_nobody_needs_ends(preloaded: Preloaded) -> None:
     preloaded.close()
     assert ended(preloaded.process)

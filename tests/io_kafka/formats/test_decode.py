@@ -285,6 +285,7 @@ def _enveloped(parts: tuple[bytes, bytes, str]) -> bytes:
     return shape.encode().replace(b"B", before).replace(b"A", after)
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.tuples(

@@ -85,6 +85,7 @@ def writable(patterns: Patterns) -> bool:
     return patterns.timestamp_ntz is None or "EEEE" not in patterns.timestamp_ntz
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("patterns", CHOICES)
 def test_json_is_written_and_read_as_spark_does(spark: SparkSession, patterns: Patterns) -> None:
     table = rows()

@@ -52,6 +52,7 @@ def test_an_uncorrected_rule_is_found(rule: str) -> None:
     assert failure_of(World(told.world.seed)) is None, "the corrected rule passes the same seed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", UNCORRECTED)
 def test_an_uncorrected_rule_fails_only_where_it_can(rule: str) -> None:
     found = [failed_region(failure) for failure in failures(rule, COMPARED_SEEDS)]

@@ -24,6 +24,7 @@ REGIONS: dict[str, tuple[type[Region], str]] = {
 """By name: the rule, and the word with which the assertion begins (see `oracle.py`)."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REGIONS)
 def test_an_uncorrected_rule_is_found(name: str) -> None:
     region, word = REGIONS[name]

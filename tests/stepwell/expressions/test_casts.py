@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from engine.expressions.evaluate import evaluate
+from tests.sampling import sampled
 from tests.stepwell.expressions.harness import Oracle, same
 
 INTEGERS, FLOATS, DECIMALS = ("b", "sh", "i", "l"), ("f", "d"), ("m", "w", "h", "q")
@@ -38,7 +39,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", CASES)
+@pytest.mark.parametrize("sql", sampled(CASES, 3))
 def test_cast_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)
 

@@ -88,6 +88,7 @@ def _compare(spark: SparkSession, count: int, seed: int) -> None:
     compare(F.col("all"), Expression(f"{members}(c0)", list_))
 
 
+@pytest.mark.long
 def test_what_spark_keeps_of_damaged_json_is_kept(spark: SparkSession) -> None:
     _compare(spark, TEXTS_IN_THE_SUITE, seed=1)
 

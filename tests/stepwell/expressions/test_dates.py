@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sampling import sampled
 from tests.stepwell.expressions.harness import Oracle
 
 UNITS = (
@@ -97,6 +98,6 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", CASES)
+@pytest.mark.parametrize("sql", sampled(CASES, 3, ("from_utc_timestamp(ts, 'Europe/Paris')",)))
 def test_time_function_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH, months_value
+from tests.sampling import sampled
 from tests.stepwell.expressions.harness import Oracle
 
 MONTHS, YEARS, BOTH = "cast(i as interval month)", "cast(sh as interval year)", "make_ym_interval(sh, b)"
@@ -27,7 +28,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", CASES)
+@pytest.mark.parametrize("sql", sampled(CASES, 3))
 def test_interval_of_months_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)
 

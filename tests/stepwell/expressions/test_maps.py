@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.lowering.expressions import UnsupportedExpression
+from tests.sampling import sampled
 from tests.stepwell.expressions.harness import Oracle
 
 _M = "map(i, s, 77, u)"
@@ -20,7 +21,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", CASES)
+@pytest.mark.parametrize("sql", sampled(CASES, 3))
 def test_map_function_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)
 

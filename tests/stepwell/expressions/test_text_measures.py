@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.lowering.expressions import UnsupportedExpression
+from tests.sampling import sampled
 from tests.stepwell.expressions.harness import Oracle
 
 CASES = [
@@ -23,7 +24,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", CASES)
+@pytest.mark.parametrize("sql", sampled(CASES, 3, ("format_string('%10s|%-10s|%.2s', s, s, s)",)))
 def test_function_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)
 

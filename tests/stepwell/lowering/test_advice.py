@@ -99,6 +99,7 @@ def test_each_query_is_refused_with_this_advice(bench: Workbench) -> None:
         assert advice in found.get(f"v{number}", "not refused"), query
 
 
+@pytest.mark.long
 def test_what_is_advised_is_supported(bench: Workbench) -> None:
     advised = bench.beside()
     for number, query in enumerate(query for _, queries in ADVICE.values() for query in queries):

@@ -24,6 +24,7 @@ from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
 from stepwell.project.auto_cdc import END, RESERVED_PREFIX, START, AutoCdcQuery, Choice, read_table
 from tests.engine.zsets import Rows, plus, to_table
+from tests.sampling import sampled
 from tests.small_jobs import small
 from tests.stepwell.lowering.projects import Workbench, output
 from tests.stepwell.lowering.test_against_spark import NAN, WORKERS, steps_of
@@ -144,7 +145,7 @@ def _text(rows: Rows) -> Counter[str]:
     return counted
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", sampled(QUERIES, 2))
 def test_every_step_holds_what_spark_makes_of_the_changes(spark: SparkSession, name: str) -> None:
     query = QUERIES[name]
     circuit = _circuit(spark, query)
@@ -160,6 +161,7 @@ def test_every_step_holds_what_spark_makes_of_the_changes(spark: SparkSession, n
     assert len(shown) > 3, "too few rows to prove anything"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "grows"),
     [

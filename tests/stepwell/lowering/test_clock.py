@@ -26,6 +26,7 @@ from stepwell.lowering.driver import lower, survey
 from stepwell.planning.clock import has_clock, with_clock_as_subquery
 from tests.engine.contexts import contexts_of
 from tests.engine.zsets import Rows, plus, to_rows
+from tests.sampling import sampled
 from tests.small_jobs import small
 from tests.stepwell.lowering.projects import Query, Workbench, output
 
@@ -260,7 +261,7 @@ def test_an_append_output_may_have_rows_that_enter_and_none_that_leave(
     assert may or "rows leave the view as time passes" in str(errors[0])
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", sampled(QUERIES, 3, ("a_window",)))
 def test_a_comparison_of_the_clock_with_a_row_has_borders(spark: SparkSession, name: str) -> None:
     circuit = lower(Workbench(spark).source("e", DDL, "changelog").view("v", QUERIES[name]).project())
     computes = [node for node in circuit.nodes if isinstance(node, ScalarMap) and name != "in_a_subquery"]

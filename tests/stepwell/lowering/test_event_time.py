@@ -30,6 +30,7 @@ from stepwell.project.flow_conf import conf_in_force
 from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME
 from tests.engine.zsets import to_table
+from tests.sampling import sampled
 from tests.stepwell.folder import project
 from tests.stepwell.lowering.projects import FILE, Workbench, output
 from tests.stepwell.lowering.streams import Query, SparkStreams, text_of
@@ -176,7 +177,7 @@ def recorded() -> dict[str, list[Counter[str]]]:
     return {name: list(map(Counter, steps)) for name, steps in json.loads(RECORDED.read_text()).items()}
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", sampled(QUERIES, 2, ("left join", "tumbling")))
 def test_every_step_puts_out_what_spark_does(spark: SparkSession, name: str) -> None:
     circuit = lower(bench_of(spark, QUERIES[name], append=True).project())
     assert list(run(circuit, history("all"))) == recorded()[name]
@@ -287,6 +288,7 @@ REFUSED: dict[str, tuple[Query, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_spark_cannot_append_is_refused_with_file_and_line(spark: SparkSession, name: str) -> None:
     query, text = REFUSED[name]

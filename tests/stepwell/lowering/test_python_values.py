@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -173,6 +174,7 @@ def _of_spark(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
+@pytest.mark.long
 def test_a_result_becomes_what_spark_makes_of_it(spark: SparkSession) -> None:
     """For each type, every value that we accept, in one job of Spark. What we refuse is left out, because a job that fails takes a second."""
     spark = spark.newSession()
@@ -218,6 +220,7 @@ def _alone(call: PythonCall, place: int) -> Any:
         return FAILS
 
 
+@pytest.mark.long
 def test_a_function_is_given_what_spark_gives_it(spark: SparkSession) -> None:
     rows = table(GIVEN)
     ddl = ", ".join(f"c{number} {type_}" for number, type_ in enumerate(GIVEN))

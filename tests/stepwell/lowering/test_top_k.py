@@ -27,6 +27,7 @@ from engine.state.store import DictStore
 from stepwell.catalyst.types import arrow_schema
 from stepwell.lowering.driver import lower
 from tests.engine.zsets import Rows, plus
+from tests.sampling import sampled
 from tests.small_jobs import small
 from tests.stepwell.lowering.projects import Workbench
 from tests.stepwell.lowering.test_against_spark import TABLES, history, show_batch, steps_of
@@ -147,7 +148,8 @@ TOPS = {
 }
 
 
-@pytest.mark.parametrize("name", TOPS)
+@pytest.mark.long
+@pytest.mark.parametrize("name", sampled(TOPS, 2))
 def test_the_first_rows_are_sparks_but_for_ties(spark: SparkSession, name: str) -> None:
     top = TOPS[name]
     bench = Workbench(spark)

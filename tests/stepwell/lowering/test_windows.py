@@ -52,6 +52,7 @@ def test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_wo
         assert note.startswith(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("columns", "kinds"),
     [

@@ -86,6 +86,7 @@ def test_a_folder_is_no_object(store: ObjectStore) -> None:
     assert names(store) == {"a/b/1"}
 
 
+@pytest.mark.long
 def test_a_large_object_comes_in_pieces(store: ObjectStore) -> None:
     block = os.urandom(MIB)
     wanted = b"".join(block[n:] + block[:n] for n in range(20))

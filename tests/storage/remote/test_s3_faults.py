@@ -52,6 +52,7 @@ def faults(store: ObjectStore) -> Iterator[tuple[str, StoreFault]]:
         yield operation, caught.value
 
 
+@pytest.mark.long
 def test_a_wrong_secret_is_told_with_the_operation(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     for operation, fault in faults(open_store(s3)):
@@ -120,6 +121,7 @@ def test_a_server_that_is_silent_or_away_is_given_up(store: ObjectStore, proxy: 
         store.write("a/b", [b"x"])
 
 
+@pytest.mark.long
 def test_a_part_that_fails_leaves_no_object(store: ObjectStore, proxy: FaultyProxy) -> None:
     """The server is well again when the stream is destroyed, which must not complete the upload without the part."""
     cut = proxy.break_when(Rule("partNumber=2", "cut request", 100_000, times=filesystems.ATTEMPTS_MAX))
