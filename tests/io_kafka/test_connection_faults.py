@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from io_kafka.clients import connection_faults, reader
+from io_kafka.clients import connection_faults, positioned_consumer
 from io_kafka.clients.connection_faults import ENDS_CONNECTIONS, ConnectionReports
 from io_kafka.clients.consumed import Consumed, Event, Run
 from io_kafka.clients.listening import addresses, what_listens, why_not_verified
@@ -266,7 +266,7 @@ def test_an_answer_to_one_client_is_an_answer_to_all_of_the_process() -> None:
 
 def test_what_was_reported_before_an_answer_is_no_reason_of_a_reader() -> None:
     settings, where = KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:9"}), TopicPartition("t", 0)
-    held = reader._Positioned(settings)
+    held = positioned_consumer.PositionedConsumer(settings)
     held.positions[where] = PartitionPosition(0, 0)
     nothing = pa.nulls(1, pa.binary())
     run = Run(where, Messages.plain(nothing, nothing, pa.array([0], pa.int64())), -1, -1)
@@ -276,7 +276,7 @@ def test_what_was_reported_before_an_answer_is_no_reason_of_a_reader() -> None:
         held._note(ALL_DOWN)
         assert held.trouble == CLOSED.str()
         held._take_in(answer)
-        assert held.trouble == reader.NO_ANSWER and held.reports.reason is None
+        assert held.trouble == positioned_consumer.NO_ANSWER and held.reports.reason is None
         held._note(ALL_DOWN)
         assert held.trouble == ALL_DOWN.str()
     held.close()

@@ -19,6 +19,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+import io_kafka.clients.positioned_consumer as consumer_module
 import io_kafka.clients.reader as reader_module
 from io_kafka.broker.local import LocalBroker
 from io_kafka.clients import consumed
@@ -194,7 +195,7 @@ def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
     settings: KafkaSettings, topic: str, topic_prefix: str, transactions: Transactions
 ) -> None:
     other = Topics(settings).ensure(topic_prefix + "other", 1).name
-    held = reader_module._Positioned(settings)
+    held = consumer_module.PositionedConsumer(settings)
     held.move_to([OffsetRange(name, 0, 0, 3) for name in (topic, other)])
     consumer = Consumer(settings.consumer_config())
     consumer.assign([ClientPartition(name, 0, 0) for name in (topic, other)])
@@ -482,9 +483,10 @@ def test_what_is_read_ahead_is_bounded(
     read: int,
 ) -> None:
     """By a number of bytes, and by four times what was just read."""
-    monkeypatch.setattr(reader_module, "AHEAD_BYTES_MAX", most)
-    monkeypatch.setattr(reader_module, "AHEAD_BYTES_MIN", least)
-    monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MAX", 10)
+    for module in (reader_module, consumer_module):
+        monkeypatch.setattr(module, "AHEAD_BYTES_MAX", most)
+    monkeypatch.setattr(consumer_module, "AHEAD_BYTES_MIN", least)
+    monkeypatch.setattr(consumer_module, "CONSUME_MESSAGES_MAX", 10)
     transactions.put(topic, [bytes(100)] * 500)
     await_end(settings, topic, 0, 501)
     held = reader._positioned()
@@ -514,7 +516,7 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     transactions: Transactions,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader_module, "SURPLUS_MESSAGES_MAX", 5)
+    monkeypatch.setattr(consumer_module, "SURPLUS_MESSAGES_MAX", 5)
     transactions.put(topic, [b"%d" % i for i in range(100)])
     await_end(settings, topic, 0, 101)
     assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].messages.length == 10
@@ -557,8 +559,8 @@ def test_ranges_with_more_bytes_than_the_bound_are_cut_by_what_is_in_them(
     for calls in (1, 7, 10_000):
         reader.close()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reader_module, "CONSUME_MESSAGES_MIN", 1)
-            patch.setattr(reader_module, "CONSUME_MESSAGES_MAX", calls)
+            patch.setattr(consumer_module, "CONSUME_MESSAGES_MIN", 1)
+            patch.setattr(consumer_module, "CONSUME_MESSAGES_MAX", calls)
             ranges, story = whole, []
             while any(span.length for span in ranges):
                 cut, batches = read_within(reader, ranges, 20_000)
@@ -593,23 +595,24 @@ def test_a_partition_that_is_large_enough_rests_while_others_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its messages wait, and it delivers no more of them: a partition whose messages come late must not fill the memory with another's."""
-    monkeypatch.setattr(reader_module, "SURPLUS_BYTES_MAX", 1_000)
-    monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MIN", 1)
-    monkeypatch.setattr(reader_module, "CONSUME_MESSAGES_MAX", 10)
+    for module in (reader_module, consumer_module):
+        monkeypatch.setattr(module, "SURPLUS_BYTES_MAX", 1_000)
+    monkeypatch.setattr(consumer_module, "CONSUME_MESSAGES_MIN", 1)
+    monkeypatch.setattr(consumer_module, "CONSUME_MESSAGES_MAX", 10)
     transactions.put(topic, [bytes(100)] * 1_000)
     transactions.put(topic, [bytes(100)] * 100, partition=1, commit=False)
     transactions.put(topic, [bytes(100)] * 100, partition=1)
     for partition, end in ((0, 1_001), (1, 202)):
         await_end(settings, topic, partition, end)
     most = 0
-    receive = reader_module._Positioned.receive
+    receive = consumer_module.PositionedConsumer.receive
 
     def watched(self: Any, missing: int) -> None:
         nonlocal most
         receive(self, missing)
         most = max(most, sum(place.ahead_bytes for place in self.positions.values()))
 
-    monkeypatch.setattr(reader_module._Positioned, "receive", watched)
+    monkeypatch.setattr(consumer_module.PositionedConsumer, "receive", watched)
     ranges = [OffsetRange(topic, 0, 0, 1_001), OffsetRange(topic, 1, 0, 202)]
     cut, batches = read_within(reader, ranges, 10_000)
     assert [batch.messages.length for batch in batches] == [24, 24]  # 206 bytes each, with their keys

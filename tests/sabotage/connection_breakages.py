@@ -83,7 +83,7 @@ CONNECTION_BREAKAGES = (
         NAMED,
         (
             Edit(
-                "io_kafka/clients/reader.py",
+                "io_kafka/clients/positioned_consumer.py",
                 "        self.trouble = NO_ANSWER\n        self.reports.answered()\n",
                 "        self.reports.answered()\n",
             ),

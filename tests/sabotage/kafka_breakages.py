@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 LOG, WRITER, READER = "io_kafka/step_log/state.py", "io_kafka/clients/writer.py", "io_kafka/clients/reader.py"
+CONSUMER = "io_kafka/clients/positioned_consumer.py"
 RULES, SNAPSHOTS = "io_kafka/step_log/rules.py", "io_kafka/step_log/snapshots.py"
 PLANS, TEST_PLANS = "io_kafka/step_log/plans.py", "tests/io_kafka/test_plans.py"
 TRANSACTIONS, PROGRESS = "io_kafka/clients/transactions.py", "io_kafka/step_log/output_progress.py"
@@ -345,7 +346,7 @@ KAFKA = (
         "9 bounded",
         (
             Edit(
-                READER,
+                CONSUMER,
                 "if self.closed or self._ahead_bytes() >= self.ahead_bytes_wanted:",
                 "if self.closed:",
             ),
@@ -377,7 +378,7 @@ KAFKA = (
         "ahead-of-small-steps-by-much",
         "Beside small steps the messages of many are read ahead, which take the processors from them.",
         "small steps are fast",
-        (Edit(READER, "max(AHEAD_BYTES_MIN, AHEAD_READS * read_bytes))", "AHEAD_BYTES_MAX)"),),
+        (Edit(CONSUMER, "max(AHEAD_BYTES_MIN, AHEAD_READS * read_bytes))", "AHEAD_BYTES_MAX)"),),
         (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
     ),
     Breakage(
@@ -386,7 +387,7 @@ KAFKA = (
         "9 bounded",
         (
             Edit(
-                READER,
+                CONSUMER,
                 "            if surplus > 0 or (not is_filled and self.positions[where].ahead > SURPLUS_MESSAGES_MAX):\n",
                 "            if self.positions[where].ahead < 0:\n",
             ),

@@ -165,7 +165,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     order = SimpleNamespace(point="output.half" if chance.random() < 0.5 else "")
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (consumed, {"Message": clients.Message}),
-        (reader, {"_POSITIONED": {}}),
+        (reader, {"_CONSUMERS": {}}),
         (connection_faults, {"_ANSWERED": set()}),
         (
             database,
