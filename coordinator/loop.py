@@ -80,7 +80,9 @@ from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.writer import Fenced, FencedLog, PipelineWriter
+from io_kafka.clients.transactions import FencedLog
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.programs import ProgramKey
 from storage.errors import NoDatabase, StaleEpoch

@@ -25,7 +25,8 @@ import structlog
 from coordinator.specification import TABLE_PARTITIONS, InputTopic, PipelineSpec, is_table_topic
 from coordinator.starting.errors import TopicChanged
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.writer import Fenced, PipelineWriter, TablePart
+from io_kafka.clients.writer import PipelineWriter, TablePart
+from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import KafkaFault, UnknownTopic
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, messages_of
 from io_kafka.offsets import TopicPartition

@@ -39,23 +39,25 @@ import structlog
 import tenacity
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from base.fault import ExitCode
 from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.clients.rights import Operation, Right, missing_on_topics, rights_missing
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.clients.topics import Topics
-from io_kafka.errors import (
-    BrokerRefused,
-    BrokerUnreachable,
-    CannotConnect,
-    KafkaFault,
-    NoLeader,
-    OffsetGone,
-    ReadDeadline,
-    RightsMissing,
+from io_kafka.clients.writer_faults import (
+    AWAY,
+    FENCED_CODES,
+    REFUSED_CODES,
+    Fenced,
+    NotCommitted,
+    OutcomeUnknown,
+    WriteRefused,
+    code_of,
+    is_retriable,
+    may_pass,
 )
+from io_kafka.errors import BrokerRefused, KafkaFault, OffsetGone, RightsMissing
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Claim, Ended, Record, encode
 from io_kafka.step_log.state import StepLogState
@@ -86,53 +88,6 @@ LAST_LIMITS = WriterLimits(
     init_seconds_max=5.0, flush_seconds_max=5.0, commit_seconds_max=5.0, recovery_seconds_max=5.0, tries_max=1
 )
 """Of the record that a run has ended. A run that is stopped without a broker ends within the usual time of grace of 30 s."""
-
-
-class Fenced(KafkaFault):
-    """Another run has taken over the pipeline. Every further write of this run is rejected."""
-
-    exit_code = ExitCode.HELD
-
-    def __init__(self, transactional_id: str, epoch: int, holder: Claim | None) -> None:
-        self.transactional_id, self.epoch, self.holder = transactional_id, epoch, holder
-        who = "" if holder is None else f": epoch {holder.epoch}, process {holder.pid} on {holder.host}"
-        super().__init__(
-            f"another run of this pipeline ({transactional_id!r}) has taken over from epoch {epoch}{who}. This run "
-            "has stopped and has written nothing since.",
-            "If that was not intended, stop the other run and start this one.",
-        )
-
-
-LARGER = (
-    "Raise `max.message.bytes` of the topic, and `kafka.message.max.bytes` if you have set it, and run again: the run goes on with this step. "
-    "The limit can be lowered again when the step is written."
-)
-
-
-class WriteRefused(KafkaFault):
-    """The broker refuses a message of a transaction, and would refuse it again."""
-
-    def __init__(self, what: str, where: TopicPartition | None, cause: KafkaError) -> None:
-        self.where = where
-        place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
-        advice = LARGER if cause.code() in _TOO_LARGE else "Correct the topic or the permissions, and run again."
-        super().__init__(
-            f"{what}{place}: Kafka refuses to write it: {cause.str().rstrip('.')}. Nothing of it was written.", advice
-        )
-
-
-class OutcomeUnknown(KafkaFault):
-    """The broker was unreachable for too long, so the outcome of a transaction is unknown."""
-
-    def __init__(self, what: str, seconds: float, reason: str) -> None:
-        super().__init__(
-            f"{what}: no answer from Kafka for {seconds:g} s ({reason}), so it is not known whether it was committed.",
-            "Nothing is lost: once the broker is back, `stepwell run` reads the step log and goes on from there.",
-        )
-
-
-class NotCommitted(Exception):
-    """The log has no record of the transaction, so it can be written again. It never leaves this module."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +248,7 @@ class FencedLog:
         except KafkaException as error:
             _log.warning("transaction failed; reading the log", what=what, error=str(error))
             self._give_up_if_refused(what, transaction, error)
-            if _code(error) in _FENCED:
+            if code_of(error) in FENCED_CODES:
                 self._look_for_a_claim(error, tail)
         except BaseException:
             self._discard()  # together with the open transaction; the next one begins with a new producer
@@ -322,7 +277,7 @@ class FencedLog:
     def _commit(self, producer: Producer) -> None:
         """Commits. It retries after errors that the client calls retriable, until the deadline."""
         for attempt in tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_is_retriable),
+            retry=tenacity.retry_if_exception(is_retriable),
             stop=tenacity.stop_after_delay(self._limits.commit_seconds_max),
             wait=tenacity.wait_fixed(0.05),
             reraise=True,
@@ -405,7 +360,7 @@ class FencedLog:
     def _retry_while_away(self, action: Callable[[], Any]) -> Any:
         """Does `action`, and repeats it while no broker answers, for at most `recovery_seconds_max`."""
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_may_pass),
+            retry=tenacity.retry_if_exception(may_pass),
             stop=tenacity.stop_after_delay(self._limits.recovery_seconds_max),
             wait=tenacity.wait_random_exponential(multiplier=0.1, max=self._limits.wait_seconds_max),
             reraise=True,
@@ -429,18 +384,18 @@ class FencedLog:
             self._discard()
             tries = self._limits.tries_max
             raise BrokerRefused(f"writing {what}", f"{tries} transactions failed one after the other") from error
-        except (KafkaException, *_AWAY) as error:
+        except (KafkaException, *AWAY) as error:
             self._discard()
-            if isinstance(error, KafkaException) and _code(error) in _FENCED:
+            if isinstance(error, KafkaException) and code_of(error) in FENCED_CODES:
                 raise Fenced(self._id, self._state.epoch, None) from error
-            if isinstance(error, KafkaException) and _code(error) in _REFUSED:
+            if isinstance(error, KafkaException) and code_of(error) in REFUSED_CODES:
                 raise self._refused(what, None, error.args[0], {self._log_topic}) from error
             reason = self._reports.reason or str(error)
             raise OutcomeUnknown(what, self._limits.recovery_seconds_max, reason) from error
 
     def _give_up_if_refused(self, what: str, transaction: OpenTransaction, error: KafkaException) -> None:
         cause = transaction.error or error.args[0]
-        if cause.code() not in _REFUSED:
+        if cause.code() not in REFUSED_CODES:
             return
         with suppress(KafkaException):
             transaction.producer.abort_transaction(self._limits.abort_seconds_max)
@@ -499,44 +454,3 @@ class FencedLog:
         self._is_in_doubt = True
         self._reports.note(error)
         _log.debug("the client reports an error", error=str(error))
-
-
-def _code(error: KafkaException) -> int:
-    return int(error.args[0].code())
-
-
-def _is_retriable(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether a retry may succeed: after no answer, but not after a refusal."""
-    if isinstance(error, KafkaException):
-        return _code(error) not in _REFUSED
-    return isinstance(error, (*_AWAY, NotCommitted))
-
-
-_AWAY = (BrokerUnreachable, CannotConnect, NoLeader, ReadDeadline)
-"""Faults of a broker that does not answer for the step log, or not yet: after a restart it has no leaders for some seconds. The log was read
-with the same settings before, so a login that fails now may go well again."""
-
-_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-
-_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
-
-_REFUSED = {
-    *_TOO_LARGE,
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_TRANSACTION_TIMEOUT,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._AUTHENTICATION,
-}
-"""Errors that a retry does not fix."""

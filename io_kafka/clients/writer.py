@@ -22,11 +22,7 @@ from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.clients.transactions import (
     LOG_POINTS,
     OUTPUT_POINTS,
-    Fenced,
     FencedLog,
-    OutcomeUnknown,
-    WriteRefused,
-    WriterLimits,
 )
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.digest import digests, partition_bounds
@@ -46,18 +42,6 @@ from io_kafka.step_log.records import (
     TopicIdentity,
 )
 from io_kafka.step_log.state import StepLogState
-
-__all__ = [
-    "STEP_HEADER",
-    "Fenced",
-    "FencedLog",
-    "OutcomeUnknown",
-    "PipelineWriter",
-    "StepOutput",
-    "TablePart",
-    "WriteRefused",
-    "WriterLimits",
-]
 
 STEP_HEADER = "stepwell.step"
 """The name of the header that holds the number of a message's step, in decimal digits."""

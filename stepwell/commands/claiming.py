@@ -7,7 +7,8 @@ import socket
 
 from coordinator.specification import log_topic_of, transactional_id_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.writer import FencedLog, PipelineWriter
+from io_kafka.clients.transactions import FencedLog
+from io_kafka.clients.writer import PipelineWriter
 from stepwell.commands.common import note
 from stepwell.commands.steps import read_log
 from stepwell.project.loading import Project

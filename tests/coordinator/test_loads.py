@@ -28,7 +28,7 @@ from coordinator.transition.loading import load_beside_steps
 from engine.model.circuit import Circuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import TopicFacts
-from io_kafka.clients.writer import Fenced
+from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import NotAuthorized
 from io_kafka.formats import TableFormat
 from io_kafka.formats.batches import rows_in

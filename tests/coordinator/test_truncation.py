@@ -6,7 +6,8 @@ from coordinator.checkpoints.truncation import snapshot_due, truncate
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.writer import FencedLog, PipelineWriter
+from io_kafka.clients.transactions import FencedLog
+from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import DivisionRecord, InputRange
 from tests.conftest import Broker
 from tests.settled import settled_log

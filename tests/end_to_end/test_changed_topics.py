@@ -10,7 +10,7 @@ from base.fault import ExitCode, exit_code_of
 from coordinator.starting.errors import TopicChanged
 from faults.points import Crash, Order, arm
 from io_kafka.clients.step_log_reader import StepLogGone
-from io_kafka.clients.writer import WriteRefused
+from io_kafka.clients.writer_faults import WriteRefused
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from io_kafka.step_log.output_progress import InputChanged
 from storage.database import Database

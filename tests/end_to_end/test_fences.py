@@ -30,7 +30,7 @@ from engine.resident.worker import Worker
 from engine.run import tasks
 from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import StepTask
-from io_kafka.clients.writer import Fenced
+from io_kafka.clients.writer_faults import Fenced
 from io_kafka.step_log.output_progress import DigestMismatch
 from storage.errors import StaleEpoch
 from tests.end_to_end import sums

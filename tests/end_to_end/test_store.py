@@ -23,7 +23,7 @@ from coordinator.starting.errors import DatabaseMissing
 from coordinator.status import StatusBoard
 from coordinator.storing import storing
 from faults.points import STORE, Crash, Order, Point, arm
-from io_kafka.clients.writer import Fenced
+from io_kafka.clients.writer_faults import Fenced
 from stepwell.cli import app
 from stepwell.commands import restore as restoring
 from stepwell.project.loading import Project

@@ -24,16 +24,9 @@ from io_kafka.clients import step_log_reader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import WriterLimits
-from io_kafka.clients.writer import (
-    STEP_HEADER,
-    Fenced,
-    FencedLog,
-    OutcomeUnknown,
-    PipelineWriter,
-    StepOutput,
-    WriteRefused,
-)
+from io_kafka.clients.transactions import FencedLog, WriterLimits
+from io_kafka.clients.writer import STEP_HEADER, PipelineWriter, StepOutput
+from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown, WriteRefused
 from io_kafka.errors import NoLeader
 from io_kafka.outside import REAL
 from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest

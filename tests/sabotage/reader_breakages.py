@@ -85,7 +85,11 @@ READERS = (
                 "elif error.code() in _OF_ONE_TOPIC and where not in self.wanted:",
                 "elif error.code() in _OF_ONE_TOPIC and where is None:",
             ),
-            Edit("io_kafka/clients/positioned_consumer.py", "            if where in self.wanted:\n", "            if where:\n"),
+            Edit(
+                "io_kafka/clients/positioned_consumer.py",
+                "            if where in self.wanted:\n",
+                "            if where:\n",
+            ),
         ),
         ("tests/io_kafka/test_reader.py::test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read",),
         tells="does not exist on this broker",

@@ -17,7 +17,7 @@ from coordinator.starting.errors import DatabaseMissing
 from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, RECOVERY, REVISION, RUN_POINTS, STORE, TRANSITION, Point
-from io_kafka.clients.transactions import Fenced
+from io_kafka.clients.writer_faults import Fenced
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
 from tests.simulator.oracle import LOG

@@ -31,7 +31,7 @@ from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
 from engine.resident.start_faults import NoSlots
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.transactions import Fenced, OutcomeUnknown
+from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode

@@ -18,8 +18,8 @@ from io_kafka.clients.rights import Right, acl_lines, may_use_transactional_id, 
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import OUTPUT_POINTS
-from io_kafka.clients.writer import FencedLog, PipelineWriter
+from io_kafka.clients.transactions import OUTPUT_POINTS, FencedLog
+from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import (
     BrokerNotTrusted,
     CannotConnect,
