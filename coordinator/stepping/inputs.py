@@ -273,6 +273,7 @@ class Inputs:
     def widen(self, record: DivisionRecord) -> dict[TopicPartition, int] | None:
         """Where the ranges of a step may end instead, so that it has more input: as much as a step may have at first, then twice as much as
         before. None if no more has arrived, or if the step was widened WIDENINGS_MAX times by this run."""
+        self._widenings = {step: often for step, often in self._widenings.items() if step >= record.step}
         widenings = self._widenings[record.step] = self._widenings.get(record.step, 0) + 1
         if widenings > WIDENINGS_MAX:
             return None

@@ -13,7 +13,7 @@ arrives twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -77,13 +77,6 @@ def copy_of(transaction: Transaction, table_part: PartOfTable) -> TablePiece | N
     """The same of a part that was listed in an earlier transaction: None also if slots that have come meanwhile gave its run another number."""
     piece = moves.copy_of(transaction, table_part.table, table_part.part)
     return None if piece is None else TablePiece(table_part.table, piece)
-
-
-def export_slots(transaction: Transaction, slots: SlotSet) -> Iterator[TablePiece]:
-    """The state of these slots: of every table, range by range. The pieces are valid until the transaction ends. Raises StaleTask if the worker
-    does not own them."""
-    pieces = (piece_of(transaction, table_part) for table_part in parts_of(transaction, slots))
-    return (piece for piece in pieces if piece is not None)
 
 
 def check_pieces(pieces: Iterable[TablePiece], slots: SlotSet) -> None:

@@ -27,7 +27,6 @@ from base import arrow_names
 from engine.model.aggregates import AggregateCall
 from engine.model.circuit import Circuit, Node
 from engine.model.node import NodeBase
-from engine.run.sources import SourceTable
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import (
     Avro,
@@ -64,7 +63,7 @@ def text_of(value: T, kind: type[T]) -> str:
 
 def value_of(text: str, kind: type[T]) -> T:
     """Raises BadDocument."""
-    return _parsed(text, kind, dict)
+    return _parsed(text, kind)
 
 
 def circuit_text(circuit: Circuit) -> str:
@@ -74,7 +73,7 @@ def circuit_text(circuit: Circuit) -> str:
 
 def circuit_of(text: str) -> Circuit:
     """Raises BadDocument."""
-    circuit = _parsed(text, Circuit, dict)
+    circuit = _parsed(text, Circuit)
     try:
         circuit.check()
     except AssertionError as error:
@@ -82,25 +81,15 @@ def circuit_of(text: str) -> Circuit:
     return circuit
 
 
-def sources_text(sources: tuple[SourceTable, ...]) -> str:
-    return _text(_converter().unstructure(sources, tuple[SourceTable, ...]))
-
-
-def sources_of(text: str) -> tuple[SourceTable, ...]:
-    """Raises BadDocument."""
-    return _parsed(text, tuple[SourceTable, ...], list)
-
-
 def _text(plain: Any) -> str:
     return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
 
-def _parsed(text: str, kind: type[T], form: type) -> T:
-    """`form`: what JSON must have at the top."""
+def _parsed(text: str, kind: type[T]) -> T:
     try:
         plain = json.loads(text)
-        if not isinstance(plain, form):
-            raise BadDocument(f"the text is not a JSON {'object' if form is dict else 'array'}")
+        if not isinstance(plain, dict):
+            raise BadDocument("the text is not a JSON object")
         return _converter().structure(plain, kind)
     except BaseValidationError as error:
         raise BadDocument("; ".join(_reasons(error))) from error

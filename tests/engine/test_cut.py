@@ -25,7 +25,6 @@ from engine.run.cut import (
     PartOfTable,
     TablePiece,
     absorb,
-    export_slots,
     parts_of,
     piece_of,
     pin_of,
@@ -362,7 +361,7 @@ def test_slots_of_another_owner_are_refused_and_nothing_changes(workers: Workers
     with workers.databases[0].read() as transaction:
         before = content(transaction)
     for refused in (
-        lambda t: list(export_slots(t, theirs)),
+        lambda t: list(parts_of(t, theirs)),
         lambda t: absorb(t, CutNumber(1, 1), mine, ()),
         lambda t: release(t, CutNumber(1, 1), theirs),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from engine.model.circuit import Circuit
 from engine.model.ordered import Frame, Window, WindowCall
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import PythonMap, Source
-from engine.run.plan_document import BadDocument, circuit_of, circuit_text, sources_of, sources_text
+from engine.run.plan_document import BadDocument, circuit_of, circuit_text, text_of, value_of
 from engine.run.sources import SourceTable
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import (
@@ -85,6 +86,11 @@ ENCODINGS: tuple[Encoding, ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Sources:
+    tables: tuple[SourceTable, ...]
+
+
 def sources() -> tuple[SourceTable, ...]:
     formats = [
         SourceFormat(
@@ -110,11 +116,11 @@ def sources() -> tuple[SourceTable, ...]:
 
 
 def test_every_source_is_read_back_without_the_password_of_its_registry() -> None:
-    text = sources_text(sources())
+    text = text_of(Sources(sources()), Sources)
     assert "secret" not in text
-    again = sources_of(text)
-    assert sources_text(again) == text
-    assert [repr(table) for table in again] == [repr(table) for table in sources()]
+    again = value_of(text, Sources)
+    assert text_of(again, Sources) == text
+    assert [repr(table) for table in again.tables] == [repr(table) for table in sources()]
 
 
 @pytest.mark.parametrize(
