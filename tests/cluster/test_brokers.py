@@ -157,6 +157,7 @@ def test_the_successor_of_a_killed_leader_is_found(kafka: BrokerGroup, topic_pre
     assert topics.describe([log])[log].partitions == 1
 
 
+@pytest.mark.long
 def test_any_process_finds_the_group_and_its_size(kafka: BrokerGroup) -> None:
     found = BrokerGroup.of(kafka.folder)
     assert found is not None

@@ -28,16 +28,19 @@ def spark(cluster: DevCluster) -> Iterator[LocalSpark]:
     cluster.up(die_with_parent=True)
 
 
+@pytest.mark.long
 def test_the_master_knows_each_worker_at_an_address_of_its_own(spark: LocalSpark) -> None:
     assert spark.alive_workers() == {"127.0.0.2": 2, "127.0.0.3": 2}
 
 
+@pytest.mark.long
 def test_nothing_listens_beyond_loopback(spark: LocalSpark) -> None:
     for pid in (spark.master_pid, *spark.worker_pids.values()):
         listening = [c.laddr.ip for c in psutil.Process(pid).net_connections() if c.status == psutil.CONN_LISTEN]
         assert listening and all("127." in ip for ip in listening), listening
 
 
+@pytest.mark.long
 def test_any_process_finds_the_cluster(spark: LocalSpark) -> None:
     found = LocalSpark.of(spark.folder)
     assert found is not None
@@ -46,6 +49,7 @@ def test_any_process_finds_the_cluster(spark: LocalSpark) -> None:
         LocalSpark(spark.folder, 1).start()
 
 
+@pytest.mark.long
 def test_a_killed_worker_comes_back_alone(spark: LocalSpark) -> None:
     before = spark.worker_pids
     spark.kill_worker(1)

@@ -67,7 +67,7 @@ def recorded_now(resolved: Resolved) -> Recorded:
 
 def test_a_sample_opens_and_goes_on(sample: Playground) -> None:
     """Its last run was killed: steps are replayed from the last checkpoint, and one view is in error."""
-    resolved = sample.resolve(FILES, CONF)
+    resolved = sample.resolve(FILES, {**CONF, "stepwell.step.rows.max": 500})  # fewer steps after the recorded ones
     before = settled_log(sample.settings, resolved.spec.log_topic)
     assert before.checkpoints and before.checkpoints[-1].step < before.steps, "no step is left to be replayed"
     assert before.nodes_in_error and before.pending

@@ -225,7 +225,7 @@ ALONE = [edits for edits in EDITS if "the nullability of a column of a source" i
 """No other case stands for these."""
 
 
-@pytest.mark.parametrize("edits", sampled(EDITS, 2, keep=ALONE), ids=" and ".join)
+@pytest.mark.parametrize("edits", sampled(EDITS, 3, keep=ALONE), ids=" and ".join)
 def test_only_what_depends_on_an_edit_is_planned(
     edits: dict[str, tuple[str, str, set[str]]], folder: Path, planning: Planning
 ) -> None:

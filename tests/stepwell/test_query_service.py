@@ -61,6 +61,10 @@ ASKED = (
     "SELEC 1",
 )
 
+FORMS: tuple[list[str], ...] = ([], ["--json"], ["--limit", "1"])
+EVERY_FORM = 2
+"""So many of the queries are asked in each form, and the others in one of them."""
+
 
 class InThisProcess:
     """Stands in for the process of the keeper."""
@@ -116,8 +120,8 @@ def test_a_service_answers_what_the_command_prints_without_one(
     )
     server.start()
     try:
-        for sql in ASKED:
-            for more in ([], ["--json"], ["--limit", "1"]):
+        for number, sql in enumerate(ASKED):
+            for more in FORMS if number < EVERY_FORM else (FORMS[number % len(FORMS)],):
                 without = line.here("query", sql, *more)
                 server.endpoint.write(project.state_folder)
                 before = (here.asked, InThisProcess.asked)

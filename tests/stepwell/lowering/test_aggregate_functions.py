@@ -220,6 +220,10 @@ CASES_RUN: set[str] = set()
 """The engine's functions, the classes of Catalyst and the sets that were run."""
 
 
+def _long(*arguments: str) -> Any:
+    return pytest.param(*arguments, marks=pytest.mark.long)
+
+
 def _soak(*arguments: str) -> Any:
     return pytest.param(*arguments, marks=pytest.mark.soak)
 
@@ -228,8 +232,9 @@ def _soak(*arguments: str) -> Any:
     ("cases", "group", "mode"),
     [
         *((name, "by a key", "changelog") for name in SETS),
-        *((name, "of everything", "changelog") for name in ("moments", "values")),
-        ("rows", "by a key", "append"),
+        ("values", "of everything", "changelog"),
+        _long("moments", "of everything", "changelog"),
+        _long("rows", "by a key", "append"),
         *(_soak(name, "of everything", "changelog") for name in ("rows", "distincts", "beside", "sorted")),
         *(_soak(name, "by a key", "append") for name in ("values", "moments")),
         _soak("values", "by two keys", "changelog"),
