@@ -45,6 +45,7 @@ from engine.model.numbers import NumberedCircuit
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.reading_again import CANNOT_READ, first_read_again
 from engine.run.step_input import StepInput
+from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
@@ -54,7 +55,7 @@ from io_kafka.formats import ENCODER_ID
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.output_progress import InputChanged, compare_errors, compare_inputs
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
-from io_kafka.step_log.records import DivisionRecord, InputChecksum
+from io_kafka.step_log.records import DivisionRecord, InputChecksum, NodeErrors
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
 
@@ -150,28 +151,10 @@ class Stepping:
         assert self._ran is not None
         (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
-        setup, record = crew.setup, run.record
-        withholding = of_division(setup.numbered, record)
-        expected = Expected(
-            step=step,
-            plan=setup.plan_with(withholding),
-            partitions=setup.facts.partitions,
-            ranges=record.division.ranges,
-            again=self._again(record),
-            dead_letters=record.dead_letters,
-            counted=withholding.nodes,
-            clock_us=record.clock_us,
-        )
-        result = gather(self._spec, expected, outputs)
+        record, computed_ms = run.record, 1e3 * (computed - run.began)
+        result = self._gathered(record, outputs, crew.setup)
         reached("step.gathered")
-        before = errors_before(log, step)
-        revision_since = log.revisions.revision_since(step)
-        errors = totals(setup.numbered, step, before or (), result.errors, revision_since=revision_since)
-        if action.replay and step in log.step_records:
-            compare_inputs(step, result.inputs, log.step_records[step].inputs)
-            self._compare_again(crew, record, result.again)
-            if before is not None:
-                compare_errors(step, errors, there(setup.numbered, log.step_records[step], revision_since))
+        errors = self._errors(action, record, result, crew)
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
         self._inputs.clock.note(record.clock_us, result.border_us, is_whole=run.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
@@ -187,20 +170,51 @@ class Stepping:
             divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
         )
         reached("replay.compared" if action.replay else "step.complete")
-        self._note_portion(record, 1e3 * (computed - run.began), setup.plan.circuit)
-        times = step_times(result, self._divide_ms, 1e3 * (computed - run.began), 1e3 * (self._monotonic() - chosen))
-        took_ms = times.divide + 1e3 * (computed - run.began) + times.write
-        self._board.note_step(step, result.rows, times, replayed=action.replay, skipped=result.skipped)
-        self._board.measures.note_step(measured(result, times, took_ms, replayed=action.replay))
-        self._board.note_event_time(result.late, result.watermarks_us)
-        self._tell_views_in_error()
-        if result.late:
-            _log.info("late rows were left out", step=step, rows=result.late)
+        self._note_portion(record, computed_ms, crew.setup.plan.circuit)
+        times = step_times(result, self._divide_ms, computed_ms, 1e3 * (self._monotonic() - chosen))
+        took_ms = times.divide + computed_ms + times.write
+        self._tell(step, result, times, took_ms, replayed=action.replay)
         core.settled(step, self._writer.state)
         self._divide_ms = 0.0
         if ahead:
             self._inputs.note_record()
         return took_ms, times.write
+
+    def _gathered(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
+        """What the workers have answered, which is what the division asked of them. Raises TaskLost."""
+        withholding = of_division(setup.numbered, record)
+        expected = Expected(
+            step=record.step,
+            plan=setup.plan_with(withholding),
+            partitions=setup.facts.partitions,
+            ranges=record.division.ranges,
+            again=self._again(record),
+            dead_letters=record.dead_letters,
+            counted=withholding.nodes,
+            clock_us=record.clock_us,
+        )
+        return gather(self._spec, expected, outputs)
+
+    def _errors(self, action: Settle, record: DivisionRecord, result: StepResult, crew: Crew) -> tuple[NodeErrors, ...]:
+        """How many rows are in error after the step, by node. A replay is compared with what was recorded of inputs and errors."""
+        step, log, numbered = action.step, self._writer.state, crew.setup.numbered
+        before, revision_since = errors_before(log, step), log.revisions.revision_since(step)
+        errors = totals(numbered, step, before or (), result.errors, revision_since=revision_since)
+        if action.replay and step in log.step_records:
+            compare_inputs(step, result.inputs, log.step_records[step].inputs)
+            self._compare_again(crew, record, result.again)
+            if before is not None:
+                compare_errors(step, errors, there(numbered, log.step_records[step], revision_since))
+        return errors
+
+    def _tell(self, step: int, result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> None:
+        """Shows what the step did."""
+        self._board.note_step(step, result.rows, times, replayed=replayed, skipped=result.skipped)
+        self._board.measures.note_step(measured(result, times, took_ms, replayed=replayed))
+        self._board.note_event_time(result.late, result.watermarks_us)
+        self._tell_views_in_error()
+        if result.late:
+            _log.info("late rows were left out", step=step, rows=result.late)
 
     def _is_of_transition(self, step: int, fault: DataError, crew: Crew) -> bool:
         """Whether the step would have gone well without the transition, so that no other input helps."""

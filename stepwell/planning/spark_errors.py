@@ -95,41 +95,48 @@ def translate_errors(flow: FlowDefinition, project: Project, view: str, *, users
                 "Spark itself fails to plan this query. Correct the constants in it, or write it in another way."
             )
             raise ProjectError(_of_the_jvm(error), what_to_do, view=view, location=location) from error
-        condition = error.getCondition() if isinstance(error, PySparkException) else None
-        parameters = (error.getMessageParameters() if isinstance(error, PySparkException) else None) or {}
-        if condition == "TABLE_OR_VIEW_NOT_FOUND":
-            name = str(parameters["relationName"]).replace("`", "")
-            raise Missing(name, location) from None
-        if condition == _NO_FILES:
-            raise FilesGone(
-                refusals.first_line(error),
-                "Their rows are read once. Spark needs the files to plan the project, also at a later start: put them back.",
-                view=view,
-                location=location,
-            ) from None
-        if condition == _NO_CATALOG:
-            name = str(parameters.get("identifier")).replace("`", "")
-            raise ProjectError(
-                f"{name} is not defined in this project, and Spark has no catalog {name.partition('.')[0]}",
-                f"Put spark.sql.catalog.{name.partition('.')[0]} and its settings under configuration: in {project.spec_file.name}.",
-                view=view,
-                location=location,
-            ) from None
-        if condition == _NOT_STREAMING:
-            raise NotStreaming(
-                f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",
-                "Read it with spark.read.table(name) or FROM name; or make this a streaming table (@dp.table).",
-                view=view,
-                location=location,
-            ) from None
-        if condition == STREAMING_SUBQUERY:
-            raise UnsupportedError(
-                "a Python query has a subquery over a stream",
-                "Write this flow in SQL, or the subquery as a join: left_semi for IN, left_anti for NOT EXISTS.",
-                view=view,
-                location=location,
-            ) from None
+        known = _of_condition(error, project, view, location) if isinstance(error, PySparkException) else None
+        if known is not None:
+            raise known from None
         raise refusals.python_error(error, location, view) from error
+
+
+def _of_condition(error: PySparkException, project: Project, view: str, location: Location) -> Exception | None:
+    """What an error with one of Spark's conditions means here; None if it means what Spark says."""
+    condition, parameters = error.getCondition(), error.getMessageParameters() or {}
+    if condition == "TABLE_OR_VIEW_NOT_FOUND":
+        return Missing(str(parameters["relationName"]).replace("`", ""), location)
+    if condition == _NO_FILES:
+        return FilesGone(
+            refusals.first_line(error),
+            "Their rows are read once. Spark needs the files to plan the project, also at a later start: put them back.",
+            view=view,
+            location=location,
+        )
+    if condition == _NO_CATALOG:
+        name = str(parameters.get("identifier")).replace("`", "")
+        catalog = name.partition(".")[0]
+        return ProjectError(
+            f"{name} is not defined in this project, and Spark has no catalog {catalog}",
+            f"Put spark.sql.catalog.{catalog} and its settings under configuration: in {project.spec_file.name}.",
+            view=view,
+            location=location,
+        )
+    if condition == _NOT_STREAMING:
+        return NotStreaming(
+            f"{parameters.get('quoted')} is read as a stream, and this is not a streaming flow",
+            "Read it with spark.read.table(name) or FROM name; or make this a streaming table (@dp.table).",
+            view=view,
+            location=location,
+        )
+    if condition == STREAMING_SUBQUERY:
+        return UnsupportedError(
+            "a Python query has a subquery over a stream",
+            "Write this flow in SQL, or the subquery as a join: left_semi for IN, left_anti for NOT EXISTS.",
+            view=view,
+            location=location,
+        )
+    return None
 
 
 def _of_the_jvm(error: Py4JJavaError) -> str:

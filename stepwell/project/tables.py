@@ -131,40 +131,9 @@ def source_spec(
 ) -> SourceSpec:
     """The source that a table with `subscribe` describes. `root`: the project's folder. Raises ProjectError."""
     reader = _Properties(output, settings)
-    if "topic" in reader.values:
-        raise reader.error(
-            "a table has subscribe (it is a source) and topic (it is an output)",
-            "Keep one. To copy one topic to another, define a source and a materialized view over it.",
-        )
-    flows = definitions.flows_of(output.name)
-    if flows:
-        raise reader.error(
-            f"a source takes no flow: flow {flows[0].name} ({flows[0].location}) fills it",
-            "Read this table in a view, or leave subscribe out.",
-        )
-    if (output.format or "").lower() != "kafka":
-        raise reader.error("a table with subscribe needs USING kafka", 'In Python: format="kafka".')
-    reader.check_known((*_SOURCE_PROPERTIES, *_METADATA_PROPERTIES), "a source")
-    if output.schema is None or not output.schema.fields:
-        raise reader.error(
-            "a source needs its columns",
-            "Write CREATE STREAMING TABLE name (column TYPE, ...), or schema=... in Python.",
-        )
-    schema = as_strings(output.schema)
-    check_columns(schema, output.name, output.location)
-    for column in output.schema.fields:
-        if has_limited_key(column.dataType):
-            raise reader.error(
-                f"column {column.name} has the type {column.dataType.simpleString()}",
-                "The keys of a map are of type STRING.",
-            )
-    mode = reader.mode()
-    key = reader.key(schema)
-    if mode == "upsert" and not key:
-        raise reader.error("mode upsert needs a key", "Add 'key' = 'column', or 'key' = 'a, b'.")
-    if mode == "append" and key:
-        raise reader.error("mode append has no key: every message inserts a row",
-                           "Leave key out, or write 'mode' = 'upsert'.")  # fmt: skip
+    _check_is_source(reader, output, definitions)
+    schema = _columns_of_source(reader, output)
+    mode, key = _mode_and_key(reader, schema)
     metadata = reader.metadata(schema, mode, key)
     of_record = {column for column, _ in metadata}
     payload = StructType([column for column in schema.fields if column.name not in of_record])
@@ -190,6 +159,56 @@ def source_spec(
         truncate=of_debezium.truncate,
         unavailable=of_debezium.unavailable,
     )
+
+
+def _check_is_source(reader: _Properties, output: OutputDefinition, definitions: Definitions) -> None:
+    """Raises ProjectError if the definition is of a source and of something else."""
+    if "topic" in reader.values:
+        raise reader.error(
+            "a table has subscribe (it is a source) and topic (it is an output)",
+            "Keep one. To copy one topic to another, define a source and a materialized view over it.",
+        )
+    flows = definitions.flows_of(output.name)
+    if flows:
+        raise reader.error(
+            f"a source takes no flow: flow {flows[0].name} ({flows[0].location}) fills it",
+            "Read this table in a view, or leave subscribe out.",
+        )
+    if (output.format or "").lower() != "kafka":
+        raise reader.error("a table with subscribe needs USING kafka", 'In Python: format="kafka".')
+    reader.check_known((*_SOURCE_PROPERTIES, *_METADATA_PROPERTIES), "a source")
+
+
+def _columns_of_source(reader: _Properties, output: OutputDefinition) -> StructType:
+    """Raises ProjectError."""
+    if output.schema is None or not output.schema.fields:
+        raise reader.error(
+            "a source needs its columns",
+            "Write CREATE STREAMING TABLE name (column TYPE, ...), or schema=... in Python.",
+        )
+    schema = as_strings(output.schema)
+    check_columns(schema, output.name, output.location)
+    for column in output.schema.fields:
+        if has_limited_key(column.dataType):
+            raise reader.error(
+                f"column {column.name} has the type {column.dataType.simpleString()}",
+                "The keys of a map are of type STRING.",
+            )
+    return schema
+
+
+def _mode_and_key(reader: _Properties, schema: StructType) -> tuple[Mode, tuple[str, ...]]:
+    """Raises ProjectError."""
+    mode = reader.mode()
+    key = reader.key(schema)
+    if mode == "upsert" and not key:
+        raise reader.error("mode upsert needs a key", "Add 'key' = 'column', or 'key' = 'a, b'.")
+    if mode == "append" and key:
+        raise reader.error(
+            "mode append has no key: every message inserts a row",
+            "Leave key out, or write 'mode' = 'upsert'.",
+        )
+    return mode, key
 
 
 def output_spec(output: OutputDefinition, schema: StructType, settings: Settings) -> OutputSpec | None:

@@ -100,7 +100,7 @@ LED_OVER = (
         (
             Edit(
                 STEPPING,
-                "there(setup.numbered, log.step_records[step], revision_since)",
+                "there(numbered, log.step_records[step], revision_since)",
                 "log.step_records[step]",
             ),
         ),
