@@ -249,6 +249,7 @@ def test_a_copy_that_is_broken_off_is_made_again(pair: Pair, point: Point) -> No
     pair.check()
 
 
+@pytest.mark.long
 def test_batch_tables_are_copied_into_topics_of_the_copy(
     pair: Pair, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +396,7 @@ def test_a_state_within_a_transition_is_refused(pair: Pair) -> None:
     assert found == ExitCode.STATE and "the transition to revision 2 was under way" in said, said
 
 
+@pytest.mark.long
 def test_a_state_with_rows_in_error_is_refused_until_they_are_corrected(pair: Pair) -> None:
     """Outputs withhold rows in it, which the copy would have to know of."""
     play, name = pair.play, pair.original.spec.name

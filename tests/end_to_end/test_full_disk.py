@@ -52,6 +52,7 @@ def wide(first: int, count: int) -> list[dict[str, object]]:
     return [{"k": f"{n:06d}" + "x" * 1000, "n": n} for n in range(first, first + count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(play: Playground, small_disk: Path, workers: int) -> None:
     """With less and less room: in the opening of a layer, in a step, in a freeze, in a fold and in its rollback."""

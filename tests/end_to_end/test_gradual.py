@@ -89,6 +89,7 @@ def drained_in(play: Playground, resolved: Resolved) -> list[int]:
     return [filled for _, filled in sorted(found.items()) if filled is not None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_what_differs_leaves_in_several_steps(play: Playground, workers: int) -> None:
     """While the rows that differ change once more: orders go to other customers, and customers to other countries. An upsert topic whose key is

@@ -43,6 +43,7 @@ def kill_at(play: Playground, resolved: Resolved, process: subprocess.Popen[byte
     process.wait()
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_of_steps_and_of_a_checkpoint(play: Playground, tmp_path: Path) -> None:
     play.topic("in", 2)
     conf = {"stepwell.step.rows.max": 10, "stepwell.workers": 2, "stepwell.checkpoint.interval": "300ms"}

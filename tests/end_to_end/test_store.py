@@ -38,6 +38,7 @@ from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Run
 from tests.end_to_end.test_loading_tables import COUNTRIES, clicks, write_people
 from tests.end_to_end.test_loading_tables import project as with_tables
 from tests.end_to_end.test_transitions import NEW_VIEW, ORDER_SECONDS, apply, orders, project, settled
+from tests.sampling import sampled
 
 
 def store_of(play: Playground) -> Path:
@@ -87,7 +88,7 @@ def test_a_run_ends_when_its_last_checkpoint_is_stored(play: Playground) -> None
         assert step_stored(play, resolved) == play.log(resolved).steps
 
 
-@pytest.mark.parametrize("lost", [(), (1,)], ids=["all disks", "one disk"])
+@pytest.mark.parametrize("lost", sampled([(), (1,)], 2), ids=["all disks", "one disk"])
 def test_a_start_without_disks_goes_on_from_the_store(
     play: Playground, started: Resolved, lost: tuple[int, ...]
 ) -> None:
@@ -283,6 +284,7 @@ def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     play.check_steps(third)
 
 
+@pytest.mark.long
 def test_loads_that_the_stored_version_reads_stay_until_a_later_one_is_stored(
     play: Playground, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

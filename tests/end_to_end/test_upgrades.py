@@ -160,6 +160,7 @@ def test_a_correction_is_made_and_everything_else_is_kept(play: Playground, work
         play.check_steps(resolved)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("point", sampled(["plan.written", "program.adopted", "switch.recorded", "clear.inside"], 2))
 def test_a_correction_that_is_broken_off_goes_on(play: Playground, point: Point, workers: int) -> None:

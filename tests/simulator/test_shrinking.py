@@ -121,8 +121,12 @@ def test_a_new_state_does_not_begin_with_fewer_workers_than_were_asked_for() -> 
 
 @pytest.mark.parametrize(
     ("workers", "point"),
-    [(n, point) for n in (2, 4) for point in ("layout.intended", "cut.done", "settle.completed")]
-    + [(2, "bury.renamed")],
+    sampled(
+        [(n, point) for n in (2, 4) for point in ("layout.intended", "cut.done", "settle.completed")]
+        + [(2, "bury.renamed")],
+        3,
+        several=True,
+    ),
 )
 def test_a_host_is_lost_during_a_change_of_the_layout(workers: int, point: str) -> None:
     world = Hosts(STORE_WEATHER)

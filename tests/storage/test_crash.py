@@ -25,6 +25,7 @@ from storage import errors
 from storage.committed import read_description
 from storage.database import Database
 from tests.examples import SHARE
+from tests.sampling import sampled
 from tests.storage.helpers import (
     ME,
     before_access,
@@ -276,10 +277,7 @@ def test_a_task_killed_in_its_transaction_leaves_it_whole_or_nothing(shared_memo
 @pytest.mark.parametrize(
     ("operation", "stride"),
     [
-        ("freeze", 2),
-        ("fold", 5),
-        ("step", 1),
-        ("compact", 3),
+        *sampled((("fold", 5), ("step", 1), ("freeze", 2), ("compact", 3)), 2, several=True),
         *(pytest.param(name, 1, marks=pytest.mark.soak) for name in ("freeze", "fold", "compact", "open")),
     ],
 )
