@@ -10,9 +10,9 @@ import pytest
 
 def sampled(cases: Iterable[Any], every: int, keep: Collection[Any] = (), *, several: bool = False) -> list[Any]:
     """The first case of `every` that follow each other, and those of `keep`; the others are long. For lists of which a case seldom fails
-    alone, because other tests stand for what it has. A breakage that names a case by its id needs it in `keep`. A breakage that
-    names the whole test may be noticed by one of its cases alone: after a list was sampled, run the breakages that name its test. `several`: each case is a tuple of
-    several arguments."""
+    alone, because other tests stand for what it has. A breakage that names a case by its id needs it in `keep`. A breakage that names the
+    whole test may be noticed by one of its cases alone: after a list was sampled, run the breakages that name its test. `several`: each
+    case is a tuple of several arguments."""
     return [
         case
         if number % every == 0 or case in keep
