@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-SHARE = float(os.environ.get("TEST_EXAMPLES", "0.4"))
+SHARE = float(os.environ.get("TEST_EXAMPLES", "0.25"))
 """Of the number that a test names. Each run draws other examples, so a few runs of the suite try as many as one run with all."""
 
 FEWEST = 10

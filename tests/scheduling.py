@@ -21,7 +21,7 @@ from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parent.parent
 
-SPARK_WORKERS_MAX = 4
+SPARK_WORKERS_MAX = 3
 """Such a worker has a process of Python and a JVM that take turns, so three of them keep two cores busy."""
 
 SPARK, BROKER, CLUSTER = "spark", "broker", "cluster"

@@ -38,6 +38,9 @@ LANES = 2
 RUN_SECONDS_MAX = 300.0
 """The deadline for the tests of one breakage, which take seconds. A breakage that makes a test hang is not caught."""
 
+EXAMPLES = "0.4"
+"""The share of the examples of property tests that breakages were tried with (tests/examples.py). Each of them has to be noticed by these."""
+
 # Undefined names and code that does not parse. A breakage must be a mistake that somebody could have made and shipped.
 LINT = (sys.executable, "-m", "ruff", "check", "-q", "--isolated", "--no-cache", "--select", "E9,F821,F822,F823")
 
@@ -179,7 +182,7 @@ def _run(copy: Path, tests: Sequence[str], seconds_max: float) -> list[Outcome]:
     found = copy / "outcomes.json"
     command = [sys.executable, "-m", "pytest", "-p", "tests.sabotage.outcomes", "-p", "no:cacheprovider"]
     command += [f"--hypothesis-profile={PROFILE}", "--hypothesis-seed=0", "-m", "not soak", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy), OUTCOMES_VARIABLE: str(found)}
+    environment = {"TEST_EXAMPLES": EXAMPLES, **os.environ, "PYTHONPATH": str(copy), OUTCOMES_VARIABLE: str(found)}
     with (copy / "pytest.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=copy, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
