@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from tests.fuzz import python_functions
 from tests.fuzz.cases import RECORDS, Case, Source, View, contents, numbered, time_ms
+from tests.fuzz.clock import at
 from tests.fuzz.terms import Recursive, Unduplicated, frame, frame_or_sql, walk
 from tests.fuzz.values import DDL, INTERVALS, arrow_column, seen
 from tests.small_jobs import small
@@ -58,7 +59,7 @@ class Batch:
                     there = self.spark.sql(source.sql)
                 there.createOrReplaceTempView(source.name)
             for view in case.views:
-                made = self.frame(view, spread=True)
+                made = self.frame(view, step, spread=True)
                 if any(isinstance(node, Recursive) for node in walk(view.query)):
                     made = _run_once(made)
                 made.createOrReplaceTempView(view.name)
@@ -66,16 +67,16 @@ class Batch:
                     text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
                     yield (step, view.name), made.select(text.alias("row"))
 
-    def frame(self, view: View, *, spread: bool = False) -> DataFrame:
-        """`spread`: all rows of which a view may hold any."""
+    def frame(self, view: View, step: int, *, spread: bool = False) -> DataFrame:
+        """With the time of the step. `spread`: all rows of which a view may hold any."""
         query = view.query
         if spread and isinstance(query, Unduplicated) and view.any_of is not None:
-            rows: DataFrame = eval(frame_or_sql(query.query), {"spark": self.spark, "F": F})
+            rows: DataFrame = eval(at(frame_or_sql(query.query), step), {"spark": self.spark, "F": F})
             return rows
         if view.as_frame:
-            made: DataFrame = eval(frame(query), {"spark": self.spark, "F": F})
+            made: DataFrame = eval(at(frame(query), step), {"spark": self.spark, "F": F})
             return made
-        return self.spark.sql(query.sql)
+        return self.spark.sql(at(query.sql, step))
 
     def schema(self, source: Source) -> Any:
         """The columns of the table in the JVM, or of the records. Of a CHAR or VARCHAR it is what Spark itself makes of one in a table."""

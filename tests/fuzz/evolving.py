@@ -206,6 +206,7 @@ class _Journey:
     def _is_as_alone(self, step: int | None, written: Written) -> None:
         alone = self.alone
         nothing: dict[str, Any] = {}
+        alone.inner.time_us = self.machine.inner.time_us
         expected = alone.step(step) if step is not None else _canonical(alone.inner.step(nothing))
         for name, table in expected.items():
             if written[name] != table:

@@ -24,6 +24,7 @@ from io_kafka.clients.raw import RawBatch
 from io_kafka.step_log.digest import canonical
 from tests.engine.transitions import Way
 from tests.fuzz.cases import Case, Run
+from tests.fuzz.clock import clock_us
 from tests.fuzz.machine import Machine
 
 REPLAYED_MAX = 3
@@ -59,6 +60,7 @@ class _Ran:
     first: int
     filled: tuple[int, int]
     withholding: Withholding
+    time_us: int
     written: Written
 
 
@@ -101,6 +103,7 @@ class EvolvingMachine(Machine):
         with self._buckets():
             for number in range(len(self.case.steps)):
                 self._between(number)
+                self.inner.time_us = clock_us(number)
                 self._begin_or_end(number)
                 written = self.step(number)
                 if self.legs and self.way is not None and number == self.legs[0].switches:
@@ -135,7 +138,7 @@ class EvolvingMachine(Machine):
         self.inner.steps = self.saved.steps
         for ran in self.ran:
             self.inner.become(ran.program)
-            self.inner.first = ran.first
+            self.inner.first, self.inner.time_us = ran.first, ran.time_us
             written = self._run(ran.read, ran.filled, ran.withholding)
             others = [name for name, table in written.items() if table != ran.written[name]]
             assert not others, f"step {self.inner.steps - 1} writes another {', '.join(others)} when it is replayed"
@@ -144,10 +147,10 @@ class EvolvingMachine(Machine):
         self.inner.errors.clear()
 
     def _reopen(self, records: list[dict[bytes, bytes]], placement: Placement) -> None:
-        program, first = self.inner.program, self.inner.first
+        program, first, time_us = self.inner.program, self.inner.first, self.inner.time_us
         super()._reopen(records, placement)
         self.inner.become(program)
-        self.inner.first = first
+        self.inner.first, self.inner.time_us = first, time_us
         if self.way is not None:
             self.way.inner = self.inner
 
@@ -240,7 +243,7 @@ class EvolvingMachine(Machine):
         program, first = self.inner.program, self.inner.first
         filled, withholding = (0, 0) if self.way is None else self.way.filled, self._counting()
         written = self._run(read, filled, withholding)
-        self.ran.append(_Ran(read, program, first, filled, withholding, written))
+        self.ran.append(_Ran(read, program, first, filled, withholding, self.inner.time_us, written))
         add_all(self.errors, self.inner.errors)
         self.inner.errors.clear()
         if self.way is not None:

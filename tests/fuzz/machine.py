@@ -36,6 +36,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical
 from tests.engine.test_moves import move_state
 from tests.fuzz.cases import Case, Message, Run, Source, Step, time_ms
+from tests.fuzz.clock import clock_us
 from tests.fuzz.values import arrow_column
 
 RANGE_SLOTS = 512
@@ -126,6 +127,7 @@ class Machine:
         inner.placement = Placement(0, {w: inner.placement.owned[w] for w in range(workers)}, {})
 
     def step(self, number: int) -> dict[str, pa.Table]:
+        self.inner.time_us = clock_us(number)
         batches = list(self._batches(self.case.steps[number]))
         readers = [self.chance.randrange(len(self.inner.stores)) for _ in batches]
         read = []

@@ -17,6 +17,7 @@ from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
 from tests.fuzz import python_functions
 from tests.fuzz.cases import Case, Source, View, without_views
+from tests.fuzz.clock import reads_clock
 from tests.fuzz.judge import text_of
 from tests.fuzz.terms import Cdc, Flows, tables_of
 from tests.fuzz.values import arrow_column
@@ -138,9 +139,9 @@ def write_tables(spark: SparkSession, case: Case, folder: Path) -> None:
 
 
 def for_whole(case: Case) -> Case:
-    """The case without what the oracle does not know: a view that holds any row of several, the time of a record, and a second batch table, of
-    which steps at the beginning have a part. A changelog without a key is in one partition, because here a step may end between a row and its
-    retraction, and the order of two partitions is not known."""
+    """The case without what the oracle does not know: a view that holds any row of several, one that reads the clock, the time of a record,
+    and a second batch table, of which steps at the beginning have a part. A changelog without a key is in one partition, because here a step
+    may end between a row and its retraction, and the order of two partitions is not known."""
     unknown = [
         name for s in case.sources if s.read == "reader" for name, of, _ in s.record_columns if of == "timestamp"
     ]
@@ -148,7 +149,10 @@ def for_whole(case: Case) -> Case:
     left_out = {
         view.name
         for view in case.views
-        if view.any_of is not None or any(name in text_of(view) for name in unknown) or tables_of(view.query) & more
+        if view.any_of is not None
+        or any(name in text_of(view) for name in unknown)
+        or reads_clock(text_of(view))
+        or tables_of(view.query) & more
     }
     case = without_views(case, left_out)
     apart = {source.name for source in case.sources if source.mode == "changelog" and not source.key}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fuzz.constructs import aggregates, changes, joins, ordered, recursions, sets, single, subqueries
+from tests.fuzz.constructs import aggregates, changes, clock, joins, ordered, recursions, sets, single, subqueries
 from tests.fuzz.constructs.maker import Made, Maker
 
 __all__ = ["CONSTRUCTS", "Made", "Maker"]
@@ -62,6 +62,8 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "python function": single.python_function,
     "auto cdc": changes.auto_cdc,
     "several flows": changes.several_flows,
+    "temporal filter": clock.temporal_filter,
+    "value of the clock": clock.of_clock,
 }
 
 _NOT_IN_FROM = ("drop duplicates", "order below", "auto cdc", "several flows")
