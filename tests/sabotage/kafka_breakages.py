@@ -637,6 +637,32 @@ KAFKA = (
         (f"{TEST_LOG}::test_every_field_of_the_state_is_in_a_snapshot_or_is_said_not_to_be",),
     ),
     Breakage(
+        "a-later-field-is-in-every-snapshot",
+        "A snapshot has a field that came later also where it has its default, so that the release before refuses the log.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/step_log/records.py",
+                '"clock_us", "idle"})\n    kind: Literal["snapshot"]',
+                '"clock_us"})\n    kind: Literal["snapshot"]',
+            ),
+        ),
+        ("tests/io_kafka/test_log_records.py::test_the_written_form_is_frozen",),
+    ),
+    Breakage(
+        "a-message-changes-without-a-wire-version",
+        "A worker of the release before registers with the same wire version, and its messages are taken for nonsense.",
+        "no silence",
+        (
+            Edit(
+                "engine/resident/messages/checkpoints.py",
+                "class Frozen(Answer):\n    version: VersionId\n",
+                "class Frozen(Answer):\n    version: VersionId\n    took_ms: float = 0.0\n",
+            ),
+        ),
+        ("tests/engine/resident/test_frames.py::test_the_form_of_messages_belongs_to_the_wire_version",),
+    ),
+    Breakage(
         "states-share-what-each-adds",
         "A record of a transaction that was given up stays among the steps of the log.",
         "1 division first",
