@@ -421,7 +421,7 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        positions.update({r.where: r.end for r in again.ranges})\n",
+                "        positions.update({r.where: r.end for r in record.ranges})\n",
                 "",
             ),
         ),
@@ -623,8 +623,8 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        if (again.ranges, again.again, again.counted) == (before.ranges, before.again, before.counted):\n",
-                "        if not again.is_cut_of(before):\n",
+                "        if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):\n",
+                "        if not record.is_cut_of(before):\n",
             ),
         ),
         (f"{TEST_LOG}::test_a_pending_division_may_be_recorded_again_over_more_input",),
