@@ -601,8 +601,10 @@ class Pipeline:
                     core.request_resume()
                 case "stop":
                     core.request_stop()
-                case _:
+                case "checkpoint":
                     core.request_checkpoint()
+                case _:
+                    assert_never(what)
         for wish in wishes:
             try:
                 if core.stopping:

@@ -91,7 +91,7 @@ class PartitionRead(NamedTuple):
     newest_ms: int | None
 
 
-class Written(NamedTuple):
+class TopicWritten(NamedTuple):
     """The messages that a step has written to one topic, and the bytes of their keys and values."""
 
     topic: str
@@ -107,7 +107,7 @@ class StepMeasured:
     took_ms: float
     parts_ms: Mapping[str, float]
     reads: Sequence[PartitionRead] = ()
-    written: Sequence[Written] = ()
+    written: Sequence[TopicWritten] = ()
     work: Mapping[str, Work] = field(default_factory=dict)
     replayed: bool = False
 
@@ -213,7 +213,7 @@ class Measures:
             self._latency.setdefault(read.topic, Histogram(LATENCY_SECONDS)).observe(seconds)
             minute.latency.observe(seconds)
 
-    def _note_written(self, written: Iterable[Written]) -> None:
+    def _note_written(self, written: Iterable[TopicWritten]) -> None:
         for each in written:
             if each.is_dead_letter:
                 self._dead_letters[each.topic] = self._dead_letters.get(each.topic, 0) + each.messages

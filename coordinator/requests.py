@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar, get_args
 
 from base.fault import Fault
 from coordinator.automatic.requests import AutoRequest
@@ -19,6 +19,9 @@ from coordinator.rescale.requests import LayoutRequest, RescaleRefused
 from coordinator.revisions.requests import RevisionRequest, TransitionRefused
 
 R = TypeVar("R")
+
+RequestName = Literal["pause", "resume", "stop", "checkpoint"]
+"""What users ask of the loop without an answer."""
 
 Refusal = Callable[[str, str], Fault]
 """Makes the fault of a refused request, from its message and from what the user can do."""
@@ -87,7 +90,7 @@ class Requests:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
-        self._wanted: list[str] = []
+        self._wanted: list[RequestName] = []
         self._layout = Inbox[LayoutRequest](
             self.wake, RescaleRefused, "`stepwell layout show` tells whether the change has begun."
         )
@@ -99,9 +102,9 @@ class Requests:
         )
         self.questions = Questions(self.wake)
 
-    def ask(self, what: str) -> None:
-        """Adds a request: "pause", "resume", "stop" or "checkpoint"."""
-        assert what in ("pause", "resume", "stop", "checkpoint")
+    def ask(self, what: RequestName) -> None:
+        """Adds a request."""
+        assert what in get_args(RequestName)
         with self._lock:
             self._wanted.append(what)
         self._event.set()
@@ -149,7 +152,7 @@ class Requests:
     def wake(self) -> None:
         self._event.set()
 
-    def take(self) -> list[str]:
+    def take(self) -> list[RequestName]:
         """All requests since the last call, in order."""
         with self._lock:
             taken, self._wanted = self._wanted, []

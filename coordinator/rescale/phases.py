@@ -77,7 +77,7 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Course:
+class RescaleCourse:
     """What a rescale under way keeps from phase to phase. `is_paused`: whether a user has paused it. `has_copies`: whether workers have
     copies of slots, or make some. `steps_due`: how many steps have to come before the next cut of a live rescale. `cuts`: how many were
     made."""
@@ -88,7 +88,7 @@ class Course:
     cuts: int
 
 
-COURSE_FIRST = Course(is_paused=False, has_copies=False, steps_due=0, cuts=0)
+COURSE_FIRST = RescaleCourse(is_paused=False, has_copies=False, steps_due=0, cuts=0)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class UnderWay:
 
     owned: Owned
     aim: Aim
-    course: Course
+    course: RescaleCourse
 
     def turned(self, target: Target) -> Staffing | Weighing | Moved:
         """The log has another target. What the sources have counted and copied was for other slots."""
@@ -311,7 +311,7 @@ class Moved(UnderWay):
 
 @dataclass(frozen=True)
 class Burying:
-    """`leaving`: workers that the settled layout does not have. `has_copies`: see Course; a worker that gets a
+    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleCourse; a worker that gets a
     copy answers for it before it leaves."""
 
     owned: Owned
@@ -342,7 +342,7 @@ def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> 
     return _begun(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
 
 
-def _begun(owned: Owned, aim: Aim, course: Course, *, is_recruited: bool) -> Staffing | Weighing | Moved:
+def _begun(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
         return Staffing(owned, aim, course, new, is_recruited)

@@ -12,11 +12,11 @@ from coordinator.core import Core
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.phases import (
     Burying,
-    Course,
     Idle,
     Moved,
     Moving,
     Phase,
+    RescaleCourse,
     Staffing,
     UnderWay,
     Wanted,
@@ -150,7 +150,7 @@ def state_text(phase: Phase) -> str:
     match phase:
         case Idle() | Burying():
             return ""
-        case UnderWay(course=Course(is_paused=True)):
+        case UnderWay(course=RescaleCourse(is_paused=True)):
             return "paused"
         case Wanted() | Staffing() | Weighing():
             return "starting"

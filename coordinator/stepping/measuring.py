@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pyarrow.compute as pc
 
-from coordinator.measures import ProjectShown, StepMeasured, Written
+from coordinator.measures import ProjectShown, StepMeasured, TopicWritten
 from coordinator.specification import PipelineSpec
 from coordinator.status import StepTimes
 from coordinator.stepping.step_output import DEAD_LETTER, StepResult
@@ -32,7 +32,7 @@ def project_shown(spec: PipelineSpec, answers: NumberedCircuit) -> ProjectShown:
     return ProjectShown(answers.circuit, {**sources, **outputs})
 
 
-def _written(output: StepOutput) -> Written:
+def _written(output: StepOutput) -> TopicWritten:
     lengths = (pc.sum(pc.binary_length(output.messages.column(name))).as_py() for name in ("key", "value"))
     size = sum(length or 0 for length in lengths)
-    return Written(output.topic, output.messages.num_rows, size, output.handle.startswith(DEAD_LETTER))
+    return TopicWritten(output.topic, output.messages.num_rows, size, output.handle.startswith(DEAD_LETTER))

@@ -54,7 +54,7 @@ from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.output_progress import InputChanged, compare_errors, compare_inputs
-from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram
 from io_kafka.step_log.records import DivisionRecord, InputChecksum, NodeErrors
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
@@ -372,7 +372,7 @@ class Stepping:
         return again
 
 
-def _filled_in(program: Program) -> tuple[int, int]:
+def _filled_in(program: ProgramOfStep) -> tuple[int, int]:
     """The positions of the feeds before and after a step. The step of a switch gives whole contents to new outputs, and a step of a drain a part
     of them."""
     match program:

@@ -15,7 +15,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import cache, partial
 from math import isfinite
-from typing import Any, TypeVar, get_type_hints
+from types import NoneType
+from typing import Any, TypeVar, Union, get_args, get_type_hints
 
 import pyarrow as pa
 from cattrs import Converter
@@ -28,16 +29,7 @@ from engine.model.aggregates import AggregateCall
 from engine.model.circuit import Circuit, Node
 from engine.model.node import NodeBase
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
-from io_kafka.formats.encodings import (
-    Avro,
-    Csv,
-    DescribedProtobuf,
-    Encoding,
-    JsonWithRegistry,
-    PlainAvro,
-    Protobuf,
-    Text,
-)
+from io_kafka.formats.encodings import Encoding
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress
@@ -49,7 +41,7 @@ TAG = "kind"
 
 _FORMATS: Any = SourceFormat | RecordFormat | TableFormat
 _NODE: Any = Node
-_GIVEN_ENCODINGS: Any = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | JsonWithRegistry
+_GIVEN_ENCODINGS: Any = Union[tuple(each for each in get_args(Encoding) if each is not NoneType)]  # noqa: UP007 - of a tuple
 
 
 class BadDocument(ValueError):

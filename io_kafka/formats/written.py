@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from base.options import WITHOUT_NULL, OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.descriptor import FromOptions
+from io_kafka.formats.descriptor import FromOptions, Option
 from io_kafka.formats.encodings import OutputEncoding, SchemaIds
 from io_kafka.formats.table import FORMATS
 
@@ -26,10 +26,19 @@ class Written:
     options: tuple[tuple[str, str], ...]
     patterns: Patterns
 
+    def __post_init__(self) -> None:
+        unknown = dict(self.options).keys() - {option.name for option in self._options}
+        assert not unknown, f"format {self.format} has no option {', '.join(sorted(unknown))}: it would be ignored"
+
+    @property
+    def _options(self) -> tuple[Option, ...]:
+        """All that the format has."""
+        made = FORMATS[self.format].writes.made
+        return made.options if isinstance(made, FromOptions) else ()
+
     def recorded(self) -> dict[str, str]:
         """The parts that differ from their defaults, as the JSON form of circuits names them."""
-        made, given = FORMATS[self.format].writes.made, dict(self.options)
-        options = made.options if isinstance(made, FromOptions) else ()
+        options, given = self._options, dict(self.options)
         parts = {
             "format": "" if self.format == PLAIN.format else self.format,
             "key_format": self.key_format,

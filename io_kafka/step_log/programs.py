@@ -38,7 +38,7 @@ class SwitchingProgram:
     drained: tuple[int, int] | None = None
 
 
-Program = PresentProgram | FillingProgram | SwitchingProgram
+ProgramOfStep = PresentProgram | FillingProgram | SwitchingProgram
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ProgramKey:
     number: int
 
 
-def key_of(program: Program) -> ProgramKey:
+def key_of(program: ProgramOfStep) -> ProgramKey:
     match program:
         case PresentProgram(revision):
             return ProgramKey("present", 0 if revision is None else revision.number)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, assert_never
 from pydantic import Field
 
 from io_kafka.step_log.form import Natural, Part, PartWithLater
-from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram
 from io_kafka.step_log.revision_records import (
     Drain,
     RevisionIntent,
@@ -129,7 +129,7 @@ class RevisionState(Part):
     filled_before: Natural = 0
     nodes_gone: Natural | None = None
 
-    def program_of(self, step: int, before: int, after: int) -> Program:
+    def program_of(self, step: int, before: int, after: int) -> ProgramOfStep:
         """What this step runs. `before`, `after`: the positions before and after it."""
         for passage in self.passages:
             if step < passage.first:

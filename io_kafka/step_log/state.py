@@ -258,24 +258,24 @@ class StepLogState(LogValue):
         every = {**self.placed, version: placed}
         return replace(self, placed={each: its for each, its in every.items() if each in known})
 
-    def _with_division_again(self, again: DivisionRecord) -> StepLogState:
+    def _with_division_again(self, record: DivisionRecord) -> StepLogState:
         """A division over less or more input than before, or that counts the error rows of other nodes: the next division starts where it
         ends. What was divided after it never reached a state. A division with another policy alone leaves those after it as they are."""
-        before = self.divisions[again.step]
-        if (again.ranges, again.again, again.counted) == (before.ranges, before.again, before.counted):
-            return replace(self, divisions=self.divisions.with_value(again.step, again))
-        positions = self._positions_before(again.step + 1)
-        positions.update({r.where: r.end for r in again.ranges})
-        read_again = self._read_again_before(again.step + 1)
-        read_again.update({r.where: r.end for r in again.again})
-        divisions = self.divisions.drop_from(again.step).with_next(again)
+        before = self.divisions[record.step]
+        if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):
+            return replace(self, divisions=self.divisions.with_value(record.step, record))
+        positions = self._positions_before(record.step + 1)
+        positions.update({r.where: r.end for r in record.ranges})
+        read_again = self._read_again_before(record.step + 1)
+        read_again.update({r.where: r.end for r in record.again})
+        divisions = self.divisions.drop_from(record.step).with_next(record)
         return replace(
             self,
             divisions=divisions,
             positions=positions,
-            counted=again.counted,
+            counted=record.counted,
             again=read_again,
-            idle=again.idle,
+            idle=record.idle,
         )
 
     def _positions_before(self, step: int) -> dict[TopicPartition, int]:

@@ -22,7 +22,7 @@ from io_kafka.step_log.layout_records import (
 )
 from io_kafka.step_log.layout_rules import LayoutGround
 from io_kafka.step_log.numbered import Numbered
-from io_kafka.step_log.programs import Program, ProgramKey, key_of
+from io_kafka.step_log.programs import ProgramKey, ProgramOfStep, key_of
 from io_kafka.step_log.records import (
     CheckpointStored,
     Claim,
@@ -162,7 +162,7 @@ class LogValue:
         """The position after a step with `first - 1 <= step < division_next`, as its division says; 0 if it says nothing."""
         return self.revisions.filled_before if step < self.first else self.divisions[step].filled or 0
 
-    def program_of(self, step: int) -> Program:
+    def program_of(self, step: int) -> ProgramOfStep:
         """What a step runs, in its first run and in a replay, with `first <= step < division_next`. A step below that of `revisions.root` is
         not replayed, and what is told of it may be wrong."""
         assert step in self.divisions, f"step {step} is not divided, or forgotten"

@@ -13,14 +13,13 @@ from pyspark.sql.types import StructType
 from base.options import Mode, OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns, writer
 from io_kafka.formats.descriptor import FromRegistry
-from io_kafka.formats.table import FORMATS
+from io_kafka.formats.table import FORMATS, options_of_outputs
 from io_kafka.registry.address import RegistryAddress
 from stepwell.project.format_properties import (
     FORMAT,
     PATTERNS,
     PROPERTIES,
     REGISTRY,
-    SEPARATOR,
     Properties,
     registry_of,
 )
@@ -28,7 +27,7 @@ from stepwell.project.message_formats import KEY_FORMAT, choose_format, choose_k
 
 OUTPUT_KEY_FORMATS: tuple[OutputKeyFormat, ...] = get_args(OutputKeyFormat)
 
-OF_OUTPUTS = (FORMAT, KEY_FORMAT, REGISTRY, SEPARATOR, "csv.nullValue", *PATTERNS.values())
+OF_OUTPUTS = (FORMAT, KEY_FORMAT, REGISTRY, *(option.name for option in options_of_outputs()), *PATTERNS.values())
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from starlette.concurrency import run_in_threadpool
@@ -41,7 +41,7 @@ from base.fault import ExitCode
 from base.options import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
-from coordinator.requests import Requests
+from coordinator.requests import RequestName, Requests
 from coordinator.rescale.requests import (
     LayoutRequest,
     PauseRequest,
@@ -65,7 +65,7 @@ from stepwell.service.queries import AnswerQuery, QueryRoute
 from stepwell.service.revisions import PlanFiles, RevisionRoutes
 from stepwell.service.views import encode_views
 
-REQUESTS = ("pause", "resume", "stop", "checkpoint")
+REQUESTS: tuple[RequestName, ...] = get_args(RequestName)
 
 REQUESTS_OF_A_RESCALE: Mapping[str, LayoutRequest] = {
     "pause": PauseRequest(is_paused=True),
@@ -220,9 +220,10 @@ class ControlServer:
             return Answer({"error": str(fault)}, 409)
 
     async def _ask(self, request: Request) -> Response:
-        what = request.path_params["what"]
-        if what not in REQUESTS:
-            return Answer({"error": f"{what}: one of {', '.join(REQUESTS)}"}, 404)
+        path = request.path_params["what"]
+        what = next((each for each in REQUESTS if each == path), None)
+        if what is None:
+            return Answer({"error": f"{path}: one of {', '.join(REQUESTS)}"}, 404)
         self._requests.ask(what)
         return Answer({"asked": what})
 

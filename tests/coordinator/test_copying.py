@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -125,6 +126,27 @@ def copy() -> StepLogState:
     of, loads = source(), {TABLE: load("stepwell.c.table.0123456789abcdef", 0, 3)}
     document = copied_document(of, loads)
     return copied_state(of, "stepwell.c.steps", document.text, loads, manifest=("c/m.json", "ab" * 16), epoch=10)
+
+
+NOT_COPIED = {
+    *("offset_next", "claim", "snapshots", "has_ended"),  # of the copy's own log
+    *("generation", "refresh", "rescale", "turns", "intent", "auto", "idle"),  # of a pipeline that begins
+    *("ends", "counted", "errors", "again", "replayed_from"),  # of outputs, and of steps before the version
+    *("is_former", "circuit", "leaves"),  # of a former format
+}
+
+
+def test_each_field_of_the_log_is_copied_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: set[str] = set()
+
+    def state_with(topic: str, **values: Any) -> StepLogState:
+        given.update(["topic", *values])
+        return StepLogState(topic, **values)
+
+    monkeypatch.setattr("coordinator.copying.state.StepLogState", state_with)
+    copy()
+    assert not given & NOT_COPIED
+    assert given | NOT_COPIED == {field.name for field in fields(StepLogState)}
 
 
 def test_a_copy_reads_from_where_its_version_ends() -> None:

@@ -17,7 +17,7 @@ from coordinator.measures import (
     PartitionRead,
     ProjectShown,
     StepMeasured,
-    Written,
+    TopicWritten,
     lag_seconds,
 )
 from engine.model.circuit import Circuit
@@ -61,7 +61,7 @@ def test_a_step_is_counted_by_partition_topic_and_view(clock: Clock) -> None:
                 took_ms=30.0,
                 parts_ms={"read": 10.0, "write": 20.0},
                 reads=[read(START - 2, START - 1), read(None, None, 4, partition=1)],
-                written=[Written("out", 5, 50), Written("letters", 1, 9, is_dead_letter=True)],
+                written=[TopicWritten("out", 5, 50), TopicWritten("letters", 1, 9, is_dead_letter=True)],
                 work={"view totals": Work(7.0, 2)},
                 replayed=replayed,
             )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import fields
+from pathlib import Path
+
 import pyarrow as pa
 
 from coordinator.measures import ProjectShown
 from coordinator.shown_status import WAITING_FOR_KAFKA, next_step_of
-from coordinator.status import StatusBoard, StepTimes
+from coordinator.status import Status, StatusBoard, StepTimes
 from engine.model.circuit import Circuit, View
 from engine.model.rows import Source
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Clock:
@@ -28,6 +34,20 @@ def board_and_clock() -> tuple[StatusBoard, Clock]:
 
 def step(board: StatusBoard, number: int, rows: int = 100, took_ms: float = 100.0) -> None:
     board.note_step(number, rows, StepTimes(compute=took_ms), replayed=False, skipped={})
+
+
+def test_every_field_that_is_updated_is_one_of_the_status() -> None:
+    """`update` takes any name, and mypy checks none of them."""
+    texts = [path.read_text() for room in ("coordinator", "stepwell") for path in (ROOT / room).rglob("*.py")]
+    names = {
+        keyword.arg
+        for text in texts
+        if "board.update(" in text
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("board.update")
+        for keyword in call.keywords
+    }
+    assert names and names <= {field.name for field in fields(Status)}
 
 
 def test_the_rate_is_zero_as_soon_as_a_pipeline_is_idle_and_does_not_remember_the_pause() -> None:

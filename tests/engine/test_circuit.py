@@ -85,3 +85,11 @@ def test_no_option_of_a_format_hides_a_field_or_another_option() -> None:
     own = {field.name for field in fields(Output)} | {"kind", "format", "key_format"}
     recorded = [option.recorded for option in options_of_outputs()]
     assert len({*recorded}) == len(recorded) and not own & {*recorded}
+
+
+def test_an_option_that_the_format_does_not_have_is_not_ignored() -> None:
+    """A project's output would be written without it, and the circuit would not record it."""
+    formats: tuple[OutputFormatName, ...] = ("csv", "avro")
+    for format_ in formats:
+        with pytest.raises(AssertionError, match=rf"format {format_} has no option csv\.header"):
+            written(format_, header="true")

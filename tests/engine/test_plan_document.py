@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -113,6 +113,11 @@ def sources() -> tuple[SourceTable, ...]:
         SourceTable("log", (), RecordFormat("log", SCHEMA), None, "log-.*"),
         SourceTable("days", ("t",), TableFormat("days", SCHEMA)),
     )
+
+
+def test_there_is_a_source_in_every_encoding() -> None:
+    """One without a form in a plan document would be noticed when its pipeline starts."""
+    assert {type(each) for each in ENCODINGS} == set(get_args(Encoding))
 
 
 def test_every_source_is_read_back_without_the_password_of_its_registry() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram, key_of
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram, key_of
 from io_kafka.step_log.records import (
     BadLogRecord,
     CheckpointComplete,
@@ -72,7 +72,7 @@ DRAINING: tuple[Record, ...] = (*DRAIN_RECORDED, fills(2, 3), step(2, 3))
 DRAINED: tuple[Record, ...] = (*DRAINING, fills(3, 3), step(3, 4), fills(4, 8), step(4, 5))
 
 
-def programs(*records: Record) -> list[Program]:
+def programs(*records: Record) -> list[ProgramOfStep]:
     """What all steps run."""
     state = folded(*records)
     return [state.program_of(number) for number in range(state.division_next)]
@@ -656,7 +656,7 @@ def logs(draw: st.DrawFn) -> list[Record]:
     return records
 
 
-def programs_from(state: StepLogState, step: int = 0) -> dict[int, Program]:
+def programs_from(state: StepLogState, step: int = 0) -> dict[int, ProgramOfStep]:
     """Of the steps from `step` on that may be replayed."""
     root = state.revisions.root
     first = max(step, state.first, root.step if root is not None and state.layout is not None else 0)

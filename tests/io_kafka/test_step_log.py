@@ -864,6 +864,26 @@ def full_state() -> StepLogState:
     )
 
 
+KEPT_BY_A_REFRESH = {"topic", "offset_next", "claim", "revisions", "topics", "ends", "generation", "auto"}
+FORGOTTEN_BY_A_REFRESH = {
+    *("divisions", "step_records", "positions", "firsts", "intent", "checkpoints", "placed", "layout", "rescale", "turns", "is_former"),
+    *("circuit", "leaves", "tables", "refresh", "counted", "errors", "grown", "snapshots", "again", "replayed_from", "stored", "origin"),
+    *("clock_us", "idle", "has_ended"),
+}  # fmt: skip
+
+
+def test_each_field_of_the_state_is_kept_or_forgotten_by_a_refresh() -> None:
+    """A new field has to be said: it is forgotten unless `_reset` names it."""
+    assert {field.name for field in fields(StepLogState)} == KEPT_BY_A_REFRESH | FORGOTTEN_BY_A_REFRESH
+    state, new = full_state(), StepLogState("log")
+    out = next(iter(state.ends)).topic
+    begun = refresh(state.generation + 1, (out,)).model_copy(update={"epoch": state.epoch})
+    done = Reset(epoch=state.epoch, generation=state.generation + 1, topics=begun.topics)
+    after = folded_on(state, begun, done)
+    assert {name for name in FORGOTTEN_BY_A_REFRESH if getattr(after, name) != getattr(new, name)} == set()
+    assert {name for name in KEPT_BY_A_REFRESH if getattr(after, name) == getattr(new, name)} == {"topic"}
+
+
 def at_time(record: DivisionRecord, clock_us: int | None) -> DivisionRecord:
     return record.model_copy(update={"clock_us": clock_us})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from io_kafka.step_log.programs import FillingProgram, PresentProgram, Program, SwitchingProgram
+from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram
 from io_kafka.step_log.records import DivisionRecord, InputRange, Record, Reset, StepRecord, TableRecord, TopicIdentity
 from io_kafka.step_log.revision_records import (
     Choices,
@@ -90,7 +90,7 @@ class Programs:
     switch: int | None = None
     fills_from: int | None = None
     drain: Drain | None = None
-    programs: dict[int, Program] = field(default_factory=dict)
+    programs: dict[int, ProgramOfStep] = field(default_factory=dict)
     divisions: dict[int, DivisionRecord] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:

@@ -24,6 +24,13 @@ TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
 COORDINATOR = (
     Breakage(
+        "an-inbox-is-not-ended",
+        "A run ends while a request for other bounds waits, whose user waits for the whole time.",
+        "no silence",
+        (Edit("coordinator/requests.py", "        self._automatic.end()\n", ""),),
+        ("tests/coordinator/test_requests.py::test_nobody_waits_in_an_inbox_of_a_run_that_is_over",),
+    ),
+    Breakage(
         "silence-never-ends",
         "A pipeline that was idle once looks for input rarely for ever after.",
         "input is found soon",

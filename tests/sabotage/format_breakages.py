@@ -17,6 +17,19 @@ TEST_CONNECT = "tests/io_kafka/formats/test_connect.py"
 
 FORMATS = (
     Breakage(
+        "an-unknown-option-of-a-format-is-ignored",
+        "An option of an output is taken from the project, and neither recorded nor obeyed.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/written.py",
+                " - {option.name for option in self._options}\n",
+                " & {option.recorded for option in self._options}\n",
+            ),
+        ),
+        ("tests/engine/test_circuit.py::test_an_option_that_the_format_does_not_have_is_not_ignored",),
+    ),
+    Breakage(
         "an-encoding-without-a-descriptor-is-imported",
         "A format is missing in the table, and the first message in it stops the run with a KeyError.",
         "no silence",

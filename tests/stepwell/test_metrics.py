@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from base.fault import Fault
-from coordinator.measures import PartitionRead, StepMeasured, Written
+from coordinator.measures import PartitionRead, StepMeasured, TopicWritten
 from coordinator.status import StatusBoard, StepTimes
 from engine.operators.base import Work
 from stepwell.service.metrics.exposition import Exposition
@@ -54,7 +54,7 @@ def busy_board(partitions: int = 2) -> StatusBoard:
     )
     reads = [PartitionRead("orders", number, 3, 30, 1000, 2000) for number in range(partitions)]
     work = {"view totals": Work(5.0, 2), "output totals": Work(1.0, 1), "source orders": Work(2.0, 6)}
-    written = [Written("totals", 2, 20), Written("letters", 1, 5, is_dead_letter=True)]
+    written = [TopicWritten("totals", 2, 20), TopicWritten("letters", 1, 5, is_dead_letter=True)]
     board.measures.note_step(
         StepMeasured(took_ms=12.0, parts_ms={"read": 3.0}, reads=reads, written=written, work=work)
     )

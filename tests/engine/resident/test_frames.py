@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -23,6 +24,7 @@ from engine.resident.frames import (
     PADDING_BYTES,
     PREFIX,
     STRANGER_BYTES_MAX,
+    WIRE_VERSION,
     Frame,
     FrameError,
     Prefix,
@@ -172,6 +174,9 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Pieces(number=CutNumber(3, 1), places=(), slots=SLOTS),
 )
 
+WIRE = Path(__file__).parent / "samples" / f"wire_{WIRE_VERSION}.jsonl"
+"""The head of each of these messages, as this wire version has it."""
+
 
 def sent(frame: Frame) -> bytes:
     return b"".join(bytes(memoryview(part)) for part in encode(frame))
@@ -187,6 +192,14 @@ def received(data: bytes) -> Frame:
 
 def test_there_is_an_example_of_every_message() -> None:
     assert {type(message) for message in EVERY_MESSAGE} == set(messages.kinds())
+
+
+def test_the_form_of_messages_belongs_to_the_wire_version() -> None:
+    """Workers and coordinators of one wire version understand each other, whatever their releases are. What differs here needs WIRE_VERSION + 1.
+    docs/contributing.md says how to write the file."""
+    assert [bytes(memoryview(encode(Frame(Term(3, 1), each))[0])) for each in EVERY_MESSAGE] == [
+        PREFIX.pack(MAGIC, len(head), 0) + head for head in WIRE.read_bytes().splitlines()
+    ]
 
 
 @pytest.mark.parametrize("message", EVERY_MESSAGE, ids=lambda message: message.kind)
