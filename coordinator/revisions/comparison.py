@@ -51,6 +51,7 @@ _CODES: Mapping[Obstacle, RefusalCode] = {
     "grown": "grown_input",
     "unknown start": "unknown_start",
     "missing topic": "missing_topic",
+    "remade": "remade_topic",
     "frozen": "former_result",
     "nulls": "filled_with_nulls",
 }

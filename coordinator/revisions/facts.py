@@ -14,9 +14,10 @@ class Facts:
     a release that did not record it. `positions`: the offsets that it reads next. `begins`, `ends`: those of the topics now, also of the
     outputs' ones; a topic that is missing does not exist. `compacted`: the topics of which Kafka keeps the last message of each key alone.
     `grown`: those that have more partitions than when the pipeline began. `own`: the step log and the topic of plan documents. `used`: those
-    that the step log has and that no new output can have: they hold messages, are gone, or were made anew. `loads`: how many rows each load of
-    a batch table has, by its topic. `other_files`: the batch tables whose files are not those that were loaded, by handle. `refused_schemas`:
-    why a registry refuses the schema of an output, by handle. `rows`, `bytes`: of the state, by node number; None if nobody has counted them."""
+    that the step log has and that no new output can have: they hold messages, are gone, or were made anew. `remade`: the topics of the step
+    log that were deleted and made again. `loads`: how many rows each load of a batch table has, by its topic. `other_files`: the batch tables
+    whose files are not those that were loaded, by handle. `refused_schemas`: why a registry refuses the schema of an output, by handle.
+    `rows`, `bytes`: of the state, by node number; None if nobody has counted them."""
 
     first: Mapping[TopicPartition, int] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class Facts:
     grown: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
+    remade: frozenset[str] = frozenset()
     loads: Mapping[str, int] = field(default_factory=dict)
     other_files: frozenset[str] = frozenset()
     refused_schemas: Mapping[str, str] = field(default_factory=dict)

@@ -27,7 +27,7 @@ OutputKind = Literal[
 SourceKind = Literal["kept", "changed", "new", "renamed", "dropped", "counts_from_now"]
 LoadKind = Literal["", "first", "again"]
 RefusalCode = Literal[
-    "expired_input", "compacted_input", "grown_input", "unknown_start", "missing_topic",
+    "expired_input", "compacted_input", "grown_input", "unknown_start", "missing_topic", "remade_topic",
     "topic_of_another_view", "other_mode", "other_key", "other_format",
     "append_over_event_time", "topic_not_empty", "topic_of_before", "too_many_nodes", "former_result", "filled_with_nulls", "refused_schema",
 ]  # fmt: skip

@@ -3,7 +3,8 @@
 A source can be read again if all messages are there that the pipeline has counted. So no partition may begin above the offset
 at which the pipeline began with it, and no topic may be compacted. A keyed source may be compacted, because only the last
 message of each key counts. If its topic has got more partitions since, a key may have messages in several of them, and nothing says which was
-the last. A source that the pipeline has not read yet is read like any new one, from its `startingOffsets`. A batch table that has no load yet is
+the last. A topic that was deleted and created again has other messages at the same offsets.
+A source that the pipeline has not read yet is read like any new one, from its `startingOffsets`. A batch table that has no load yet is
 loaded first.
 """
 
@@ -28,7 +29,7 @@ from io_kafka.offsets import TopicPartition
 REASONS_MAX = 3
 """The partitions that a reason names. A topic of a hundred expired partitions is one finding."""
 
-Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "frozen", "nulls"]
+Obstacle = Literal["expired", "compacted", "grown", "unknown start", "missing topic", "remade", "frozen", "nulls"]
 
 REFRESH = "`stepwell run --full-refresh` rebuilds all state and output from what the topics have"
 
@@ -117,6 +118,9 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
         return Rereading(handle, False, starts, _count(starts, facts), "earliest")
     if missing := [t for t in source.table.topics if not any(where.topic == t for where in facts.begins)]:
         return Unreadable("missing topic", f"there is no topic {', '.join(missing)}", "Create it")
+    if remade := sorted({where.topic for where in partitions_of(source, facts)} & facts.remade):
+        reason = f"topic {', '.join(remade)} was deleted and created again since the pipeline began with it"
+        return Unreadable("remade", reason, f"Send its messages to a topic of another name; or {REFRESH}")
     begun = _begun(source, before, facts)
     if begun is None:
         return _new(source, facts)

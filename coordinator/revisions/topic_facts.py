@@ -34,5 +34,6 @@ def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, ow
         grown=log.grown,
         own=own,
         used=frozenset(name for name, topic in log.topics.items() if ids.get(name) != topic.id or name in held),
+        remade=frozenset(name for name, topic in log.topics.items() if ids.get(name, topic.id) != topic.id),
         loads={topic: load.rows for topic, load in log.tables.items()},
     )

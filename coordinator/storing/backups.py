@@ -152,7 +152,8 @@ def _lost_input(step: int, log: StepLogState, begins: Mapping[TopicPartition, in
     seen: set[TopicPartition] = set()
     for number in range(step, log.division_next):
         division = log.divisions[number]
-        for r in (*division.ranges, *division.again):
+        is_filled = log.revisions.passage_that_fills(number) is not None  # otherwise a replay runs without new nodes
+        for r in (*division.ranges, *(division.again if is_filled else ())):
             if r.start == r.end or r.where in seen:
                 continue
             seen.add(r.where)

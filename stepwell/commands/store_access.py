@@ -108,10 +108,10 @@ def missed_text(missing: ObjectMissing, pipeline: str) -> str:
 
 
 def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:
-    """The first offsets of the inputs that are still there."""
+    """The first offsets of the inputs that are still there, also of those that only new nodes have read so far."""
     topics = Topics(KafkaSettings.parse(project.settings.kafka))
-    there = topics.names()
-    return topics.begin_offsets(sorted({where.topic for where in log.positions} & there))
+    read = {where.topic for where in log.positions} | {r.topic for each in log.divisions.values() for r in each.again}
+    return topics.begin_offsets(sorted(read & topics.names()))
 
 
 def log_id_of(project: Project) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stepwell.errors import Location, ProjectError
-from stepwell.planning.function_digest import is_installed
+from stepwell.planning.project_modules import is_installed
 from stepwell.project.loading import Project, load_project
 
 _STAYING = frozenset(
@@ -39,7 +39,10 @@ def forget_modules(root: Path) -> None:
     and so may installed packages; they stay."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        is_below = file is not None and Path(file).is_relative_to(root)
+        places = (
+            list(getattr(module, "__path__", ())) if file is None else [file]
+        )  # a package without __init__ has no file
+        is_below = bool(places) and all(Path(place).is_relative_to(root) for place in places)
         if is_below and name.partition(".")[0] not in _STAYING and not is_installed(name):
             del sys.modules[name]
     importlib.invalidate_caches()

@@ -2,7 +2,8 @@
 
 Guarantees: the digest is a function of what the function does. It is the same in every process, whatever the lines, the comments, the names
 and the docstrings are. It changes with the code, its constants, its defaults, and everything of the project that the code reads: other
-functions, classes and values, by closures and global names, also in modules of the project.
+functions, classes and values, by closures and global names, also in modules of the project. A module of the project that is passed on as a value
+counts as a whole, and so do the files that the code imports when it runs.
 
 A pickle would not do. It has the number of each line and the path of each file, and it differs between processes for equal sets. The bytecode is
 that of one minor version of Python, so another one is a change of every function. Libraries count by the names that a function reads of them: a
@@ -15,13 +16,13 @@ import copyreg
 import dis
 import functools
 import hashlib
-import importlib.machinery
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from itertools import chain, pairwise
 from typing import Any
+
+from stepwell.planning.project_modules import files_imported, imports_in, is_installed
 
 _BYTES = 16
 
@@ -39,8 +40,8 @@ _NO_CONTENT = frozenset(
 )
 """Entries of a class that say where it stands, or that each process makes for itself."""
 
-_FOLDERS = ("site-packages", "dist-packages")
-"""Where packages are installed."""
+_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+"""Instructions that read a name which is not of the function itself."""
 
 
 class NoDigest(Exception):
@@ -54,27 +55,6 @@ class NoDigest(Exception):
 def digest_of(function: Callable[..., Any], refuse: Callable[[object], str | None] = lambda value: None) -> str:
     """Of the function and all that it refers to. Raises NoDigest, also for a value for which `refuse` gives a reason."""
     return _Digests(refuse).of(function).hex()
-
-
-def is_installed(module: str) -> bool:
-    """Whether the module belongs to Python or to an installed package, and not to a project. True for a name that nothing was imported by."""
-    found = sys.modules.get(module)
-    if found is None:
-        return False
-    file = getattr(found, "__file__", None)
-    if file is None:
-        spec = getattr(found, "__spec__", None)
-        paths = list(getattr(found, "__path__", ()) or ())
-        if paths:  # a package without __init__
-            return all(_in_library(place) for place in paths)
-        return module != "__main__" and isinstance(spec, importlib.machinery.ModuleSpec)
-    return _in_library(file)
-
-
-@functools.cache
-def _in_library(file: str) -> bool:
-    path = Path(file)
-    return any(part in _FOLDERS for part in path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
 
 
 class _Digests:
@@ -125,7 +105,7 @@ class _Digests:
             case functools.partial():
                 return self._parts("partial", (value.func, value.args, value.keywords))
             case types.ModuleType():
-                return _hash("module", value.__name__.encode())
+                return self._module(value)
             case type():
                 return self._class(value)
             case types.CellType():
@@ -142,7 +122,8 @@ class _Digests:
     def _function(self, function: types.FunctionType) -> bytes:
         if _is_of_library(function):
             return _hash("function", _name(function))
-        cells = [cell.cell_contents if _is_filled(cell) else ... for cell in function.__closure__ or ()]
+        enclosing = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        cells = [self._of_cell(name, cell, function.__code__) for name, cell in enclosing]
         read = self._read(function.__code__, function.__globals__)
         plain = (function.__code__, function.__defaults__, function.__kwdefaults__, cells, dict(function.__dict__))
         return self._parts("function", (*plain, read))
@@ -154,19 +135,33 @@ class _Digests:
             if name not in names:
                 found.append(("missing", name))
             elif isinstance(names[name], types.ModuleType):
-                found.append((name, self._of_module(names[name], _attributes_of(code), set())))
+                found.append((name, self._read_of(names[name], name, code)))
             else:
                 found.append((name, names[name]))
+        files = files_imported(chain.from_iterable(map(imports_in, _codes(code))), names.get("__package__") or "")
         for name in sorted(_imported_by(code)):
-            if (
-                (module := sys.modules.get(name)) is not None
-                and not is_installed(name)
-                and getattr(module, "__file__", None)
-            ):
-                found.append(("import", name, Path(module.__file__ or "").read_bytes()))
-            else:
-                found.append(("import", name))
+            found.append(("import", name, files.pop(name)) if name in files else ("import", name))
+        found += [("imported", name, files[name]) for name in sorted(files)]
         return found
+
+    def _of_cell(self, name: str, cell: types.CellType, code: types.CodeType) -> Any:
+        """What the code reads of a name of the function around it."""
+        value = cell.cell_contents if _is_filled(cell) else ...
+        if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
+            return self._read_of(value, name, code)
+        return value
+
+    def _read_of(self, module: types.ModuleType, name: str, code: types.CodeType) -> list[Any]:
+        """What the code reads of a module that it has by this name: all of it, if the module is passed on."""
+        found = self._of_module(module, _attributes_of(code), set())
+        return [*found, module] if name in _passed_on(code) and not is_installed(module.__name__) else found
+
+    def _module(self, module: types.ModuleType) -> bytes:
+        """Of a module that is a value, so that nobody can tell what is read of it."""
+        if is_installed(module.__name__):
+            return _hash("module", module.__name__.encode())
+        content = [each for each in sorted(vars(module).items()) if not each[0].startswith("__")]
+        return self._parts("module", (module.__name__, content))
 
     def _of_module(self, module: types.ModuleType, wanted: frozenset[str], seen: set[str]) -> list[Any]:
         found: list[Any] = [module.__name__]
@@ -265,6 +260,19 @@ def _globals_of(code: types.CodeType) -> frozenset[str]:
 
 def _imported_by(code: types.CodeType) -> frozenset[str]:
     return _named(code, frozenset({"IMPORT_NAME"}))
+
+
+def _passed_on(code: types.CodeType) -> frozenset[str]:
+    """The names of functions around it, and of the module, that the code reads otherwise than for an attribute of what they name."""
+    found: set[str] = set()
+    for inner in _codes(code):
+        steps = [step for step in dis.get_instructions(inner) if step.opname != "EXTENDED_ARG"]
+        found |= {
+            str(step.argval)
+            for step, following in pairwise(steps)
+            if step.opname in _LOADS and following.opname not in ("LOAD_ATTR", "LOAD_METHOD")
+        }
+    return frozenset(found)
 
 
 def _attributes_of(code: types.CodeType) -> frozenset[str]:

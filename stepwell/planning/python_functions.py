@@ -24,7 +24,8 @@ from engine.model.python_call import PythonForm, PythonFunction
 from engine.python import rebuilt
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.errors import Location, UnsupportedError
-from stepwell.planning.function_digest import NoDigest, digest_of, is_installed
+from stepwell.planning.function_digest import NoDigest, digest_of
+from stepwell.planning.project_modules import is_installed
 
 FUNCTION_BYTES_MAX = 64 << 20
 """Of a function with all that it refers to. Every worker gets it when it starts, and the kept plan holds it."""

@@ -31,3 +31,4 @@ def test_a_topic_of_the_log_that_is_not_as_it_was_made_is_used() -> None:
     log: Any = SimpleNamespace(topics=known, firsts={}, positions={}, grown=frozenset(), tables={})
     facts = facts_of_topics(log, topics, list(ends), own=frozenset())
     assert facts.used == {"full", "anew", "gone"} and facts.compacted == {"full"}
+    assert facts.remade == {"anew"}

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from coordinator import loop
 from coordinator.revisions.choices import Chosen
-from coordinator.revisions.requests import ApplyRequest
+from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.status import StatusBoard
 from coordinator.storing import storing
@@ -37,6 +37,7 @@ from storage.remote.objects_protocol import ObjectStore, Written
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running
 from tests.end_to_end.test_loading_tables import COUNTRIES, clicks, write_people
 from tests.end_to_end.test_loading_tables import project as with_tables
+from tests.end_to_end.test_reading_again import held
 from tests.end_to_end.test_transitions import NEW_VIEW, ORDER_SECONDS, apply, orders, project, settled
 from tests.sampling import sampled
 
@@ -282,6 +283,39 @@ def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     assert play.run(third)["steps_replayed"] == steps - stored
     play.check(third)
     play.check_steps(third)
+
+
+SALES = """
+CREATE STREAMING TABLE sales (customer STRING, amount INT) USING kafka TBLPROPERTIES ('subscribe' = '@sales');
+CREATE MATERIALIZED VIEW sold TBLPROPERTIES ('topic' = '@sold', 'mode' = 'upsert', 'key' = 'customer') AS
+  SELECT customer, sum(amount) AS amount FROM sales GROUP BY customer;
+"""
+
+
+@pytest.mark.long
+def test_what_a_transition_reads_keeps_a_backup_within_reach(play: Playground, started: Resolved) -> None:
+    """New nodes alone have read the topic. After an abort a replay reads none of it, so it may be deleted."""
+    command(started.project.project, "backup", "create", "before")
+    play.topic("sales")
+    play.send("sales", [{"customer": "c1", "amount": 7}] * 50)
+    now = resolve(play, project(more=SALES))
+
+    def why_not() -> list[str]:
+        return [each["problem"] for each in command(started.project.project, "backup", "list")]
+
+    with play.running(started) as run:
+        apply(run, now, hold=True)
+        held(run)
+        assert why_not() == [""]
+        run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+        settled(run)
+    play.delete_topic("sales")
+    assert any(division.again for division in play.log(started).divisions.values()) and why_not() == [""]
+    command(started.project.project, "restore", "--backup", "before")
+    lose(play)
+    assert play.run(started)["steps_replayed"] > 0
+    play.check(started)
+    play.check_steps(started)
 
 
 @pytest.mark.long

@@ -47,6 +47,13 @@ PYTHON = (
         (TEST_DIGEST,),
     ),
     Breakage(
+        "a-module-is-its-name",
+        "A module of the project that a function has as a value counts by its name. A change within it leaves the circuit as it was.",
+        "the state belongs to the circuit",
+        (Edit(DIGEST, "        if is_installed(module.__name__):\n            return", "        if module.__name__:\n            return"),),
+        (TEST_DIGEST,),
+    ),
+    Breakage(
         "a-digest-with-docstrings",
         "A changed docstring is a changed circuit, and the state of an unchanged project is refused.",
         "the state belongs to the circuit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -95,6 +96,22 @@ def test_a_module_of_the_project_is_read_again(
     assert keys[0] != keys[1]
     forget_modules(made.root)
     assert "helper_of_this_test" not in sys.modules
+
+
+def test_a_module_in_a_folder_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder has no `__init__.py`, so it is a package without a file."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    inner = tmp_path / "folder_of_this_test" / "inner.py"
+    inner.parent.mkdir()
+    found = []
+    for value in (1, 2):
+        inner.write_text(f"VALUE = {value}\n")
+        names: dict[str, Any] = {}
+        exec("from folder_of_this_test import inner", names)
+        found.append(names["inner"].VALUE)
+        forget_modules(tmp_path)
+    assert found == [1, 2]
 
 
 def test_stepwell_and_installed_packages_stay_imported() -> None:

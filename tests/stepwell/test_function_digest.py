@@ -12,12 +12,16 @@ from stepwell.planning.function_digest import NoDigest, digest_of
 
 FILE = """
 import collections
+import defaults
 import dataclasses
+import inside
 import re
 
 import helpers
+import passed
 from helpers import cached, twice
 
+INSIDE = {"inside": inside}
 RATES = {"a": 1.5, "b": 2.0}
 SEEN = frozenset({"x", "y", "z"})
 PATTERN = re.compile("a+")
@@ -29,10 +33,18 @@ class Rule:
     def holds(self, x):
         return x >= self.least
 
+def called(module, x):
+    return module.whole(x)
+
 def made(by):
-    def inner(x, more=2):
+    import enclosed
+
+    def inner(x, more=2, default=defaults):
         "What it does."
         # why
+        from packed import later
+
+        x = called(passed, later.late(enclosed.within(x))) + default.given(x) + INSIDE["inside"].kept(x)
         if x in SEEN or PATTERN.match(str(x)) or x in {"p", "q"}:
             return [len(word) for word in str(x).split()]
         return cached(twice(x) * by + helpers.thrice(more)) + RATES["a"] + (1 if Rule().holds(x) else 0) + even(x)
@@ -64,6 +76,17 @@ def unused(x):
     return 4 * x
 """
 
+MODULES = {
+    "helpers.py": HELPERS,
+    "enclosed.py": "def within(x):\n    return 11 - x\n",
+    "passed.py": "def whole(x):\n    return 12 - x\n",
+    "defaults.py": "def given(x):\n    return 13 - x\n",
+    "inside.py": "def kept(x):\n    return 14 - x\n",
+    "packed/later.py": "from deep import down\n\ndef late(x):\n    return down(15 - x)\n",
+    "deep.py": "def down(x):\n    return 16 - x\n",
+}
+"""`packed.later` and what that imports are imported by the function alone, when it runs."""
+
 ALIKE = {
     "a comment": ("# why", "# because"),
     "a docstring": ("What it does.", "What it does well."),
@@ -87,6 +110,12 @@ OTHER = {
     "a function that calls back": ("return 0 if x == 0", "return 2 if x == 0"),
     "a function of another module": ("2 * x", "2.5 * x"),
     "a function read from a module": ("3 * x", "3.5 * x"),
+    "a module of the function around it": ("11 - x", "11.5 - x"),
+    "a module that is passed on": ("12 - x", "12.5 - x"),
+    "a module as a default": ("13 - x", "13.5 - x"),
+    "a module within a value": ("14 - x", "14.5 - x"),
+    "a module that is imported when the function runs": ("15 - x", "15.5 - x"),
+    "what that imports": ("16 - x", "16.5 - x"),
 }
 
 
@@ -97,7 +126,8 @@ from stepwell.planning.function_digest import digest_of
 
 sys.dont_write_bytecode = True
 for folder in sys.argv[1:]:
-    sys.modules.pop("helpers", None)
+    for name in ("helpers", "enclosed", "passed", "defaults", "inside"):
+        sys.modules.pop(name, None)
     sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location("defs", folder + "/defs.py")
     module = importlib.util.module_from_spec(spec)
@@ -112,9 +142,11 @@ def digests(root: Path, changes: dict[str, tuple[str, str]], seed: str) -> dict[
     for number, (old, new) in enumerate([("", ""), *changes.values()]):
         folder = root / str(number)
         folder.mkdir()
-        assert old in FILE + HELPERS, old
-        (folder / "defs.py").write_text(FILE.replace(old, new) if old else FILE)
-        (folder / "helpers.py").write_text(HELPERS.replace(old, new) if old else HELPERS)
+        files = {"defs.py": FILE, **MODULES}
+        assert any(old in text for text in files.values()), old
+        for name, text in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text.replace(old, new) if old else text)
     folders = [str(root / str(number)) for number in range(1 + len(changes))]
     command = [sys.executable, "-c", CODE, *folders]
     done = subprocess.run(

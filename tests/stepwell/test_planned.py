@@ -323,6 +323,10 @@ def missing(facts: Facts) -> Facts:
     return replace(facts, begins=without(facts.begins), ends=without(facts.ends))
 
 
+def remade(facts: Facts) -> Facts:
+    return replace(facts, remade=frozenset({"flights"}))
+
+
 def without(offsets: object) -> dict[TopicPartition, int]:
     assert isinstance(offsets, dict)
     return {where: offset for where, offset in offsets.items() if where.topic != "flights"}
@@ -333,6 +337,7 @@ INPUTS: dict[str, tuple[Callable[[Facts], Facts], str, str]] = {
     "unknown_start": (forgotten, "it is not recorded where the pipeline began with flights/1, because a former release began it", "stepwell run --full-refresh"),
     "compacted_input": (compacted, "topic flights is compacted", "stepwell run --full-refresh"),
     "missing_topic": (missing, "there is no topic flights", "Create it"),
+    "remade_topic": (remade, "topic flights was deleted and created again", "a topic of another name"),
 }  # fmt: skip
 
 
@@ -356,7 +361,7 @@ def test_what_is_not_read_again_may_expire(spark: SparkSession) -> None:
     """State goes first: another HAVING is filled from the sums below it."""
     before = BEFORE.document(spark)
     now = BEFORE.having(seats=BEFORE.views["seats"].replace("> 100", "> 200")).document(spark)
-    for change in (expired, forgotten, compacted, missing):
+    for change in (expired, forgotten, compacted, missing, remade):
         found = planned(before, now, change(facts_of(before)))
         assert found.can_be_applied and view(found, "seats").kind == "rebuilt"
 
