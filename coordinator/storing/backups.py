@@ -147,6 +147,10 @@ def why_not_reached(
     version = manifest.version
     if manifest.log_id != log_id:
         return ["it was made under another step log, which was deleted since"]
+    if log.refresh is not None:
+        return [
+            f"a full refresh has begun generation {log.refresh.generation}, and the next `stepwell run` completes it"
+        ]
     if manifest.generation != log.generation:
         return [f"it is of generation {manifest.generation}, and a full refresh has begun generation {log.generation}"]
     reason = why_not_replayed(version.step, log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from coordinator.storing import backups
 from coordinator.storing.backups import BadBackup, object_of, read_backup
 from coordinator.storing.collecting import collect
 from coordinator.storing.manifest import DamagedManifest, backups_of, read_manifest
+from io_kafka.step_log.records import Refresh
+from io_kafka.step_log.state import StepLogState
 from storage.remote.errors import DamagedPack, ObjectMissing
 from tests.coordinator.storing.test_collecting import TERM, chain, described, names, pack
 from tests.memory_store import MemoryStore
@@ -78,6 +81,16 @@ def test_a_backup_of_a_version_that_is_not_whole_is_not_made() -> None:
     with pytest.raises(ObjectMissing, match=base.name):
         backups.create(store, "p", "a", record)
     assert backups.backups(store, "p") == []
+
+
+def test_no_version_is_restored_while_a_full_refresh_is_to_be_completed() -> None:
+    """The log would refuse the record, as one that no run of the pipeline has written."""
+    _, manifest = described(MemoryStore(), chain(pack(MemoryStore(), 0, base=True)))
+    log = StepLogState("steps")
+    assert backups.why_not_reached(manifest, log, "log", {}) == []
+    begun = replace(log, refresh=Refresh(epoch=2, generation=1, topics=(), tombstones=(), ends=()))
+    (told,) = backups.why_not_reached(manifest, begun, "log", {})
+    assert "a full refresh has begun generation 1" in told
 
 
 def test_a_version_that_is_to_be_restored_outlives_its_backup() -> None:
