@@ -14,8 +14,9 @@ from coordinator.copying.moment import MomentOf, positions_before, withholds_bef
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.topic_facts import topics_of_project
 from coordinator.specification import log_topic_of, plan_topic_of
-from coordinator.storing.backups import REASONS_MAX, missing_objects
+from coordinator.storing.backups import REASONS_MAX
 from coordinator.storing.manifest import Manifest
+from coordinator.storing.presence import check_objects
 from engine.run.plan_document import BadDocument
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.clients.settings import KafkaSettings
@@ -26,7 +27,6 @@ from io_kafka.step_log.records import Origin
 from io_kafka.step_log.state import StepLogState
 from storage import description
 from storage.remote.chain import Chain
-from storage.remote.errors import ObjectMissing
 from storage.remote.objects_protocol import ObjectStore
 
 ANOTHER = (
@@ -97,7 +97,7 @@ class Moment:
 
 
 def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
-    """Raises CopyRefused, PlanMissing, and faults of Kafka."""
+    """Raises CopyRefused, PlanMissing, and faults of Kafka and of the store: ObjectMissing or DamagedPack if an object cannot be used."""
     manifest = stored.manifest
     whole, at = _read_log(kafka, topics, manifest)
     if at.is_former or at.revision is None:
@@ -115,8 +115,7 @@ def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
             [f"its databases have format {others[0]}, and this release reads format {description.FORMAT}"],
             "Use the release that has stored the version; or run that pipeline with this release until it has stored another one.",
         )
-    if missing := missing_objects(stored.store, manifest):
-        raise ObjectMissing(stored.store.root, missing[0])
+    check_objects(stored.store, manifest)
     return Moment(whole, at, document)
 
 

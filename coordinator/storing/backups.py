@@ -10,23 +10,32 @@ changed.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from base.term import Term
 from coordinator.starting.reach import why_not_replayed
-from coordinator.storing.collecting import packs_of
-from coordinator.storing.manifest import Manifest, backups_of, read_manifest, read_with_digest, root_of, write_manifest
+from coordinator.storing.manifest import (
+    DamagedManifest,
+    Manifest,
+    UploadName,
+    backup_name,
+    backup_objects,
+    backups_of,
+    manifest_name,
+    read_manifest,
+    read_with_digest,
+    root_of,
+    write_manifest,
+)
+from coordinator.storing.presence import check_objects, packs_in
 from faults.points import reached
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
-from storage.remote.chain import Chain
-from storage.remote.errors import ObjectMissing, StoreFault
+from storage.remote.errors import DamagedPack, ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 REASONS_MAX = 5
 """Of a restore that is refused: a topic may have hundreds of partitions."""
@@ -53,35 +62,37 @@ class Backup:
 
 def object_of(pipeline: str, name: str) -> str:
     """The name of the object of a backup. Raises BadBackup."""
-    if _NAME.fullmatch(name) is None:
+    where = f"{backups_of(pipeline)}/{name}.json"
+    if backup_name(where) != name:
         raise BadBackup(
             f"{name!r} is no name of a backup.",
             "A name begins with a letter or a digit, and has letters, digits, '-', '_' and '.', at most 100.",
         )
-    return f"{backups_of(pipeline)}/{name}.json"
+    return where
 
 
 def create(store: ObjectStore, pipeline: str, name: str, stored: CheckpointStored) -> Backup:
     """Keeps the stored version. Raises BadBackup if there is a backup of that name, ObjectMissing if the version was replaced by a newer one
-    meanwhile, and other StoreFaults."""
+    meanwhile, DamagedPack if an object of it cannot be used, and other StoreFaults."""
     where = object_of(pipeline, name)
-    if any(found.name == where for found in store.list(backups_of(pipeline))):
+    if where in backup_objects(store, pipeline):
         raise BadBackup(f"There is a backup {name} already.", "Give another name, or delete that one.")
     manifest = read_manifest(store, stored.manifest, stored.digest)
     write_manifest(store, where, manifest)
     reached("backup.named")
     # A run may have stored a newer version since and may have deleted what only this one needs, before it could see the backup.
-    missing = missing_objects(store, manifest)
-    if missing:
+    try:
+        check_objects(store, manifest)
+    except (ObjectMissing, DamagedPack):
         store.delete([where])
-        raise ObjectMissing(store.root, missing[0])
+        raise
     return _backup(name, manifest)
 
 
 def delete(store: ObjectStore, pipeline: str, name: str) -> None:
     """The objects that nothing else needs go with the next stored checkpoint. Raises BadBackup if there is no such backup, and StoreFault."""
     where = object_of(pipeline, name)
-    if not any(found.name == where for found in store.list(backups_of(pipeline))):
+    if where not in backup_objects(store, pipeline):
         raise _no_backup(name)
     store.delete([where])
 
@@ -91,9 +102,19 @@ def read_backup(store: ObjectStore, pipeline: str, name: str) -> tuple[str, str,
     where = object_of(pipeline, name)
     try:
         manifest, digest = read_with_digest(store, where)
-        return where, digest, manifest
     except ObjectMissing:
         raise _no_backup(name) from None
+    if manifest.pipeline != pipeline:
+        raise DamagedManifest(where, f"is one of pipeline {manifest.pipeline}")
+    return where, digest, manifest
+
+
+def kept_for_next_run(store: ObjectStore, manifest: Manifest, term: Term) -> tuple[str, str]:
+    """Writes the manifest of a backup among those of stored versions, under the term of whoever goes back to it. Then the backup may be deleted
+    before, or while, the next run restores it. Returns the name and the digest of the object. Raises StoreFault."""
+    root = root_of(manifest.pipeline, manifest.log_id, manifest.generation)
+    name = manifest_name(root, UploadName(manifest.version, term, 0))
+    return name, write_manifest(store, name, manifest)
 
 
 def _no_backup(name: str) -> BadBackup:
@@ -103,10 +124,10 @@ def _no_backup(name: str) -> BadBackup:
 def backups(store: ObjectStore, pipeline: str) -> list[tuple[Backup, Manifest | None]]:
     """All, by version, each with its manifest. One that cannot be read says why, and has none. Raises StoreFault."""
     found: list[tuple[Backup, Manifest | None]] = []
-    for each in store.list(backups_of(pipeline)):
-        name = each.name.rpartition("/")[2].removesuffix(".json")
+    for where in backup_objects(store, pipeline):
+        name = backup_name(where) or ""
         try:
-            manifest = read_manifest(store, each.name, None)
+            _, _, manifest = read_backup(store, pipeline, name)
             found.append((_backup(name, manifest), manifest))
         except StoreFault as fault:
             found.append((Backup(name, version=-1, step=-1, workers=0, bytes=0, problem=str(fault)), None))
@@ -114,21 +135,8 @@ def backups(store: ObjectStore, pipeline: str) -> list[tuple[Backup, Manifest | 
 
 
 def _backup(name: str, manifest: Manifest) -> Backup:
-    chains = [Chain.of_json(text) for text in manifest.chains.values()]
-    size = sum(pack.bytes for chain in chains for pack in chain.packs)
+    size = sum(pack.bytes for pack in packs_in(manifest))
     return Backup(name, manifest.version.version, manifest.version.step, len(manifest.placed.owners), size)
-
-
-def missing_objects(store: ObjectStore, manifest: Manifest) -> list[str]:
-    """The objects that the manifest names and that are not there. Raises StoreFault."""
-    return missing_of_each(store, [manifest])[0]
-
-
-def missing_of_each(store: ObjectStore, manifests: Sequence[Manifest]) -> list[list[str]]:
-    """The same for several, of which most are of one generation: each generation is listed once. Raises StoreFault."""
-    roots = {root_of(each.pipeline, each.log_id, each.generation) for each in manifests}
-    there = {found.name for root in sorted(roots) for found in store.list(root)}
-    return [sorted(set(packs_of(each)) - there) for each in manifests]
 
 
 def why_not_reached(
@@ -139,6 +147,10 @@ def why_not_reached(
     version = manifest.version
     if manifest.log_id != log_id:
         return ["it was made under another step log, which was deleted since"]
+    if log.refresh is not None:
+        return [
+            f"a full refresh has begun generation {log.refresh.generation}, and the next `stepwell run` completes it"
+        ]
     if manifest.generation != log.generation:
         return [f"it is of generation {manifest.generation}, and a full refresh has begun generation {log.generation}"]
     reason = why_not_replayed(version.step, log)

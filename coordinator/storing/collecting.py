@@ -15,24 +15,28 @@ nothing from its successor; and nothing of its own that it is uploading.
     any other                                        deleted
 
 A backup that is made at the same time reads the record of the stored version first and writes its manifest then. So it looks again whether the
-objects are still there (stepwell/inspection/backups.py).
+objects are still there (backups.py).
+
+What is listed for that says too whether the store has lost an object that the stored version needs. Later versions would rely on it, and nobody
+would notice before a disk is lost. So the run stores all of the state again (storing.py).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
 from base.term import Term
 from coordinator.beside import Beside
-from coordinator.storing.manifest import Manifest, backups_of, log_root_of, read_manifest
+from coordinator.storing.manifest import Manifest, backup_objects, log_root_of, read_manifest
+from coordinator.storing.presence import Lost, lost_of, packs_in, sizes_below
 from faults.points import reached
 from io_kafka.outside import Outside
 from io_kafka.step_log.records import CheckpointStored
-from storage.remote.chain import Chain
 from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
@@ -49,13 +53,14 @@ class Collector:
 
     A version that is stored while the objects of the one before it are being deleted waits for its turn; of several that wait, the last one has
     the same to delete. A run that is to end waits for it (Storing.holds_stop): otherwise the objects would stay until the next run stores.
-    `began_at`: when it last had nothing to do before."""
+    `began_at`: when it last had nothing to do before. `lost`: see Collected; of the last version that was looked at."""
 
     def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:
         self._outside, self._wake = outside, wake
-        self._due: Callable[[], int] | None = None
-        self._deleting: Beside[int] | None = None
+        self._due: Callable[[], Collected] | None = None
+        self._deleting: Beside[Collected] | None = None
         self.began_at = 0.0
+        self.lost: tuple[CheckpointStored, tuple[Lost, ...]] | None = None
 
     @property
     def is_under_way(self) -> bool:
@@ -73,20 +78,45 @@ class Collector:
         if self._deleting is not None and self._deleting.is_over:
             over, self._deleting = self._deleting, None
             try:
-                over.result()
+                collected = over.result()
             except StoreFault as fault:
-                _log.warning(
-                    "objects that no version needs could not be deleted; it is tried again", fault=str(fault)[:500]
-                )
+                self._tell(fault)
+            else:
+                self.lost = (collected.record, collected.lost)
+                if collected.fault is not None:
+                    self._tell(collected.fault)
         if self._deleting is None and self._due is not None:
             due, self._due = self._due, None
             self._deleting = Beside(self._outside, "collect", due, self._wake)
 
+    @staticmethod
+    def _tell(fault: StoreFault) -> None:
+        _log.warning("objects that no version needs could not be deleted; it is tried again", fault=str(fault)[:500])
 
-def collect(store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> int:
-    """Deletes what is not needed. `record`, `manifest`: of the stored version. `term`: of the run that holds the pipeline. Returns how many
-    objects were deleted. Raises StoreFault."""
-    names = garbage(store, record, manifest, term)
+
+@dataclass(frozen=True)
+class Collected:
+    """`deleted`: the number of objects. `lost`: those that the stored version needs and that the store does not have. `fault`: which has ended
+    the deletion."""
+
+    record: CheckpointStored
+    lost: tuple[Lost, ...]
+    deleted: int = 0
+    fault: StoreFault | None = None
+
+
+def collect(store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> Collected:
+    """Deletes what is not needed. `record`, `manifest`: of the stored version. `term`: of the run that holds the pipeline. Raises StoreFault if
+    the store cannot be listed."""
+    sizes = sizes_below(store, log_root_of(manifest.pipeline, manifest.log_id))
+    lost = tuple(lost_of(manifest, sizes))
+    try:
+        return Collected(record, lost, _delete(store, garbage(store, record, manifest, term, sizes)))
+    except StoreFault as fault:
+        return Collected(record, lost, fault=fault)
+
+
+def _delete(store: ObjectStore, names: list[str]) -> int:
     for first in range(0, len(names), DELETED_AT_ONCE):
         store.delete(names[first : first + DELETED_AT_ONCE])
         reached("collect.half")
@@ -95,14 +125,15 @@ def collect(store: ObjectStore, record: CheckpointStored, manifest: Manifest, te
     return len(names)
 
 
-def garbage(store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term) -> list[str]:
-    """The names of the objects that `collect` would delete, in order. Raises StoreFault: a manifest of a backup that cannot be read may name
-    anything, so nothing is deleted then."""
+def garbage(
+    store: ObjectStore, record: CheckpointStored, manifest: Manifest, term: Term, every: Iterable[str]
+) -> list[str]:
+    """The names of the objects that `collect` would delete, in order. `every`: of all objects under the step log. Raises StoreFault: a manifest
+    of a backup that cannot be read may name anything, so nothing is deleted then."""
     needed = {record.manifest, *packs_of(manifest)}
-    for backup in store.list(backups_of(manifest.pipeline)):
-        needed.update(packs_of(read_manifest(store, backup.name, None)))
+    for backup in backup_objects(store, manifest.pipeline):
+        needed.update(packs_of(read_manifest(store, backup, None)))
     above = log_root_of(manifest.pipeline, manifest.log_id)
-    every = (found.name for found in store.list(above))
     return sorted(
         name
         for name in every
@@ -132,5 +163,4 @@ def _is_over(name: str, record: CheckpointStored, term: Term) -> bool:
 
 def packs_of(manifest: Manifest) -> Iterable[str]:
     """The names of all objects with the state of a version."""
-    for text in manifest.chains.values():
-        yield from (pack.name for pack in Chain.of_json(text).packs)
+    return (pack.name for pack in packs_in(manifest))

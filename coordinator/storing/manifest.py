@@ -10,6 +10,7 @@ twice, because it has the term of the run. So no write can replace what another 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from base.version import VersionId
 from io_kafka.step_log.form import Natural, Part
 from io_kafka.step_log.layout_records import Ownership
 from storage.identity import Identity
+from storage.remote.chain import Chain
 from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
@@ -29,15 +31,23 @@ MANIFEST_BYTES_MAX = 256 << 20
 """A thousand workers with a thousand objects each take some 200 MB. What is larger is no manifest."""
 
 
+_BACKUP = re.compile(r"[^/]+/backups/([A-Za-z0-9][A-Za-z0-9_.-]{0,99})\.json", re.ASCII)
+
 _OF_KAFKAS_TOOLS = str.maketrans("/+", "_-")
 
 
 class DamagedManifest(StoreFault):
+    """`name`: of its object."""
+
     def __init__(self, name: str, reason: str) -> None:
+        backup = backup_name(name)
         super().__init__(
             f"The manifest {name} of the checkpoint store {reason}.",
             "It was changed by something other than Stepwell. `stepwell backup list` shows other versions; `stepwell run --full-refresh` "
-            "rebuilds the state from the input.",
+            "rebuilds the state from the input."
+            if backup is None
+            else "It was changed by something other than Stepwell, and nobody knows which objects it keeps. Put it back, or "
+            f"`stepwell backup delete {backup}`: until then no object of the pipeline is deleted.",
         )
 
 
@@ -70,6 +80,17 @@ def log_root_of(pipeline: str, log_id: str) -> str:
 
 def backups_of(pipeline: str) -> str:
     return f"{pipeline}/backups"
+
+
+def backup_name(name: str) -> str | None:
+    """Of the backup whose manifest the object of this name is; None if it is no backup's."""
+    found = _BACKUP.fullmatch(name)
+    return None if found is None else found[1]
+
+
+def backup_objects(store: ObjectStore, pipeline: str) -> list[str]:
+    """The names of the manifests of all backups. What has another name was put there by somebody else. Raises StoreFault."""
+    return [found.name for found in store.list(backups_of(pipeline)) if backup_name(found.name) is not None]
 
 
 @dataclass(frozen=True)
@@ -105,13 +126,13 @@ def read_manifest(store: ObjectStore, name: str, digest: str | None) -> Manifest
     content = _content(store, name)
     if digest is not None and xxh3_128_hexdigest(content) != digest:
         raise DamagedManifest(name, "is not the one that the step log names: its content differs")
-    return _parsed(name, content)
+    return _parsed(name, content, of_log=digest is not None)
 
 
 def read_with_digest(store: ObjectStore, name: str) -> tuple[Manifest, str]:
     """(the manifest, the digest of its object), for one that the step log is to name. Raises DamagedManifest and other StoreFaults."""
     content = _content(store, name)
-    return _parsed(name, content), xxh3_128_hexdigest(content)
+    return _parsed(name, content, of_log=False), xxh3_128_hexdigest(content)
 
 
 def _content(store: ObjectStore, name: str) -> bytes:
@@ -123,11 +144,17 @@ def _content(store: ObjectStore, name: str) -> bytes:
     return bytes(content)
 
 
-def _parsed(name: str, content: bytes) -> Manifest:
+def _parsed(name: str, content: bytes, *, of_log: bool) -> Manifest:
+    """`of_log`: whether the content is known to be what a run has written, so that its parts need no look."""
     try:
         manifest = Manifest.model_validate_json(content)
+        if not of_log:
+            for text in manifest.chains.values():
+                Chain.of_json(text)
     except ValidationError as fault:
         raise DamagedManifest(name, f"cannot be read: {fault.errors(include_url=False)[0]['msg']}") from fault
     if manifest.format != MANIFEST_FORMAT:
         raise DamagedManifest(name, f"has format {manifest.format}, and this release reads format {MANIFEST_FORMAT}")
+    if not manifest.placed.owners.keys() <= manifest.chains.keys() & manifest.databases.keys():
+        raise DamagedManifest(name, "does not have the state of all workers that own slots in it")
     return manifest

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -23,7 +24,7 @@ from coordinator.starting.binding import Rules
 from coordinator.starting.binding_rules import restorable
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
-from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
+from coordinator.storing.machine import Describe, LogStored, Phase, StoringAction, StoringMachine, Upload
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
     DamagedManifest,
@@ -31,10 +32,10 @@ from coordinator.storing.manifest import (
     UploadName,
     manifest_name,
     prefix_of,
-    read_manifest,
     root_of,
     write_manifest,
 )
+from coordinator.storing.presence import read_whole
 from coordinator.storing.view import StoreShown
 from engine.resident.crew import Crew
 from engine.resident.messages import Stored
@@ -44,7 +45,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.records import CheckpointStored
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase
-from storage.remote.errors import ObjectMissing, StoreFault
+from storage.remote.errors import DamagedPack, ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.storing")
@@ -52,6 +53,10 @@ _log = structlog.get_logger("coordinator.storing.storing")
 STOP_SECONDS_MAX = 60.0
 """How long a run that is to end waits for its last checkpoint to be stored. On the usual disks of a cloud this is time for some GB."""
 
+
+REPAIRS_MAX = 3
+"""How often a run stores all of the state again because the store has lost objects. Whoever deletes them does it again, and each time costs an
+upload of the whole state; after that the run only says so."""
 
 DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
 """Faults of a worker's database that a restore from the checkpoint store repairs."""
@@ -80,14 +85,15 @@ class Storing:
         self._term: Term | None = None
         self._upload: _Upload | None = None
         self._answers: Mapping[int, Stored] = {}
-        # With the manifest that the log names, or None if that cannot be used.
+        # With the manifest that the log names, or None if that, or an object that it names, cannot be used.
         self._former: tuple[CheckpointStored, Manifest | None] | None = None
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
+        self._reading_since = 0.0
         self._describing: Beside[str] | None = None
         self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
-        self._uploaded_bytes = self._attempts = 0
+        self._uploaded_bytes = self._attempts = self._repairs = 0
         self._fault = ""
 
     @property
@@ -147,12 +153,14 @@ class Storing:
         return self._is_late and self._settings is not None and self._settings.late == "pause"
 
     def holds_stop(self, *, is_stopping: bool) -> bool:
-        """Whether a run must not end yet, because its last checkpoint is not stored or what no version needs is being deleted. The latter lasts
-        a bounded time, and the former does if the run is to end (`is_stopping`)."""
+        """Whether a run must not end yet, because its last checkpoint is not stored, or because it looks whether the store still has it, or
+        deletes what no version needs. The last two last a bounded time, and the first does if the run is to end (`is_stopping`)."""
         if self._settings is None:
             return False
         now = self._outside.monotonic()
         if not self.machine.is_behind:
+            if self._reading is not None and now < self._reading_since + STOP_SECONDS_MAX:
+                return True
             return self._collector.is_under_way and now < self._collector.began_at + STOP_SECONDS_MAX
         if not is_stopping:
             return True
@@ -182,10 +190,12 @@ class Storing:
             return
         now = self._outside.monotonic()
         self._collector.advance()
+        self._heed_lost()
         try:
             self._look(crew)
-            stored = self._writer.state.stored
-            action = self.machine.next(complete, None if stored is None else stored.version, now)
+            if self.machine.phase is Phase.IDLE and now >= self.machine.again_at:
+                self._knows_former()
+            action = self.machine.next(complete, self._whole, now)
             if action is not None:
                 self._do(action, complete, crew)
         except StoreFault as fault:
@@ -250,27 +260,48 @@ class Storing:
         self._upload = _Upload(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
+    @property
+    def _whole(self) -> VersionId | None:
+        """The stored version, unless the store is known to have lost some of it: then it is stored again, although nothing has changed."""
+        stored = self._writer.state.stored
+        return None if stored is None or self._former == (stored, None) else stored.version
+
     def _knows_former(self) -> bool:
-        """Whether the manifest of the stored version is read, which happens beside the steps. One that is lost or damaged makes the workers
-        upload everything. Raises StoreFault if the store does not give it now."""
+        """Whether the manifest of the stored version is read, which happens beside the steps. One that is lost or damaged, or names an object
+        that is, makes the workers upload everything. Raises StoreFault if the store does not give it now."""
         stored = self._writer.state.stored
         if stored is None or (self._former is not None and self._former[0] == stored):
             return True
         if self._reading is None or self._reading[0] != stored:
-            store = self.store
-            reading = Beside(
-                self._outside, "manifest", lambda: read_manifest(store, stored.manifest, stored.digest), self._wake
-            )
-            self._reading = stored, reading
+            reading = Beside(self._outside, "manifest", partial(read_whole, self.store, stored), self._wake)
+            self._reading, self._reading_since = (stored, reading), self._outside.monotonic()
         if not self._reading[1].is_over:
             return False
         over, self._reading = self._reading[1], None
         try:
             self._former = stored, over.result()
-        except (DamagedManifest, ObjectMissing) as fault:
-            _log.warning("the manifest of the stored version cannot be used; all state is uploaded", fault=str(fault))
-            self._former = stored, None
+            if not self.machine.is_behind:
+                self._fault = ""  # of an earlier look; nothing is to be stored
+        except (DamagedManifest, ObjectMissing, DamagedPack) as fault:
+            self._lose(stored, fault)
         return True
+
+    def _heed_lost(self) -> None:
+        """If some of the version that was stored just now is gone already: a delta relies on objects that were there long before."""
+        found, self._collector.lost = self._collector.lost, None
+        if found is None or not found[1] or self._former is None or self._former[0] != found[0]:
+            return
+        record, lost = found
+        if self._repairs < REPAIRS_MAX:
+            self._repairs += 1
+            self._lose(record, lost[0].fault(self.store))
+        else:
+            self._fault = f"it loses objects again and again: {lost[0].fault(self.store)}"[:500]
+
+    def _lose(self, stored: CheckpointStored, fault: StoreFault) -> None:
+        self._fault = str(fault)[:500]
+        _log.warning("the store has lost some of the stored version; all state is uploaded", fault=self._fault)
+        self._former = stored, None
 
     def _chains_before(self, owners: Mapping[int, str]) -> dict[int, str]:
         """The chains of the stored version, of the workers that are still the same. Without them the workers upload everything."""

@@ -14,6 +14,7 @@ from base.sizes import size_text
 from coordinator.shown_status import next_step_of
 from coordinator.storing import backups as kept
 from coordinator.storing.backups import Backup, why_not_reached
+from coordinator.storing.presence import lost_of_each
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of, while_it_is_replaced
@@ -46,7 +47,7 @@ def create(
     with report_faults(as_json):
         project = project_of(spec, conf)
         store = store_of(project)
-        chosen = name or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        chosen = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ") if name is None else name
         kept.object_of(project.name, chosen)  # a bad name is told before anything is stored
         _have_stored(project)
         found = while_it_is_replaced(
@@ -111,13 +112,13 @@ def _judged(project: Project) -> list[Backup]:
     log_id, begins = log_id_of(project), begins_of(project, log)
     found = kept.backups(store, project.name)
     readable = [manifest for _, manifest in found if manifest is not None]
-    missing = dict(zip(map(id, readable), kept.missing_of_each(store, readable), strict=True))
+    lost = dict(zip(map(id, readable), lost_of_each(store, readable), strict=True))
     judged: list[Backup] = []
     for backup, manifest in found:
         if manifest is not None:
             reasons = why_not_reached(manifest, log, log_id, begins)
-            gone = missing[id(manifest)]
-            problem = reasons[0] if reasons else f"{len(gone)} of its objects are missing" if gone else ""
+            gone = lost[id(manifest)]
+            problem = reasons[0] if reasons else f"{len(gone)} of its objects are missing or damaged" if gone else ""
             backup = replace(backup, problem=problem)
         judged.append(backup)
     return judged

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from base.term import Term
 from coordinator.copying.source import Stored
-from coordinator.storing.backups import missing_objects, why_not_reached
+from coordinator.storing.backups import kept_for_next_run, why_not_reached
+from coordinator.storing.presence import check_objects
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.choices import AppendOption, FromNowOption, chosen_of
@@ -29,7 +31,6 @@ from stepwell.commands.store_access import (
 )
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from storage.remote.errors import ObjectMissing
 from storage.remote.objects_protocol import ObjectStore
 
 
@@ -54,7 +55,7 @@ def restore(
         ),
     ] = None,
     folder: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--to", metavar="FOLDER", help="Make the databases below this storage folder, and change nothing else."
         ),
@@ -78,6 +79,8 @@ def restore(
             "a copy of another pipeline is made in the checkpoint store, and restored by its first run: leave it out",
             param_hint="--to",
         )
+    if folder is not None and not folder.strip():
+        raise typer.BadParameter("it names no folder", param_hint="--to")
     with report_faults(as_json):
         project = project_of(spec, conf)
         if origin is not None:
@@ -91,7 +94,7 @@ def restore(
             from stepwell.commands.restore_to import restore_to
 
             _, stored = _wanted_now(project, store, wanted)
-            made = restore_to(project, stored, folder, is_dry=is_dry)
+            made = restore_to(project, stored, Path(folder), is_dry=is_dry)
             show(made.to_json(), as_json=as_json, text=made.text)
             return
         found = _judged(project, *_wanted_now(project, store, wanted))
@@ -108,13 +111,12 @@ def _wanted(backup: str | None, version: int | None) -> Wanted:
 
 def _wanted_now(project: Project, store: ObjectStore, wanted: Wanted) -> tuple[StepLogState, Stored]:
     """The step log, and the version that is wanted with all its objects. Raises StepwellError if there is none, and faults of Kafka and of the
-    store: ObjectMissing if the version is damaged."""
+    store: ObjectMissing or DamagedPack if an object of the version cannot be used."""
 
     def attempt() -> tuple[StepLogState, Stored]:
         log = read_log(project)
         stored = version_to_restore(store, project.name, log, wanted)
-        if missing := missing_objects(store, stored.manifest):
-            raise ObjectMissing(store.root, missing[0])
+        check_objects(store, stored.manifest)
         return log, stored
 
     return while_it_is_replaced(attempt, is_last=wanted.is_last)
@@ -146,12 +148,15 @@ def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, 
         try:
             log, stored = _wanted_now(project, store, wanted)
             found = _judged(project, log, stored)
+            name, digest = stored.name, stored.digest
+            if not wanted.is_last:  # the backup may be deleted before the next run has restored it
+                name, digest = kept_for_next_run(store, stored.manifest, Term(writer.epoch, 0))
             record = CheckpointStored(
                 epoch=writer.epoch,
                 version=stored.manifest.version,
                 placed=stored.manifest.placed,
-                manifest=stored.name,
-                digest=stored.digest,
+                manifest=name,
+                digest=digest,
                 restores=True,
             )
             writer.append([record])

@@ -27,6 +27,9 @@ _NO_CREDENTIALS = (
 _NO_OPTIONS = (
     "Take out what follows the `?`. Endpoint and region come from the environment (AWS_ENDPOINT_URL, AWS_REGION)."
 )
+_ENCODED = "If they are part of a name, write %3F for `?` and %23 for `#`."
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NO_CONTROL = "Take them out, and write a blank as %20."
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class StoreUri:
 def parse_store_uri(text: str) -> StoreUri:
     """The parts of a URI. Raises BadStoreUri, which names the place without credentials."""
     shown = without_credentials(text)
+    if _CONTROL.search(text) or text != text.strip():
+        raise BadStoreUri(shown, "it has control characters, or blanks around it", _NO_CONTROL)
     try:
         split = urlsplit(text)
     except ValueError as error:
@@ -59,12 +64,20 @@ def parse_store_uri(text: str) -> StoreUri:
     if split.query or split.fragment or text.endswith(("?", "#")):
         secret = any(word in split.query.lower() for word in ("key", "token", "secret", "sig", "password"))
         reason = "it has credentials in it" if secret else "it has options or a fragment"
-        raise BadStoreUri(shown, reason, _NO_CREDENTIALS if secret else _NO_OPTIONS)
+        what_to_do = _ENCODED if split.scheme == "file" else _NO_OPTIONS
+        raise BadStoreUri(shown, reason, _NO_CREDENTIALS if secret else what_to_do)
     return _placed(split, shown)
 
 
 def _placed(split: SplitResult, text: str) -> StoreUri:
-    path = unquote(split.path).rstrip("/")
+    try:
+        path = unquote(split.path, errors="strict").rstrip("/")
+    except UnicodeDecodeError:
+        raise BadStoreUri(
+            text, "its path is not UTF-8", "Write the bytes of each letter in UTF-8, as %C3%BC for ü."
+        ) from None
+    if _CONTROL.search(path):
+        raise BadStoreUri(text, "its path has control characters", _NO_CONTROL)
     if any(part in (".", "..") for part in path.split("/")) or "//" in path:
         raise BadStoreUri(text, "its path has empty parts, or parts that lead elsewhere")
     if split.scheme in BUCKET_SCHEMES:
@@ -72,7 +85,8 @@ def _placed(split: SplitResult, text: str) -> StoreUri:
             raise BadStoreUri(text, "it names no bucket, or an account is missing")
         return StoreUri(split.scheme, split.netloc, path.lstrip("/"), text.rstrip("/"))
     if split.scheme == "file" and split.netloc:
-        raise BadStoreUri(text, "its path is not absolute", f"Write three slashes: file:///{split.netloc}{split.path}.")
+        where = split.path if split.netloc == "localhost" else f"/{split.netloc}{split.path}"
+        raise BadStoreUri(text, "its path is not absolute", f"Write three slashes: file://{where}.")
     if not path.startswith("/"):
         raise BadStoreUri(text, "its path is not absolute, or is the root of the file system")
     return StoreUri(split.scheme, split.netloc, path, text.rstrip("/"))

@@ -80,6 +80,7 @@ def started(play: Playground) -> Resolved:
 
 
 def test_a_run_ends_when_its_last_checkpoint_is_stored(play: Playground) -> None:
+    """Also one that finds nothing to do, and that the store has lost an object since, or was moved: it stores all of the state again."""
     play.topic("orders", 2)
     resolved = resolve(play)
     for number in range(2):
@@ -87,6 +88,12 @@ def test_a_run_ends_when_its_last_checkpoint_is_stored(play: Playground) -> None
         shown = play.run(resolved)
         assert shown["store"]["version"] == shown["checkpoint_version"] and shown["store"]["lag_s"] == 0.0
         assert step_stored(play, resolved) == play.log(resolved).steps
+    next(store_of(play).rglob("packs/0001*/*base*")).unlink()
+    shown = play.run(resolved)
+    assert (shown["steps_run"], shown["store"]["fault"]) == (0, "")
+    lose(play)
+    assert play.run(resolved)["store"]["version"] == shown["checkpoint_version"]
+    play.check(resolved)
 
 
 @pytest.mark.parametrize("lost", sampled([(), (1,)], 2), ids=["all disks", "one disk"])
@@ -495,6 +502,9 @@ def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(
     assert command(project, "restore", "--dry-run")["step"] == step_stored(play, started) and not logs
     assert play.log(started).checkpoints[-1].step > made["step"], "a dry run changes nothing"
     command(project, "restore", "--backup", "before")
+    going_to = play.log(started).stored
+    assert going_to is not None and "/backups/" not in going_to.manifest, "the backup may go before the next run"
+    command(project, "backup", "delete", "before")
     lose(play, 0)
     update, left = StatusBoard.update, list[int]()
     monkeypatch.setattr(
@@ -505,7 +515,6 @@ def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(
     assert [n for n, _ in groupby(each for each in left if each >= 0)] == [3, 2, 1, 0]
     play.check(started)
     play.check_steps(started)
-    command(project, "backup", "delete", "before")
     assert command(project, "backup", "list") == []
 
 

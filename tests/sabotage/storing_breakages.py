@@ -40,14 +40,41 @@ STORING_OF_RUNS = (
         (
             Edit(
                 f"{STORING}/collecting.py",
-                "needed.update(packs_of(read_manifest(store, backup.name, None)))",
-                "needed.update([backup.name])",
+                "needed.update(packs_of(read_manifest(store, backup, None)))",
+                "needed.update([backup])",
             ),
         ),
         (
             f"{TEST_COLLECTING}::test_a_backup_keeps_its_packs_until_it_is_deleted",
             f"{TEST_COLLECTING}::test_nothing_is_deleted_while_a_backup_cannot_be_read",
         ),
+    ),
+    Breakage(
+        "lost-object-not-stored-again",
+        "What the store has lost of the stored version is noticed, and nothing is done before the next checkpoint.",
+        VERSIONS,
+        (
+            Edit(
+                f"{STORING}/storing.py",
+                "return None if stored is None or self._former == (stored, None) else stored.version",
+                "return None if stored is None else stored.version",
+            ),
+        ),
+        (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
+    ),
+    Breakage(
+        "sizes-of-objects-not-compared",
+        "An object that was cut off counts as there.",
+        SILENCE,
+        (Edit(f"{STORING}/presence.py", "if sizes.get(name) != size]", "if name not in sizes]"),),
+        (f"{TEST_COLLECTING}::test_what_the_stored_version_needs_and_the_store_has_lost_is_told",),
+    ),
+    Breakage(
+        "deleted-backup-restored",
+        "The next run relies on a backup that may be deleted before.",
+        VERSIONS,
+        (Edit("stepwell/commands/restore.py", "if not wanted.is_last:", "if wanted.is_last:"),),
+        (f"{TEST_STORE}::test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back",),
     ),
     Breakage(
         "any-manifest-taken",

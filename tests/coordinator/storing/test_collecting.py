@@ -85,10 +85,10 @@ def test_what_no_version_needs_goes_and_everything_else_stays() -> None:
     kept = {record.manifest, *packs_of(manifest), under_way, of_later_term, foreign, later_generation, other_log}
     gone = names(store) - kept
     assert of_earlier_term in gone and set(packs_of(manifest)).isdisjoint(gone) and len(gone) == 4
-    assert garbage(store, record, manifest, TERM) == sorted(gone), "what a dry run shows"
-    assert collect(store, record, manifest, TERM) == 4
+    assert garbage(store, record, manifest, TERM, names(store)) == sorted(gone), "what a dry run shows"
+    assert collect(store, record, manifest, TERM).deleted == 4
     assert names(store) == kept
-    assert collect(store, record, manifest, TERM) == 0
+    assert collect(store, record, manifest, TERM).deleted == 0
 
 
 def test_a_full_refresh_leaves_the_former_generation_behind() -> None:
@@ -100,7 +100,7 @@ def test_a_full_refresh_leaves_the_former_generation_behind() -> None:
     written = store.write(name, [b"x"])
     base = Pack(name=name, kind="base", to=version(1), bytes=1, raw_bytes=1, digest=written.digest)
     record, manifest = described(store, chain(base), name=f"{root_of('p', 'log', 1)}/manifests/00000001-c1-4.0.json")
-    assert collect(store, record, manifest.model_copy(update={"generation": 1}), Term(4, 0)) == 2
+    assert collect(store, record, manifest.model_copy(update={"generation": 1}), Term(4, 0)).deleted == 2
     assert names(store) == {name, record.manifest}
 
 
@@ -110,9 +110,9 @@ def test_a_backup_keeps_its_packs_until_it_is_deleted() -> None:
     backup = f"{backups_of('p')}/before-upgrade.json"
     described(store, first, name=backup)
     record, manifest = described(store, chain(pack(store, 3, base=True)))
-    assert collect(store, record, manifest, TERM) == 0
+    assert collect(store, record, manifest, TERM).deleted == 0
     store.delete([backup])
-    assert collect(store, record, manifest, TERM) == 2
+    assert collect(store, record, manifest, TERM).deleted == 2
 
 
 def test_nothing_is_deleted_while_a_backup_cannot_be_read() -> None:
@@ -122,9 +122,25 @@ def test_nothing_is_deleted_while_a_backup_cannot_be_read() -> None:
     store.write(f"{backups_of('p')}/torn.json", [b'{"format": 1'])
     record, manifest = described(store, chain(pack(store, 3, base=True)))
     before = names(store)
-    with pytest.raises(DamagedManifest, match=r"p/backups/torn.json"):
-        collect(store, record, manifest, TERM)
+    fault = collect(store, record, manifest, TERM).fault
+    assert isinstance(fault, DamagedManifest) and "p/backups/torn.json" in str(fault)
+    assert "`stepwell backup delete torn`" in str(fault.what_to_do)
     assert names(store) == before
+
+
+def test_what_the_stored_version_needs_and_the_store_has_lost_is_told() -> None:
+    """Also where a backup cannot be read, so that nothing is deleted."""
+    store = MemoryStore()
+    base, first, last = pack(store, 1, base=True), pack(store, 2), pack(store, 3)
+    record, manifest = described(store, chain(base, first, last))
+    assert collect(store, record, manifest, TERM).lost == ()
+    store.write(first.name, [b"shorter" * 2])
+    store.delete([base.name])
+    store.write(f"{backups_of('p')}/torn.json", [b"{"])
+    lost = collect(store, record, manifest, TERM).lost
+    assert [(each.name, each.found_bytes) for each in lost] == [(base.name, None), (first.name, 14)]
+    told = [str(each.fault(store)) for each in lost]
+    assert f"has no object {base.name}" in told[0] and "it has 14 bytes, and had 1" in told[1]
 
 
 @pytest.mark.parametrize("log_id", ["/WYcBQSCy5CTWbMMg5egQ", "J//cBQSCy5CTWbMMg5eg", "J+LWYcBQSCy5CTWbMMg5eg"])
