@@ -99,7 +99,7 @@ def objects_of_the_stored_version_deleted() -> Iterator[None]:
 
 @contextmanager
 def objects_of_backups_deleted() -> Iterator[None]:
-    with broken(collecting, "backups_of", lambda pipeline: "nowhere"):
+    with broken(collecting, "backup_objects", lambda store, pipeline: []):
         yield
 
 
