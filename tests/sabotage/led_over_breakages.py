@@ -105,6 +105,7 @@ LED_OVER = (
             ),
         ),
         (f"{TEST_FAULTS}::test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out",),
+        tells="after its replay rows are in error at no node",
     ),
     Breakage(
         "released-by-the-next-circuit",
