@@ -1,5 +1,5 @@
-"""The step log once nothing is under way: a broker acknowledges a commit before every partition has its marker, and until then a reader sees
-the log end before it."""
+"""A partition, and the step log, once nothing is under way: a broker acknowledges a commit before every partition has its marker, and until
+then a reader sees the partition end before it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ SETTLED_SECONDS_MAX = 3.0
 
 def settled_log(settings: KafkaSettings, topic: str) -> StepLogState:
     """Everything that was committed to a log."""
+    settle(settings, topic, 0)
+    return StepLogReader(settings, topic).read()
+
+
+def settle(settings: KafkaSettings, topic: str, partition: int) -> None:
+    """Waits until markers have decided everything in a partition, for at most SETTLED_SECONDS_MAX."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    log = ClientPartition(topic, 0)
+    where = ClientPartition(topic, partition)
 
     def end(level: IsolationLevel) -> int:
-        asked = admin.list_offsets({log: OffsetSpec.latest()}, isolation_level=level)
-        return int(asked[log].result(ANSWER_SECONDS_MAX).offset)
+        asked = admin.list_offsets({where: OffsetSpec.latest()}, isolation_level=level)
+        return int(asked[where].result(ANSWER_SECONDS_MAX).offset)
 
     deadline = time.monotonic() + SETTLED_SECONDS_MAX
     while end(IsolationLevel.READ_COMMITTED) < end(IsolationLevel.READ_UNCOMMITTED) and time.monotonic() < deadline:
         pass
-    return StepLogReader(settings, topic).read()

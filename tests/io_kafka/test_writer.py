@@ -36,7 +36,7 @@ from io_kafka.step_log.state import BrokenStepLog, StepLogState
 from tests.conftest import Broker
 from tests.io_kafka.layouts import auto, layout, placed
 from tests.io_kafka.ways import IN_BOTH_WAYS
-from tests.settled import settled_log
+from tests.settled import settle, settled_log
 
 pytestmark = pytest.mark.usefixtures("way")
 
@@ -89,6 +89,7 @@ class Pipe:
         `end`."""
         found = []
         name = f"{self.prefix}{topic}"
+        settle(self.settings, name, partition)
         with closing(Consumer(self.settings.consumer_config())) as consumer:
             low, high = consumer.get_watermark_offsets(ClientPartition(name, partition), timeout=30)
             consumer.assign([ClientPartition(name, partition, low)])
