@@ -19,7 +19,7 @@ import hashlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 from stepwell.planning.project_modules import files_imported, imports_in, is_installed
@@ -138,8 +138,9 @@ class _Digests:
                 found.append((name, self._read_of(names[name], name, code)))
             else:
                 found.append((name, names[name]))
-        files = files_imported(chain.from_iterable(map(imports_in, _codes(code))), names.get("__package__") or "")
-        for name in sorted(_imported_by(code)):
+        imports = [each for inner in _codes(code) for each in imports_in(inner)]
+        files = files_imported(imports, names.get("__package__") or "")
+        for name in sorted({each.name for each in imports}):
             found.append(("import", name, files.pop(name)) if name in files else ("import", name))
         found += [("imported", name, files[name]) for name in sorted(files)]
         return found
@@ -256,10 +257,6 @@ def _named(code: types.CodeType, operations: frozenset[str]) -> frozenset[str]:
 
 def _globals_of(code: types.CodeType) -> frozenset[str]:
     return _named(code, frozenset({"LOAD_GLOBAL", "LOAD_NAME"}))
-
-
-def _imported_by(code: types.CodeType) -> frozenset[str]:
-    return _named(code, frozenset({"IMPORT_NAME"}))
 
 
 def _passed_on(code: types.CodeType) -> frozenset[str]:
