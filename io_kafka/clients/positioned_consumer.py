@@ -117,6 +117,10 @@ class PositionedConsumer:
         finally:
             self.lock.release()
 
+    def bound_ahead(self, bytes_max: int) -> None:
+        """Reads ahead no more than that, nor than AHEAD_BYTES_MAX. `bytes_max`: of one step."""
+        self.ahead_bytes_max = min(AHEAD_BYTES_MAX, bytes_max)
+
     def read_ahead(self, read_bytes: int) -> None:
         """Fetches the next messages into the places, in a thread, until there are enough or the next read begins. `read_bytes`: of the last
         read."""

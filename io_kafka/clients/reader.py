@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from io_kafka.clients.consumed import of_client
 from io_kafka.clients.partition_position import PartitionPosition
-from io_kafka.clients.positioned_consumer import AHEAD_BYTES_MAX, SURPLUS_BYTES_MAX, PositionedConsumer
+from io_kafka.clients.positioned_consumer import SURPLUS_BYTES_MAX, PositionedConsumer
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.timestamps import Times
@@ -94,7 +94,7 @@ class RangeReader:
                     continue
                 try:
                     if bytes_max is not None:
-                        held.ahead_bytes_max = min(AHEAD_BYTES_MAX, bytes_max)
+                        held.bound_ahead(bytes_max)
                     taken = self._take(held, [span for span in ranges if span.length], bytes_max)
                     if ahead:
                         parts = (part for each in taken.values() for part in each.parts)

@@ -483,8 +483,7 @@ def test_what_is_read_ahead_is_bounded(
     read: int,
 ) -> None:
     """By a number of bytes, and by four times what was just read."""
-    for module in (reader_module, consumer_module):
-        monkeypatch.setattr(module, "AHEAD_BYTES_MAX", most)
+    monkeypatch.setattr(consumer_module, "AHEAD_BYTES_MAX", most)
     monkeypatch.setattr(consumer_module, "AHEAD_BYTES_MIN", least)
     monkeypatch.setattr(consumer_module, "CONSUME_MESSAGES_MAX", 10)
     transactions.put(topic, [bytes(100)] * 500)
