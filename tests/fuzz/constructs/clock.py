@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.fuzz.constructs.maker import Made, Maker, key_of
 from tests.fuzz.constructs.single import project
 from tests.fuzz.expressions import BOOLEAN, Column
-from tests.fuzz.terms import Expr, Select
+from tests.fuzz.terms import Expr, Item, Select
 
 NOW = {
     "timestamp": ("now()", "now() - INTERVAL 1 HOUR", "now() + INTERVAL 1 DAY", "date_trunc('hour', now())"),
@@ -28,11 +28,8 @@ def temporal_filter(m: Maker) -> Made:
     """Rows enter and leave as time passes: conjunctions of comparisons with the clock."""
     source, scope, relation = m.source()
     conditions = tuple(_compared(m, scope) for _ in range(m.chance.randint(1, 3)))
-    items = m.items(scope)
     key = key_of(source, relation)
-    if key and m.maybe(0.7):
-        items = [*((part, Column("", part.type)) for part in key), *(i for i in items if i[0] not in key)]
-    return m.made(items, source, key, where=(*conditions, *m.where(scope)))
+    return m.made(m.items_with_key(scope, key), source, key, where=(*conditions, *m.where(scope)))
 
 
 def of_clock(m: Maker) -> Made:
@@ -47,9 +44,7 @@ def of_clock(m: Maker) -> Made:
                 (("unix_timestamp()", "bigint"), ("current_date()", "date"), ("now()", "timestamp"))
             )
             name = m.name("c")
-            more = m.made([(Expr(text, type_), Column("", type_))], query.source).query
-            assert isinstance(more, Select)
-            items = (*query.items, replace(more.items[0], name=name))
+            items = (*query.items, Item(Expr(text, type_), name))
             return replace(made, query=replace(query, items=items), columns=(*made.columns, Column(name, type_)))
         case 1:
             either = Expr("({0}) OR ({1})", BOOLEAN, (compared, m.expr.literal("boolean")))

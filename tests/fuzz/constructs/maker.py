@@ -91,6 +91,13 @@ class Maker:
             found.append((made, Column("", made.type)))
         return found
 
+    def items_with_key(self, scope: Sequence[Column], key: Sequence[Expr] | None) -> list[tuple[Expr, Column]]:
+        """As `items`, in most cases after all parts of the key, so that it is the query's."""
+        items = self.items(scope)
+        if key and self.maybe(0.7):
+            items = [*((part, Column("", part.type)) for part in key), *(i for i in items if i[0] not in key)]
+        return items
+
     def where(self, scope: Sequence[Column], probability: float = 0.25) -> tuple[Expr, ...]:
         return (self.expr.condition(scope),) if self.maybe(probability) else ()
 

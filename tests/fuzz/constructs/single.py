@@ -13,11 +13,8 @@ from tests.fuzz.values import is_comparable
 
 def project(m: Maker) -> Made:
     source, scope, relation = m.source()
-    items = m.items(scope)
     key = key_of(source, relation)
-    if key and m.maybe(0.7):
-        items = [*((part, Column("", part.type)) for part in key), *(i for i in items if i[0] not in key)]
-    return m.made(items, source, key, where=m.where(scope, 0.4))
+    return m.made(m.items_with_key(scope, key), source, key, where=m.where(scope, 0.4))
 
 
 def distinct(m: Maker) -> Made:
