@@ -22,6 +22,7 @@ from bench.ours import ROOT
 from bench.result import Result, Step, fill
 from bench.workloads import BUILD, DEFAULT, PROJECTS, WORKLOADS, Case
 from coordinator.specification import PipelineSpec
+from engine.operators.facts import DivisionFacts
 from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
@@ -68,7 +69,7 @@ def main() -> None:
     steps: list[tuple[float, int, float, float]] = []  # end, rows, ms, CPU seconds
     for number, batch in enumerate(chunks):
         began, cpu_began = time.time(), time.process_time()
-        given = StepInput(step=number, ranges=(), on_error=on_error)
+        given = StepInput(facts=DivisionFacts(number=number), ranges=(), on_error=on_error)
         read, _ = read_sources(spec.circuit, tables, given, [*first, batch])
         handles = {getattr(spec.circuit.nodes[i], "handle"): rows for i, rows in read.items()}  # noqa: B009
         engine.step(handles)

@@ -42,6 +42,7 @@ from engine.errors import DataError, EngineError
 from engine.model.circuit import Circuit
 from engine.model.filling import HASHES, is_read_again
 from engine.model.numbers import NumberedCircuit
+from engine.operators.facts import DivisionFacts
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.reading_again import CANNOT_READ, first_read_again
 from engine.run.step_input import StepInput
@@ -66,7 +67,7 @@ class DividedAgain(EngineError):
 
 @dataclass
 class _Run:
-    """A step that the workers have. `began`: when it was given. `asks_border`: see StepInput."""
+    """A step that the workers have. `began`: when it was given. `asks_border`: see DivisionFacts."""
 
     record: DivisionRecord
     began: float
@@ -319,19 +320,22 @@ class Stepping:
     def _input(self, crew: Crew, run: _Run, bytes_max: int | None) -> StepInput:
         record = run.record
         program = self._writer.state.program_of(record.step)
+        facts = DivisionFacts(
+            number=record.step,
+            withholding=of_division(crew.setup.numbered, record),
+            filled=_filled_in(program),
+            clock_us=record.clock_us,
+            idle=frozenset(record.idle),
+            asks_border=run.asks_border,
+        )
         return StepInput(
-            step=record.step,
+            facts=facts,
             ranges=record.division.ranges,
             on_error=dict(record.on_error),
             grown=frozenset(record.grown),
             bytes_max=bytes_max,
-            withholding=of_division(crew.setup.numbered, record),
             truncate=dict(record.truncate),
-            filled=_filled_in(program),
             again=self._again(record),
-            clock_us=record.clock_us,
-            asks_border=run.asks_border,
-            idle=frozenset(record.idle),
         )
 
     def _compare_again(self, crew: Crew, record: DivisionRecord, found: Sequence[InputChecksum]) -> None:

@@ -90,7 +90,7 @@ def content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Tab
         case ContentOfState():
             fed, context = operator_of(node).fed, context_of(index)
             assert fed is not None, f"node {index}: the state of a {node.kind} does not tell its content"
-            if context.step.number == 0:
+            if context.step.division.number == 0:
                 return zset.empty(node.types)
             return fed.rows(node, [circuit.nodes[i].types for i in node.inputs], (), context)
         case _:

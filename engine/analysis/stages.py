@@ -64,6 +64,12 @@ class StagePlan:
     def stages(self) -> int:
         return max(self.stage, default=0) + 1
 
+    @property
+    def has_state(self) -> bool:
+        """Whether the steps change the database. The nodes of stage 0 keep nothing, so a circuit of one stage waits for no peer, and the step
+        that its database names stays behind until something sets it."""
+        return self.stages > 1
+
     @cached_property
     def owners(self) -> tuple[int, ...]:
         """For each node, the first view, source or output that it belongs to; itself if there is none."""

@@ -71,7 +71,7 @@ class Findings:
     counts them. `refused`: the messages that the state has shown to be malformed. They were left out, whatever the policy of their source is.
     `work`: of the nodes of each view, source and output together, by its own node. `border_us`: the earliest time after that of the step at
     which a row enters or leaves a view because of the clock, among the rows of the step; among all rows of this worker if the step
-    asks for it (`StepFacts.asks_border`). None: there is none."""
+    asks for it (`DivisionFacts.asks_border`). None: there is none."""
 
     times: TimeReport = field(default_factory=TimeReport)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class StepContext:
     def is_first(self) -> bool:
         """Whether this is the first step of the node: in it, constants are inserted and aggregates without groups get their row."""
         begins = self.run.begins is None or self.node in self.run.begins or self.step.first == 0
-        return begins and self.step.number == self.step.first
+        return begins and self.step.division.number == self.step.first
 
     @property
     def append_only(self) -> tuple[bool, ...]:

@@ -27,7 +27,7 @@ from engine.state.trace import Trace, as_rows, as_zset
 def step_carried(node: CarriedTable, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """The change of the new table. `inputs[0]`: that of the former one."""
     (change,) = inputs
-    before, after = context.step.fed(node.level)
+    before, after = context.step.division.fed(node.level)
     mine = _trace(context, node.types, node.key)
     new = [zset.empty((*node.types, pa.int32()))]
     old = [zset.empty((*node.types, pa.int32()))]

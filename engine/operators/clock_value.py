@@ -38,8 +38,8 @@ def tick_of(told: pa.Table) -> Tick:
 def step_clock_value(node: ClockValue, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     if not context.step.owns_keyless:
         return zset.empty(node.types)
-    time = context.step.clock_us
-    assert time is not None, f"node {context.node} reads the clock, and step {context.step.number} has no time"
+    time = context.step.division.clock_us
+    assert time is not None, f"node {context.node} reads the clock, and step {context.step.division.number} has no time"
     after = time // node.rounding_us * node.rounding_us
     trace = context.trace(0, (TIMESTAMP,), ())
     stored = as_zset(trace.scan())

@@ -113,7 +113,7 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
     old = dict(zip(stored.column(0).to_pylist(), stored.column(1).to_pylist(), strict=True))
     assert len(old) == stored.num_rows, "an input of a watermark has one latest time"
     new = {number: latest for number, latest in old.items() if number != REACHED}
-    silent = set(context.step.idle.get(context.node, ()))
+    silent = set(context.step.idle_inputs.get(context.node, ()))
     of_inputs, original = inputs[: len(node.delays_ms)], inputs[len(node.delays_ms) :]
     for number, told in enumerate(of_inputs):
         if told.num_rows:
@@ -122,7 +122,7 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
     of_all = _watermark(node, new)
     before = max(_watermark(node, old), old.get(REACHED, EPOCH_US))
     after = max(before, _watermark(node, new, silent))
-    if context.step.ends_filling:
+    if context.step.division.ends_filling:
         after = max([after, *(mark_of(told).after for told in original)])
     assert _watermark(node, old) <= of_all <= after, "a watermark goes back"
     if after > of_all:

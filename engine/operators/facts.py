@@ -1,7 +1,7 @@
 """What operators may know beside their inputs and their state.
 
-There is one `RunFacts` in a run and one `StepFacts` in each step of a worker. All contexts of operators refer to them, so nothing in them is
-copied from node to node.
+There is one `RunFacts` in a run, one `DivisionFacts` in a step, and one `StepFacts` in each step of a worker. All contexts of operators refer to
+them, so nothing in them is copied from node to node.
 """
 
 from __future__ import annotations
@@ -31,23 +31,18 @@ class RunFacts:
     """The nodes of which error rows are left out and not counted, because another node counts the same ones."""
 
 
-@dataclass(frozen=True)
-class StepFacts:
-    """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this
-    worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
-    sources whose topic has more partitions than when the state began, as the step's division recorded them. `first`: the first step of the
-    program that the step runs. `filled`: the positions of the feeds of a transition before and after the step; see `fed`. `clock_us`,
-    `asks_border`: see StepInput. `idle`: the inputs that a Watermark leaves out, by node."""
+@dataclass(frozen=True, kw_only=True)
+class DivisionFacts:
+    """What the division of a step says to the operators of all workers. `number`: of the step. `filled`: the positions of the feeds of a
+    transition before and after the step; see `fed`. `clock_us`: the time of the step; None if no view reads the clock. `idle`: the sources that
+    watermarks leave out. `asks_border`: whether operators look through their whole state for the next border (Findings). It changes nothing of
+    what the step does, and no division records it."""
 
     number: int
-    colocation: Sequence[tuple[Key | None, ...]]
-    owns_keyless: bool
-    grown: frozenset[str] = frozenset()
     withholding: Withholding = NOTHING_WITHHELD
-    first: int = 0
     filled: tuple[int, int] = (0, 0)
     clock_us: int | None = None
-    idle: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    idle: frozenset[str] = frozenset()
     asks_border: bool = False
 
     @property
@@ -62,6 +57,21 @@ class StepFacts:
         n * HASHES to (n + 1) * HASHES."""
         before, after = (min(max(position - level * HASHES, 0), HASHES) for position in self.filled)
         return before, after
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this
+    worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
+    sources whose topic has more partitions than when the state began. `first`: the first step of the program that the step runs.
+    `idle_inputs`: the inputs that a Watermark leaves out, by node."""
+
+    division: DivisionFacts
+    colocation: Sequence[tuple[Key | None, ...]]
+    owns_keyless: bool
+    grown: frozenset[str] = frozenset()
+    first: int = 0
+    idle_inputs: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

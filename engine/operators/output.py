@@ -64,7 +64,7 @@ def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) 
         encoded = encode(form, rows)
     except Unwritable as fault:
         # What was kept was looked at while it was kept. If it still has such a row, to count the rows of this step would not end the error.
-        kind = DataError if node.handle in context.step.withholding.released else RowWithoutMessage
+        kind = DataError if node.handle in context.step.division.withholding.released else RowWithoutMessage
         raise kind(f"{fault.message}.", fault.what_to_do) from None
     key, value = (encoded.column(name).combine_chunks() for name in ("key", "value"))
     partitions = partitions_of(key, value, context.run.partitions[node.handle])
@@ -90,7 +90,7 @@ def _form(node: Output, delta: pa.Table, context: StepContext) -> OutputFormat:
 
 def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext) -> pa.Table:
     """The change to write: nothing while the output is held, and all that was kept when it is released."""
-    if node.handle not in context.step.withholding.outputs:
+    if node.handle not in context.step.division.withholding.outputs:
         return delta
     types = form.schema.types
     everything = range(len(types))
@@ -98,7 +98,7 @@ def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext
     change = zset.consolidate(delta)
     if change.num_rows and not node.written.says_every_row:
         _look_for_rows_without_message(node, change, form, context)
-    if node.handle in context.step.withholding.held:
+    if node.handle in context.step.division.withholding.held:
         trace.append(as_rows(change), key.hashes(change))
         return zset.empty(types)
     kept = zset.consolidate(as_zset(trace.scan()))

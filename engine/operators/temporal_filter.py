@@ -51,7 +51,7 @@ def step_temporal_filter(node: TemporalFilter, inputs: Sequence[pa.Table], conte
         out += [state.enter(tick), state.leave(tick)]
     if rows.num_rows:
         out.append(state.arrive(zset.consolidate(rows), tick.after))
-    if context.step.asks_border:
+    if context.step.division.asks_border:
         state.note_borders(tick.after)
     return zset.consolidate(zset.add(out))
 

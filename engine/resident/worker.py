@@ -13,7 +13,6 @@ A worker belongs to one term. After a fault that the run recovers from, the coor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
@@ -21,7 +20,6 @@ from base.fault import Fault
 from base.slots import NO_SLOTS
 from base.term import Term
 from engine.analysis.filling import Program
-from engine.analysis.withholding import withholding_of
 from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.resident import faults
@@ -99,7 +97,9 @@ from engine.resident.messages import (
 from engine.resident.messages import (
     StepAbandoned as Abandoned,
 )
+from engine.resident.programs import Programs
 from engine.resident.progress import Progress, WatchedMesh
+from engine.resident.readers import MakeReader, WorkerReaders
 from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
 from engine.resident.states import Life, State
@@ -110,10 +110,8 @@ from engine.run.clearing import clear_tables
 from engine.run.contents import read_views
 from engine.run.differences import measure
 from engine.run.exchange import to_buffer
-from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
-from engine.run.step_input import StepInput
-from engine.run.tasks import Reader, Readers, StepAbandoned, StepTask, TaskSetup
-from io_kafka.clients.settings import KafkaSettings
+from engine.run.program_document import Outputs, setup_of
+from engine.run.tasks import Readers, StepAbandoned, StepTask, TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 from storage.database import Database
 from storage.errors import DatabaseExists
@@ -158,15 +156,12 @@ class Worker:
         self,
         appointment: Appointment,
         lines: Lines,
-        make_reader: Callable[[KafkaSettings], Reader],
+        make_reader: MakeReader,
         progress: Progress,
     ) -> None:
         setup, self._term = appointment.setup, appointment.term
         self._setup, self._identity, self._number = setup, appointment.identity, appointment.identity.worker
-        self._program = ""  # the name of the document that was adopted
-        self._documents: dict[str, ProgramDocument] = {}
-        self._foreseen: Mapping[str, ProgramDocument] = {}  # replaced as a whole, by another thread
-        self._readable = {setup.revision: Program.of(setup.plan.circuit, setup.facts.numbers)}  # by revision
+        self._programs = Programs(setup.revision, Program.of(setup.plan.circuit, setup.facts.numbers))
         self._birth, self._host_folder = appointment.birth, appointment.folder
         self._folder = self._host_folder.of_worker(self._number, self._birth)
         self._placement: Placement | None = None
@@ -181,8 +176,7 @@ class Worker:
             now=self._outside.monotonic,
             copies=self._take_copies,
         )
-        self._make_reader, self._reader = make_reader, make_reader(setup.kafka)
-        self._second: tuple[KafkaSettings, Reader] | None = None  # of what is read again
+        self._readers = WorkerReaders(make_reader, setup.kafka)
         self._weights = SlotWeights()
         self._copier = SlotCopier(
             self._mesh,
@@ -222,22 +216,9 @@ class Worker:
 
     def close(self) -> None:
         """Frees what outlives the worker in its process, which Spark may use for another task."""
-        self._reader.close()
-        self._close_second()
+        self._readers.close()
         Database.close(self._folder)
         self._outside.release_memory()
-
-    def _reader_again(self) -> Reader:
-        settings = self._setup.kafka_again
-        if self._second is None or self._second[0] != settings:
-            self._close_second()
-            self._second = settings, self._make_reader(settings)
-        return self._second[1]
-
-    def _close_second(self) -> None:
-        if self._second is not None:
-            self._second[1].close()
-            self._second = None
 
     def _next_order(self) -> Message:
         while not self._orders:
@@ -376,46 +357,34 @@ class Worker:
 
     @carries_out
     def _step(self, order: RunStep) -> Later:
-        if self._setup.plan.stages == 1 and order.step == self.life.step - 1:
-            # A circuit of one stage waits for no peer. So this worker may have finished a step that was too large for another one, and is to be
-            # run again.
-            self.life.repeat_step(order.step)
-        self.life.begin_step(order.step)
+        given, step = order.given, order.given.step
+        if not self._setup.plan.has_state and step == self.life.step - 1:
+            # Such a step waits for no peer. So this worker may have finished one that was too large for another worker, and is to be run again.
+            self.life.repeat_step(step)
+        self.life.begin_step(step)
         self._mesh.begin_step(order.serial)
         placement = self._placement
         if placement is None or placement.number != order.placement:
             raise StaleTask(
-                f"worker {self._number} has placement {placement and placement.number}, and step {order.step} has {order.placement}; "
+                f"worker {self._number} has placement {placement and placement.number}, and step {step} has {order.placement}; "
                 "nothing was changed."
             )
-        if order.program != self._program:
+        if order.program != self._programs.name:
             raise StaleTask(
-                f"worker {self._number} has program {self._program!r}, and step {order.step} has {order.program!r}; nothing was changed."
+                f"worker {self._number} has program {self._programs.name!r}, and step {step} has {order.program!r}; nothing was changed."
             )
-        withholding = withholding_of(self._setup.plan.circuit, order.counted, order.released)
-        given = StepInput(
-            step=order.step,
-            ranges=order.ranges,
-            on_error=order.on_error,
-            grown=order.grown,
-            bytes_max=order.bytes_max,
-            withholding=withholding,
-            truncate=order.truncate,
-            filled=order.filled,
-            again=order.again,
-            clock_us=order.clock_us,
-            asks_border=order.asks_border,
-            idle=order.idle,
-        )
         task = StepTask(self._setup, placement, given, self._number, WatchedMesh(self._mesh, self.progress))
-        self.progress.step, self.progress.stage = order.step, 0
+        self.progress.step, self.progress.stage = step, 0
         try:
-            outcome = task.run(Readers(self._reader, self._reader_again), self._open_database)
+            outcome = task.run(
+                Readers(self._readers.present, lambda: self._readers.again(self._setup.kafka_again)),
+                self._open_database,
+            )
         except StepAbandoned:
-            self._answer(Abandoned(step=order.step))
+            self._answer(Abandoned(step=step))
             return Later.LATER
         self.life.end_step()
-        self._answer(*step_done(order.step, outcome))
+        self._answer(*step_done(step, outcome))
         self._answer_if_stopped()
         return Later.LATER
 
@@ -434,29 +403,13 @@ class Worker:
         assert self.life.at_boundary and order.step == self.life.step, f"{order.kind} before step {self.life.step}"
         ids: dict[str, SchemaIds] = {**order.avro_ids, **order.protobuf_ids}
         outputs = Outputs(topics=order.topics, partitions=order.partitions, schema_ids=ids)
-        document = self._document(order.topic, order.digest)
-        for number, digest in order.readable.items():
-            self._readable[number] = self._document(order.topic, digest).program
-        for digest in order.later:
-            self._document(order.topic, digest)
-        needed = {order.digest, *order.readable.values(), *order.later}
-        self._documents = {digest: known for digest, known in self._documents.items() if digest in needed}
-        former = self._setup.kafka
+        document = self._programs.adopt(order, self._readers.present)
         self._setup = setup_of(document, outputs, self._setup, revision=order.revision, first=order.first)
-        if self._setup.kafka != former:
-            self._reader.close()
-            self._reader = self._make_reader(self._setup.kafka)
-        self._close_second()  # another program reads nothing again, or elsewhere
-        self._program = order.digest
+        self._readers.follow(self._setup.kafka)
         self._mesh.adopt(self._setup.plan)
         with self._open_database.transaction() as transaction:
-            transaction.set_step(order.step)  # a circuit of one stage has left it alone
+            transaction.set_step(order.step)  # steps without state have left it alone
         return Adopted(step=order.step)
-
-    def _document(self, topic: str, digest: str) -> ProgramDocument:
-        if digest not in self._documents:
-            self._documents[digest] = self._foreseen.get(digest) or _document_of(self._reader, topic, digest)
-        return self._documents[digest]
 
     @carries_out
     def _foresee(self, order: Foresee) -> Job[Foreseen]:
@@ -464,8 +417,8 @@ class Worker:
         settings = replace(self._setup.kafka, is_second=True)
 
         def foresee() -> tuple[Foreseen, tuple[Buffer, ...]]:
-            with closing(self._make_reader(settings)) as reader:
-                self._foreseen = {digest: _document_of(reader, order.topic, digest) for digest in order.digests}
+            with closing(self._readers.make(settings)) as reader:
+                self._programs.foresee(order, reader)
             return Foreseen(digests=order.digests), ()
 
         return foresee
@@ -493,8 +446,8 @@ class Worker:
     def _set_aside(self, order: Freeze) -> None:
         database = self._open_database
         with database.transaction() as transaction:
-            if self._setup.plan.stages == 1:
-                transaction.set_step(order.version.step)  # a circuit without state has no stage that stores it
+            if not self._setup.plan.has_state:
+                transaction.set_step(order.version.step)
             elif (step := transaction.get_step()) != order.version.step:
                 raise StaleTask(
                     f"worker {self._number} is at step {step}, but the checkpoint is for step {order.version.step}; nothing was changed."
@@ -522,7 +475,7 @@ class Worker:
 
     @carries_out
     def _read(self, order: Read) -> Job[Contents]:
-        program = self._readable[order.revision]
+        program = self._programs.of_revision(order.revision)
 
         def read() -> tuple[Contents, tuple[Buffer, ...]]:
             found = read_views(
@@ -568,12 +521,6 @@ class Worker:
         self._slots.release(order, self._open_database)
         self._folds.restart()
         return Released()
-
-
-def _document_of(reader: Reader, topic: str, digest: str) -> ProgramDocument:
-    found = program_of(reader.document(topic, digest))
-    found.program.plan.check()  # its stages are planned now, and not when a step waits
-    return found
 
 
 carries_out.check(kinds(), others=(Accompany, Welcome, Refuse, Ping))

@@ -22,7 +22,7 @@ from engine.analysis.stages import StagePlan
 from engine.errors import DataError
 from engine.model.circuit import View
 from engine.operators.base import StepContext
-from engine.operators.facts import RunFacts, StepFacts
+from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.rows import zset
 from storage.database import Database
 
@@ -54,7 +54,7 @@ def read_views(
                 raise _no_answer(name, version.step - 1)
             if not is_readable_view(circuit, nodes[name][0]):
                 raise _stands_still(name, version.step - 1)
-        step = StepFacts(version.step, plan.input_colocation, owns_keyless=0 in owned)
+        step = StepFacts(DivisionFacts(number=version.step), plan.input_colocation, owns_keyless=0 in owned)
         context_of = partial(StepContext, run, step, transaction)
         tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
         return WorkerContents(version, owned, tables)

@@ -10,7 +10,7 @@ import numpy as np
 from base.slots import SLOTS
 from engine.model.filling import Difference
 from engine.operators.base import StepContext
-from engine.operators.facts import StepFacts
+from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.feeds import difference
 from engine.run.tasks import TaskSetup
 from engine.state.store import Store
@@ -22,7 +22,7 @@ PARTS = 64
 
 def measure(setup: TaskSetup, store: Store, step: int, numbers: Sequence[int]) -> list[tuple[int, int]]:
     """(rows that are new, rows that are gone) of each difference on this worker, before `step`. A row counts as often as it occurs."""
-    facts = StepFacts(step, setup.plan.input_colocation, owns_keyless=False)
+    facts = StepFacts(DivisionFacts(number=step), setup.plan.input_colocation, owns_keyless=False)
     sizes = []
     for number in numbers:
         index = setup.numbered.index(number)

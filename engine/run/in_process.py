@@ -20,7 +20,7 @@ from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import Refused
 from engine.operators.error_rows import ErrorRows, add_all
-from engine.operators.facts import RunFacts
+from engine.operators.facts import DivisionFacts, RunFacts
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
@@ -69,8 +69,8 @@ class InProcess:
         filled: tuple[int, int] = (0, 0),
         time_us: int | None = None,
     ) -> dict[str, pa.Table]:
-        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see StepFacts. `time_us`: of the
-        step, if it is not that of the attribute."""
+        """The messages of every output handle, unordered. Their columns are partition, key and value. `filled`: see DivisionFacts. `time_us`: of
+        the step, if it is not that of the attribute."""
         read = [self._sources(worker, inputs) for worker in range(len(self.stores))]
         return self.step_of(read, withholding, filled, time_us)
 
@@ -86,21 +86,16 @@ class InProcess:
         workers = range(len(self.stores))
         inboxes: list[list[ExchangeMessage]] = [[] for _ in workers]
         result = {handle: [OUTPUT_MESSAGES.empty_table()] for handle in self.facts.partitions}
+        division = DivisionFacts(
+            number=self.steps,
+            withholding=withholding,
+            filled=filled,
+            clock_us=self.time_us if time_us is None else time_us,
+            idle=self.idle,
+            asks_border=True,
+        )
         tasks = [
-            WorkerStep.of(
-                self.facts,
-                of_step,
-                self.placement,
-                worker,
-                number=self.steps,
-                withholding=withholding,
-                first=self.first,
-                filled=filled,
-                clock_us=self.time_us if time_us is None else time_us,
-                asks_border=True,
-                idle=self.idle,
-            )
-            for worker in workers
+            WorkerStep.of(self.facts, division, of_step, self.placement, worker, first=self.first) for worker in workers
         ]
         borders: list[int] = []
         for stage in range(of_step.stages):

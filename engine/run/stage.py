@@ -17,10 +17,9 @@ from engine.analysis.stages import Channel, StagePlan
 from engine.errors import EngineError
 from engine.model.circuit import Circuit, Output
 from engine.model.placement import Placement
-from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import Findings, StepContext
 from engine.operators.error_rows import ErrorRows
-from engine.operators.facts import RunFacts, StepFacts
+from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.keys import hash_keys
 from engine.operators.source import broadcast_rows
 from engine.operators.table import operator_of
@@ -43,37 +42,23 @@ class WorkerStep:
     def of(
         cls,
         run: RunFacts,
+        division: DivisionFacts,
         plan: StagePlan,
         placement: Placement,
         worker: int,
         *,
-        number: int,
+        first: int,
         grown: frozenset[str] = frozenset(),
-        withholding: Withholding = NOTHING_WITHHELD,
-        first: int = 0,
-        filled: tuple[int, int] = (0, 0),
-        clock_us: int | None = None,
-        idle: frozenset[str] = frozenset(),
-        asks_border: bool = False,
     ) -> WorkerStep:
-        """Of the step `number`."""
+        """`first`, `grown`: see StepFacts."""
         owns_keyless = placement.keyless_worker == worker
-        facts = StepFacts(
-            number,
-            plan.input_colocation,
-            owns_keyless,
-            grown,
-            withholding,
-            first=first,
-            filled=filled,
-            clock_us=clock_us,
-            idle=_left_out(plan.circuit, idle),
-            asks_border=asks_border,
+        silent = _idle_inputs(plan.circuit, division.idle)
+        return cls(
+            run, StepFacts(division, plan.input_colocation, owns_keyless, grown, first, silent), plan, placement, worker
         )
-        return cls(run, facts, plan, placement, worker)
 
 
-def _left_out(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[int]]:
+def _idle_inputs(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[int]]:
     if not idle:
         return {}
     return {node: idle_inputs(sides, idle) for node, sides in sides_by_watermark(circuit).items()}
@@ -106,7 +91,7 @@ def run_stage(
             try:
                 made[index] = _made(task, index, inputs, store, found)
             except EngineError as error:
-                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)
+                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.division.number, node=index)
                 raise
             if isinstance(node, Output) and made[index].num_rows:
                 output[index] = made[index]
@@ -122,7 +107,7 @@ def _made(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: Store
     step = operator_of(node).step
     assert step is not None, f"node {index} is a source, and nothing was read for it"
     is_silent = index in task.run.silent
-    counted = ErrorRows() if is_silent or index in task.step.withholding.nodes else None
+    counted = ErrorRows() if is_silent or index in task.step.division.withholding.nodes else None
     result = step(node, inputs, StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted))
     if counted is not None and not counted.is_nothing and not is_silent:
         found.errors[index] = counted

@@ -82,22 +82,9 @@ class TaskSetup:
 
     def task(self, placement: Placement, given: StepInput, worker: int) -> WorkerStep:
         """The step `given` on one worker."""
-        plan = self.plan_with(given.withholding)
+        plan = self.plan_with(given.facts.withholding)
         grown = frozenset(handle for handle, table in self.tables.items() if not given.grown.isdisjoint(table.topics))
-        return WorkerStep.of(
-            self.facts,
-            plan,
-            placement,
-            worker,
-            number=given.step,
-            grown=grown,
-            withholding=given.withholding,
-            first=self.first,
-            filled=given.filled,
-            clock_us=given.clock_us,
-            idle=given.idle,
-            asks_border=given.asks_border,
-        )
+        return WorkerStep.of(self.facts, given.facts, plan, placement, worker, first=self.first, grown=grown)
 
     def owner_of_table(self, table: int) -> str:
         """The name for users of the view, source or output whose state a table holds."""
@@ -182,7 +169,7 @@ class StepTask:
         """Raises the fault that ended the step on this worker, or StepAbandoned. The database is at the next step if this returns."""
         try:
             result = self._source(readers)
-            if self._stages > 1:
+            if self._task.plan.has_state:
                 self._run_stages(readers, database, result)
             return self._outcome
         except StepAbandoned:
@@ -269,9 +256,9 @@ class StepTask:
         reached("region.committed", worker)
 
     def _follows(self, at: int) -> bool:
-        """Whether the step can follow the state, which is that before step `at`. Steps of a circuit of one stage leave the state alone, but for
-        those that withhold an output, so the state may be older there."""
-        return at <= self._given.step if self._setup.plan.stages == 1 else at == self._given.step
+        """Whether the step can follow the state, which is that before step `at`. Without state it may be older: only steps that withhold an
+        output store something."""
+        return at == self._given.step if self._setup.plan.has_state else at <= self._given.step
 
     def _swap(self, result: StageResult) -> tuple[Sequence[ExchangeMessage], float]:
         began = time.perf_counter()

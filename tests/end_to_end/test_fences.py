@@ -185,9 +185,9 @@ def test_a_step_that_a_worker_has_run_is_not_run_again(play: Playground, monkeyp
 
     def twice(worker: Worker, order: RunStep) -> None:
         step(worker, order)
-        if order.step == 2 and not repeated:
-            repeated.append(order.step)
-            worker.life.step = order.step
+        if order.given.step == 2 and not repeated:
+            repeated.append(order.given.step)
+            worker.life.step = order.given.step
             step(worker, order)
 
     monkeypatch.setattr(Worker, "_step", twice)
@@ -238,7 +238,7 @@ class Liar:
 
     def _answered(self, run_step: Callable[..., None], worker: Worker, order: RunStep) -> None:
         run_step(worker, order)
-        if worker._number == 1 and self._lies(order.step):
+        if worker._number == 1 and self._lies(order.given.step):
             worker._answer(Joined())
 
 

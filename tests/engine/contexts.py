@@ -14,7 +14,7 @@ from engine.model.placement import Placement
 from engine.operators.arrangement import Everyone
 from engine.operators.base import Findings, Refused, StepContext, TimeReport
 from engine.operators.error_rows import ErrorRows
-from engine.operators.facts import RunFacts, StepFacts
+from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.table import operator_of
 from engine.run.stage import WorkerStep
 from engine.state.store import Store
@@ -45,7 +45,8 @@ def context_of(
     places = tuple(None if isinstance(exchange, Everyone) else exchange for exchange in exchanges)
     run = RunFacts((0,), {0: (append_only,) * len(node.inputs)}, partitions or {}, {})
     found = Findings(TimeReport() if report is None else report, {}, [] if refused is None else refused)
-    facts = StepFacts(step, (places,), owns_keyless, grown, clock_us=clock_us(step), idle={0: frozenset(idle)})
+    division = DivisionFacts(number=step, clock_us=clock_us(step))
+    facts = StepFacts(division, (places,), owns_keyless, grown, idle_inputs={0: frozenset(idle)})
     return StepContext(run, facts, store, 0, found, errors)
 
 
@@ -55,7 +56,9 @@ def contexts_of(
     """For the operators of a whole circuit, by node."""
     run = RunFacts(tuple(range(len(circuit.nodes))), append_only_inputs(circuit), partitions or {}, {})
     places = plan_stages(circuit).input_colocation
-    return partial(StepContext, run, StepFacts(step, places, owns_keyless, clock_us=clock_us(step)), store)
+    return partial(
+        StepContext, run, StepFacts(DivisionFacts(number=step, clock_us=clock_us(step)), places, owns_keyless), store
+    )
 
 
 def worker_step(
@@ -63,7 +66,8 @@ def worker_step(
 ) -> WorkerStep:
     """A step that withholds nothing."""
     run = RunFacts(tuple(range(len(planned.circuit.nodes))), append_only_inputs(planned.circuit), partitions or {}, {})
-    return WorkerStep.of(run, planned, placement, worker, number=step, clock_us=clock_us(step))
+    division = DivisionFacts(number=step, clock_us=clock_us(step))
+    return WorkerStep.of(run, division, planned, placement, worker, first=0)
 
 
 def placement_of(workers: int) -> Placement:

@@ -21,7 +21,7 @@ from engine.operators.aggregate import step_aggregate
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_functions import FUNCTIONS
 from engine.operators.base import StepContext
-from engine.operators.facts import RunFacts, StepFacts
+from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
 from engine.state.store import DictStore
@@ -337,7 +337,10 @@ def test_all_state_of_a_group_is_in_its_slot() -> None:
 
     node = node_of((STRINGS, LONG), CALLS)
     rows = [((f"k{i}", 0.0, i, 0.5 * i, Decimal(i), f"t{i}", True, Decimal(i)), 1) for i in range(50)]
-    run, step = RunFacts((0,), {0: (False,)}, {}, {}), StepFacts(0, (((LONG,),),), owns_keyless=True)
+    run, step = (
+        RunFacts((0,), {0: (False,)}, {}, {}),
+        StepFacts(DivisionFacts(number=0), (((LONG,),),), owns_keyless=True),
+    )
     step_aggregate(node, [zset_of(rows, TYPES)], Watched(run, step, DictStore(), 0))
     assert {trace.layout.table % 8 for trace in opened} == {0, 1, 2, 3, 4, 5}
     for trace in opened:

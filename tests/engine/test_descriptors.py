@@ -26,7 +26,7 @@ from engine.model.numbers import TRACES_MAX, number_of
 from engine.model.rows import Distinct, ScalarValue, Source
 from engine.operators.base import StepContext
 from engine.operators.distinct import DISTINCT
-from engine.operators.facts import RunFacts, StepFacts
+from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.keys import hash_keys
 from engine.operators.table import OPERATORS, by_node_type, operator_of
 from engine.rows import zset
@@ -144,7 +144,11 @@ def after_taking_all_back(index: int, seed: int, *, only_grew: bool) -> Any:
     for number, tables in enumerate([*given_, back]):
         run = facts[number == len(given_)]
         try:
-            out = step(node, tables, StepContext(run, StepFacts(number, PLACES, owns_keyless=True), store, index))
+            out = step(
+                node,
+                tables,
+                StepContext(run, StepFacts(DivisionFacts(number=number), PLACES, owns_keyless=True), store, index),
+            )
         except (AssertionError, EngineError, pa.ArrowInvalid) as error:
             return type(error)
     return to_rows(out) if not isinstance(node, Output) else canonical_rows(out)

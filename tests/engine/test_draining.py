@@ -22,7 +22,7 @@ from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
 from engine.operators.base import StepContext
-from engine.operators.facts import RunFacts, StepFacts
+from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.feeds import step_switched
 from engine.operators.keys import ColocatedKey
 from engine.operators.output import step_output
@@ -158,7 +158,7 @@ class Drained:
     def _fold(self, node: Output, rows: Rows) -> Content:
         """Of the messages that would say all of these rows at once."""
         types = self.inner.program.circuit.nodes[node.inputs[0]].types
-        facts = StepFacts(0, (), owns_keyless=True)
+        facts = StepFacts(DivisionFacts(number=0), (), owns_keyless=True)
         context = StepContext(self.inner.facts, facts, store=self.inner.stores[0], node=0)
         fold = Content(Watched(node.handle, node.handle, node.mode))
         if rows:
@@ -362,7 +362,9 @@ def test_a_part_of_a_slot_waits_for_the_rest_of_it() -> None:
     store, rows = DictStore(), [(i,) for i in range(500)]
 
     def step(change: list[tuple[int]], before: int, after: int) -> Rows:
-        context = StepContext(facts, StepFacts(0, (((0,),),), True, filled=(before, after)), store=store, node=0)
+        context = StepContext(
+            facts, StepFacts(DivisionFacts(number=0, filled=(before, after)), (((0,),),), True), store=store, node=0
+        )
         return to_rows(step_switched(node, [to_table(change, types)], context))
 
     slot = HASHES // SLOTS

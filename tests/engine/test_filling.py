@@ -29,7 +29,7 @@ from engine.model.numbers import NUMBERS_WITH_STATE, number_of
 from engine.model.rows import Map, ScalarValue, Source
 from engine.model.withholding import Withholding
 from engine.operators.base import StepContext
-from engine.operators.facts import StepFacts
+from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.table import OPERATORS
 from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
@@ -69,7 +69,7 @@ def contents_of(inner: InProcess, of: Program | None = None) -> dict[str, Rows]:
         rows: Rows = Counter()
         for worker, store in enumerate(inner.stores):
             owns_keyless = inner.placement.keyless_worker == worker
-            facts = StepFacts(inner.steps, program.plan.input_colocation, owns_keyless)
+            facts = StepFacts(DivisionFacts(number=inner.steps), program.plan.input_colocation, owns_keyless)
             rows = plus(rows, to_rows(content_of(circuit, index, partial(StepContext, facts_, facts, store))))
         found[node.name] = rows
     return found
@@ -612,7 +612,7 @@ def test_rows_that_were_given_go_on_to_change() -> None:
 
 def test_the_positions_of_a_level_follow_those_of_the_level_before() -> None:
     def fed(before: int, after: int) -> list[tuple[int, int]]:
-        facts = StepFacts(0, (), False, filled=(before, after))
+        facts = DivisionFacts(number=0, filled=(before, after))
         return [facts.fed(level) for level in range(2)]
 
     end = HASHES

@@ -14,6 +14,7 @@ from engine.analysis.stages import plan_stages
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.operators.base import Refused
+from engine.operators.facts import DivisionFacts
 from engine.run.refused import leave_out
 from engine.run.sources import DeadLetter, SourceReport, SourceTable
 from engine.run.step_input import StepInput
@@ -51,7 +52,7 @@ class Log:
 
 def left_out(a: OnError, b: OnError, log: Log) -> SourceReport:
     report = SourceReport(skipped={"a": 1}, dead={"a": [DeadLetter(None, b"of stage 0")]})
-    given = StepInput(step=3, ranges=(), on_error={"a": a, "b": b})
+    given = StepInput(facts=DivisionFacts(number=3), ranges=(), on_error={"a": a, "b": b})
     setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
     leave_out(REFUSED, setup, given=given, report=report, read=log.read)
     return report

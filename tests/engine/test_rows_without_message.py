@@ -27,6 +27,7 @@ from engine.model.node import Expression
 from engine.model.rows import Map, Source
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows
+from engine.operators.facts import DivisionFacts
 from engine.operators.output import RowWithoutMessage, step_output
 from engine.run.in_process import InProcess
 from engine.state.store import DictStore
@@ -209,7 +210,9 @@ def held(
     withholding = Withholding(released=out) if is_released else Withholding(held=out)
     context = context_of(node, store or DictStore(), errors=errors)
     run = replace(context.run, schema_ids={"out": ProtobufIds(7, None)})
-    context = replace(context, run=run, step=replace(context.step, withholding=withholding))
+    context = replace(
+        context, run=run, step=replace(context.step, division=DivisionFacts(number=0, withholding=withholding))
+    )
     return step_output(node, [to_table(rows, (pa.date32(),) if node is DAYS else TYPES)], context)
 
 

@@ -21,6 +21,7 @@ from engine.model.from_now import handle_from_now
 from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import LastByKey, Source
+from engine.operators.facts import DivisionFacts
 from engine.run import sources
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
@@ -89,7 +90,7 @@ def circuit(mode: Mode, keyed: bool) -> Circuit:
 
 
 def given(step: int, source: str, on_error: OnError) -> StepInput:
-    return StepInput(step=step, ranges=(), on_error={source: on_error})
+    return StepInput(facts=DivisionFacts(number=step), ranges=(), on_error={source: on_error})
 
 
 def row(number: int) -> dict[str, Any]:

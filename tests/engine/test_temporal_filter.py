@@ -19,7 +19,7 @@ from engine.model.clock import CLOCK_TYPES, ClockBound, ClockFunction, ClockValu
 from engine.model.rows import Source
 from engine.operators.base import StepContext
 from engine.operators.clock_bounds import first_times
-from engine.operators.facts import StepFacts
+from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.temporal_filter import INSIDE, WAITING
 from engine.rows import zset
 from engine.run.in_process import InProcess
@@ -133,7 +133,9 @@ def matching(bounds: Bounds, rows: Rows, time: int) -> Rows:
 
 
 def context(run: InProcess, store: DictStore, node: int) -> StepContext:
-    return StepContext(run.facts, StepFacts(run.steps, run.plan.input_colocation, owns_keyless=True), store, node)
+    return StepContext(
+        run.facts, StepFacts(DivisionFacts(number=run.steps), run.plan.input_colocation, owns_keyless=True), store, node
+    )
 
 
 def content(run: InProcess) -> Rows:

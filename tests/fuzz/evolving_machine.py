@@ -17,6 +17,7 @@ from engine.model.filling import OF_FORMER, OF_NEXT
 from engine.model.placement import Placement
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.error_rows import ErrorRows, add_all
+from engine.operators.facts import DivisionFacts
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, read_sources
 from engine.run.step_input import StepInput
@@ -217,7 +218,7 @@ class EvolvingMachine(Machine):
     def _read(self, number: int, batches: Sequence[RawBatch]) -> list[dict[int, pa.Table]]:
         """What each worker reads, of which it reads some again."""
         workers = range(len(self.inner.stores))
-        given = StepInput(step=number, ranges=(), on_error={})
+        given = StepInput(facts=DivisionFacts(number=number), ranges=(), on_error={})
         mine = [self._shared(each, len(workers)) for each in (batches, self._portion())]
         return [read_sources(self.circuit, self.tables, given, *(part[w] for part in mine))[0] for w in workers]
 

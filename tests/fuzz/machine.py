@@ -20,7 +20,7 @@ from engine.analysis.content import content_of
 from engine.model.circuit import Circuit, View
 from engine.model.placement import Placement
 from engine.operators.base import StepContext
-from engine.operators.facts import StepFacts
+from engine.operators.facts import DivisionFacts, StepFacts
 from engine.rows import zset
 from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, read_sources
@@ -133,7 +133,7 @@ class Machine:
         read = []
         for worker in range(len(self.inner.stores)):
             mine = [batch for batch, reader in zip(batches, readers, strict=True) if reader == worker]
-            given = StepInput(step=number, ranges=(), on_error={})
+            given = StepInput(facts=DivisionFacts(number=number), ranges=(), on_error={})
             read.append(read_sources(self.circuit, self.tables, given, mine)[0])
         return {handle: canonical(table) for handle, table in self._ran(number, read).items()}
 
@@ -181,7 +181,9 @@ class Machine:
                 continue
             rows: list[bytes] = []
             for worker, store in enumerate(inner.stores):
-                facts = StepFacts(inner.steps, inner.plan.input_colocation, 0 in inner.placement.owned[worker])
+                facts = StepFacts(
+                    DivisionFacts(number=inner.steps), inner.plan.input_colocation, 0 in inner.placement.owned[worker]
+                )
                 context_of = partial(StepContext, inner.facts, facts, store)
                 rows += json_rows(content_of(self.circuit, index, context_of), node)
             found[node.name] = rows

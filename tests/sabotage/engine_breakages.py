@@ -322,9 +322,9 @@ ENGINE = (
         (
             Edit(
                 REGION,
-                "                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
+                "                error.locate(owner=name_of(task.plan.circuit, index), step=task.step.division.number, node=index)\n",
                 "                if 'step' not in error.message:\n"
-                "                    error.locate(owner=name_of(task.plan.circuit, index), step=task.step.number, node=index)\n",
+                "                    error.locate(owner=name_of(task.plan.circuit, index), step=task.step.division.number, node=index)\n",
             ),
         ),
         (f"{TEST_REGION}::test_a_value_that_contains_view_or_step_does_not_hide_the_place",),
@@ -778,8 +778,8 @@ ENGINE = (
         (
             Edit(
                 WORKER,
-                "        if self._setup.plan.stages == 1 and order.step",
-                "        if not self._setup.plan.stages and order.step",
+                "        if not self._setup.plan.has_state and step ==",
+                "        if not self._setup.plan.stages and step ==",
             ),
         ),
         (
@@ -807,7 +807,7 @@ ENGINE = (
         (
             Edit(
                 WORKER,
-                "            if self._setup.plan.stages == 1:\n                transaction.set_step",
+                "            if not self._setup.plan.has_state:\n                transaction.set_step",
                 "            if self._setup.plan.stages == 0:\n                transaction.set_step",
             ),
         ),

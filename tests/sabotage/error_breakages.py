@@ -371,7 +371,7 @@ ERRORS = (
         (
             Edit(
                 OUTPUT,
-                "DataError if node.handle in context.step.withholding.released else RowWithoutMessage",
+                "DataError if node.handle in context.step.division.withholding.released else RowWithoutMessage",
                 "RowWithoutMessage",
             ),
         ),

@@ -665,7 +665,7 @@ EVOLUTION = (
         (
             Edit(
                 "engine/analysis/content.py",
-                "            if context.step.number == 0:\n                return zset.empty(node.types)\n",
+                "            if context.step.division.number == 0:\n                return zset.empty(node.types)\n",
                 "",
             ),
         ),

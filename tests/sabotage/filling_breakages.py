@@ -103,8 +103,8 @@ FILLING = (
         (
             Edit(
                 CONTEXT,
-                "return begins and self.step.number == self.step.first",
-                "return begins and self.step.number == 0",
+                "return begins and self.step.division.number == self.step.first",
+                "return begins and self.step.division.number == 0",
             ),
         ),
         (BEGIN_ONCE,),

@@ -89,7 +89,9 @@ def replay_that_differs() -> Iterator[None]:
 
         def run_stage(task: WorkerStep, stage: int, store: Any, inbox: Any, sources: Any) -> StageResult:
             result = real(task, stage, store, inbox, sources)
-            return StageResult(result.rows, {}, Findings()) if stage and task.step.number in replays else result
+            return (
+                StageResult(result.rows, {}, Findings()) if stage and task.step.division.number in replays else result
+            )
 
         with broken(stages, "run_stage", run_stage):
             yield
@@ -106,7 +108,7 @@ def replay_not_compared() -> Iterator[None]:
     with _replays() as replays:
 
         def run_stage(task: WorkerStep, stage: int, store: Any, inbox: Any, sources: Any) -> StageResult:
-            added = task.step.number in replays
+            added = task.step.division.number in replays
             with mock.patch.object(circuit, "state_value", lambda count, total: value(count, total + added)):
                 return real(task, stage, store, inbox, sources)
 
@@ -336,7 +338,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.steps.collect(action.step)
-        workers.steps.give(stepping._step_input(workers.setup.numbered, self._run.record, None))
+        workers.steps.give(self._input(workers, self._run, None))
         real(self, action, at, workers)
 
     def begin_step(self: states.Life, step: int) -> None:

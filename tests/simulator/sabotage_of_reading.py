@@ -29,7 +29,9 @@ def position_kept_in_memory() -> Iterator[None]:
         log = self._writer.state
         found = real(self, crew, record, bytes_max)
         is_filling = log.revisions.passage_that_fills(record.step) is not None
-        return replace(found, filled=(log.filled,) * 2) if is_filling and record.step < log.steps else found
+        if not is_filling or record.step >= log.steps:
+            return found
+        return replace(found, facts=replace(found.facts, filled=(log.filled,) * 2))
 
     with broken(stepping.Stepping, "_input", given):
         yield

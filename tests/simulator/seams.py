@@ -276,13 +276,15 @@ def _failing(world: Surroundings, run_stage: Callable[..., StageResult]) -> Call
 
     def run(task: WorkerStep, stage: int, *rest: Any) -> StageResult:
         nodes = task.plan.circuit.nodes
-        what = "the switch" if world.is_switch(task.step.number) else "new nodes"
+        what = "the switch" if world.is_switch(task.step.division.number) else "new nodes"
         kinds = (Switched, ContentFeed) if what == "the switch" else (Difference, Source)
         for index in task.plan.nodes_of(stage):
             node = nodes[index]
             is_new = isinstance(node, kinds) and (not isinstance(node, Source) or is_read_again(node.handle))
-            if is_new and world.fails(task.step.number, what):
-                raise DataError(f"{what} cannot do that.", "").locate(owner="view", step=task.step.number, node=index)
+            if is_new and world.fails(task.step.division.number, what):
+                raise DataError(f"{what} cannot do that.", "").locate(
+                    owner="view", step=task.step.division.number, node=index
+                )
         return run_stage(task, stage, *rest)
 
     return run

@@ -135,17 +135,17 @@ def _aggregated(task: WorkerStep, store: Store, index: int, change: Changes, fou
 
 def _count_errors(task: WorkerStep, index: int, before: bool, after: bool, found: Findings) -> None:
     """What the step changes in the error rows of the aggregate. Raises if it does not count them."""
-    if index not in task.step.withholding.nodes:
+    if index not in task.step.division.withholding.nodes:
         if after:
             error = ExpressionError("DIVIDE_BY_ZERO", "the key that is wrong")
-            raise error.locate(owner="view sums", step=task.step.number, node=index)
+            raise error.locate(owner="view sums", step=task.step.division.number, node=index)
         return
     if change := after - before:
         found.errors[index] = ErrorRows(change, change % (1 << 64), "wrong" if after else "")
 
 
 def _fed(task: WorkerStep, store: Store, node: ContentFeed, change: Changes) -> Iterator[tuple[tuple[Any, ...], int]]:
-    before, after = task.step.fed(node.level)
+    before, after = task.step.division.fed(node.level)
     columns = node.colocation
     yield from ((row, weight) for row, weight in change if _hash(columns, row) < before)
     if before < after:
@@ -198,7 +198,7 @@ def _add(store: Store, table: int, columns: Sequence[int], changes: Changes) -> 
 
 def _passed_on(task: WorkerStep, store: Store, node: Switched, number: int, change: Changes) -> Changes:
     """All of a difference and of the change, or what leaves in a step of a drain."""
-    before, after = task.step.fed(0)
+    before, after = task.step.division.fed(0)
     first, end = before >> 48, after >> 48
     passes: Changes = []
     waits: Changes = []
@@ -224,9 +224,9 @@ def _published(task: WorkerStep, store: Store, index: int, node: Output, change:
         for row, times in change:
             yield from [(circuit.spread(row[0], PARTITIONS[ROWS]), None, circuit.message_of(row))] * times
         return
-    if node.handle in task.step.withholding.outputs:
+    if node.handle in task.step.division.withholding.outputs:
         table = table_of(task.run.numbers[index])
-        if node.handle in task.step.withholding.held:
+        if node.handle in task.step.division.withholding.held:
             _add(store, table, node.key, change)
             return
         kept = _added(store, table)

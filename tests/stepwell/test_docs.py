@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from base.options import OnError
 from engine.model.rows import Source
+from engine.operators.facts import DivisionFacts
 from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
@@ -95,7 +96,7 @@ def test_the_worked_example_has_the_messages_that_the_engine_gives(spark: SparkS
         batches = [_batch(topic, positions[topic], messages) for topic, messages in step.items()]
         for topic, messages in step.items():
             positions[topic] += len(messages)
-        step_input = StepInput(step=number, ranges=(), on_error=on_error)
+        step_input = StepInput(facts=DivisionFacts(number=number), ranges=(), on_error=on_error)
         rows, _ = read_sources(spec.circuit, tables, step_input, batches)
         handles = {node.handle: rows[i] for i, node in enumerate(spec.circuit.nodes) if isinstance(node, Source)}
         found = engine.step(handles)["orders_by_country"].sort_by("key")

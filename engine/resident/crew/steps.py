@@ -43,24 +43,7 @@ class CrewSteps:
         self._is_given = True
         self._serial += 1
         self._workers.send(
-            RunStep(
-                serial=self._serial,
-                placement=placement.number,
-                step=given.step,
-                ranges=given.ranges,
-                on_error=dict(given.on_error),
-                grown=given.grown,
-                bytes_max=given.bytes_max,
-                counted=tuple(sorted(given.withholding.nodes)),
-                released=tuple(sorted(given.withholding.released)),
-                truncate=dict(given.truncate),
-                program=self._workers.program,
-                filled=given.filled,
-                again=given.again,
-                clock_us=given.clock_us,
-                asks_border=given.asks_border,
-                idle=given.idle,
-            )
+            RunStep(serial=self._serial, placement=placement.number, program=self._workers.program, given=given)
         )
 
     def collect(self, step: int) -> list[WorkerOutput]:

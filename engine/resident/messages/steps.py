@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from base.options import OnError, Truncate
 from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.resident.messages.message import Answer, Order, PeerMessage
 from engine.run.sources import Checksum, Reading
+from engine.run.step_input import StepInput
 from engine.run.tasks import StageTimes
-from io_kafka.offsets import OffsetRange
 
 
 class StepDone(Answer):
@@ -37,27 +36,13 @@ class StepAbandoned(Answer):
 
 
 class RunStep(Order[StepDone | StepAbandoned]):
-    """See engine/run/step_input.py. `serial` numbers the orders to run a step within a term: a step that failed on too large an input
-    is run again, and messages of the two tries must not mix. `placement`: the number of that which the step has. `counted`: the nodes whose
-    error rows are counted, and `released` the outputs that were held until the step before. `program`: the name of the program that the step
-    runs; see Adopt."""
+    """`serial` numbers the orders to run a step within a term: a step that failed on too large an input is run again, and messages of the two
+    tries must not mix. `placement`: the number of that which the step has. `program`: the name of the program that the step runs; see Adopt."""
 
     serial: int
     placement: int
-    step: int
-    ranges: tuple[OffsetRange, ...]
-    on_error: dict[str, OnError]
-    grown: frozenset[str]
-    bytes_max: int | None
-    counted: tuple[int, ...]
-    released: tuple[str, ...]
-    truncate: dict[str, Truncate]
     program: str
-    filled: tuple[int, int]
-    again: tuple[OffsetRange, ...]
-    clock_us: int | None
-    asks_border: bool
-    idle: frozenset[str]
+    given: StepInput
 
 
 class Paused(Answer):

@@ -17,7 +17,7 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
 from engine.model.placement import Placement
 from engine.model.rows import Source
-from engine.operators.facts import RunFacts
+from engine.operators.facts import DivisionFacts, RunFacts
 from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
@@ -209,7 +209,7 @@ def impatient(made: Crew, *, silence_s: float = 60.0, progress_s: float = 60.0) 
 
 def step_of(step: int, spans: Mapping[int, tuple[int, int]], bytes_max: int | None = None) -> StepInput:
     ranges = tuple(OffsetRange("words", partition, *span) for partition, span in sorted(spans.items()))
-    return StepInput(step=step, ranges=ranges, on_error={"words": "fail"}, bytes_max=bytes_max)
+    return StepInput(facts=DivisionFacts(number=step), ranges=ranges, on_error={"words": "fail"}, bytes_max=bytes_max)
 
 
 def messages_of(outputs: Sequence[WorkerOutput]) -> dict[str, list[tuple[object, ...]]]:

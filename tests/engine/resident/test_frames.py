@@ -14,8 +14,10 @@ from base.slots import NO_SLOTS, SlotSet
 from base.term import Term
 from base.version import VersionId
 from engine.model.placement import Placement
+from engine.model.withholding import Withholding
 from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
+from engine.operators.facts import DivisionFacts
 from engine.resident import messages
 from engine.resident.frames import (
     BODY_BYTES_MAX,
@@ -33,6 +35,7 @@ from engine.resident.frames import (
 )
 from engine.resident.messages import Address, Message
 from engine.run.sources import Checksum, Reading
+from engine.run.step_input import StepInput
 from engine.run.tasks import StageTimes
 from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.offsets import OffsetRange
@@ -55,20 +58,23 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.RunStep(
         serial=5,
         placement=3,
-        step=7,
-        ranges=(OffsetRange("t", 0, 3, 9),),
-        on_error={"a": "skip"},
-        grown=frozenset({"t"}),
-        bytes_max=None,
-        counted=(3, 4),
-        released=("a",),
-        truncate={"a": "apply"},
         program="a0",
-        filled=(3, 2**65),
-        again=(OffsetRange("t", 1, 2, 4),),
-        clock_us=2**50,
-        asks_border=True,
-        idle=frozenset({"s"}),
+        given=StepInput(
+            facts=DivisionFacts(
+                number=7,
+                withholding=Withholding(frozenset({3}), frozenset({"b"}), frozenset({"a"})),
+                filled=(3, 2**65),
+                clock_us=2**50,
+                idle=frozenset({"s"}),
+                asks_border=True,
+            ),
+            ranges=(OffsetRange("t", 0, 3, 9),),
+            on_error={"a": "skip"},
+            grown=frozenset({"t"}),
+            bytes_max=None,
+            truncate={"a": "apply"},
+            again=(OffsetRange("t", 1, 2, 4),),
+        ),
     ),
     messages.Adopt(
         topic="p",
