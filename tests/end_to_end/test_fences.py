@@ -102,7 +102,7 @@ class Sleeper:
 
         def watched_stage(task: WorkerStep, stage: int, *given: Any) -> StageResult:
             if inside and stage > 0:
-                self._sleep(task.step.number, task.worker)
+                self._sleep(task.step.division.number, task.worker)
             return run_stage(task, stage, *given)
 
         monkeypatch.setattr(StepTask, "_run_stages", watched_regions)
