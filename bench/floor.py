@@ -23,12 +23,12 @@ from bench.result import Result, Step, fill
 from bench.workloads import BUILD, DEFAULT, PROJECTS, WORKLOADS, Case
 from coordinator.specification import PipelineSpec
 from engine.operators.facts import DivisionFacts
-from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
+from tests.engine.in_process import InProcess
 
 ENGINE = "floor"
 

@@ -1,6 +1,7 @@
 """What the circuits of a transition have in common: the numbers of helpers, and which differences there are.
 
-A node of B that goes on has the content that a view had in A, and needs the difference to what the view has in B:
+A is the previous project, and B the next one (filling.py). A node of B that goes on has the content that a view had in A, and needs the
+difference to what the view has in B:
 
     a kept node that reads a changed view    the difference between the two contents of the view
     an output whose topic A writes           that between the view of its topic in A and the one in B, if one of them is another one, has

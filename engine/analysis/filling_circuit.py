@@ -1,4 +1,4 @@
-"""The circuit that fills young nodes and compares views: A, and beside it all that is young.
+"""The circuit that fills young nodes and compares views: that of the previous project, A, and beside it all that is young in the next one, B.
 
 The nodes of A come first, with their indices. Those that this release cannot run are frozen (release.py). Each young node that needs a history
 is there, over what its inputs take (history.py). What is Copied is computed again over the feeds below it, and a Twin has state of its own. A

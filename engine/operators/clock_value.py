@@ -47,17 +47,17 @@ def step_clock_value(node: ClockValue, inputs: Sequence[pa.Table], context: Step
     assert len(before) <= 1, "the clock has one time"
     assert all(time <= after for time in before), "the clock goes back"
     if before == [after]:
-        return _told([after], [True])
+        return _told_rows([after], [True])
     delta = zset.add([zset.negate(stored), _row([after])])
     trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
-    return _told([after, *before], [True, False][: 1 + len(before)])
+    return _told_rows([after, *before], [True, False][: 1 + len(before)])
 
 
 def _row(times: Sequence[int]) -> pa.Table:
     return zset.build([pa.array(times, pa.int64()).cast(TIMESTAMP)], np.ones(len(times), np.int64))
 
 
-def _told(times: Sequence[int], flags: Sequence[bool]) -> pa.Table:
+def _told_rows(times: Sequence[int], flags: Sequence[bool]) -> pa.Table:
     return zset.build([*zset.rows_of(_row(times)), pa.array(flags, pa.bool_())], np.ones(len(times), np.int64))
 
 

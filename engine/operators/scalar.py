@@ -60,17 +60,17 @@ def step_scalar_value(node: ScalarValue, inputs: Sequence[pa.Table], context: St
     old = as_zset(trace.scan())
     if not delta.num_rows:
         value = _one_row(old, None if context.errors is None else ErrorRows())
-        return _in_error(types) if value is None else _told(value, is_after=True)
+        return _in_error(types) if value is None else _told_rows(value, is_after=True)
     trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
     before = _one_row(old, context.errors, sign=-1)
     after = _one_row(zset.consolidate(zset.add([old, delta])), context.errors)
     if after is None:
-        return _in_error(types) if before is None else _told(before, is_after=False)
-    told = [_told(after, is_after=True)]
+        return _in_error(types) if before is None else _told_rows(before, is_after=False)
+    told = [_told_rows(after, is_after=True)]
     if before is None:
         told.append(_in_error(types))
     elif zset.consolidate(zset.add([after, zset.negate(before)])).num_rows:
-        told.append(_told(before, is_after=False))
+        told.append(_told_rows(before, is_after=False))
     return zset.add(told)
 
 
@@ -91,13 +91,13 @@ def _nulls(types: Sequence[pa.DataType]) -> pa.Table:
     return zset.build([pa.nulls(1, kind) for kind in types], np.ones(1, np.int64))
 
 
-def _told(row: pa.Table, *, is_after: bool | None) -> pa.Table:
+def _told_rows(row: pa.Table, *, is_after: bool | None) -> pa.Table:
     return zset.build([*zset.rows_of(row), pa.array([is_after], pa.bool_())], np.ones(1, np.int64))
 
 
 def _in_error(types: Sequence[pa.DataType]) -> pa.Table:
     """Tells that the value before the step was in error; alone, that it still is."""
-    return _told(_nulls(types), is_after=None)
+    return _told_rows(_nulls(types), is_after=None)
 
 
 def tells_a_change(told: pa.Table) -> bool:

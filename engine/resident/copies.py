@@ -78,13 +78,13 @@ class SlotCopier:
         """Begins to carry out the order."""
         portions = self._portions.setdefault(order.to, [])
         if not portions or not portions[-1].left:
-            portions.append(self._begun(self._weights.portion(order.slots, order.bytes_wanted), database))
+            portions.append(self._new_portion(self._weights.portion(order.slots, order.bytes_wanted), database))
             self._pin(database)
         portion = portions[-1]
         self._outside.start_thread("copy", lambda: self._send(order, portion, database))
 
     @staticmethod
-    def _begun(slots: SlotSet, database: Database) -> _Portion:
+    def _new_portion(slots: SlotSet, database: Database) -> _Portion:
         with database.transaction() as transaction:
             make_edges(transaction, slots)
         with database.read() as state:
@@ -163,7 +163,7 @@ class SlotCopier:
         try:
             self._outside.lower_priority()
             _check(peer, copies, message.slots)
-            for some in _portions(copies):
+            for some in _batches(copies):
                 with database.transaction() as transaction:
                     staging.stage(transaction, message.slots, some)
                     reached("stage.inside", self._worker)
@@ -205,7 +205,7 @@ def _check(peer: int, copies: list[staging.Copy], slots: SlotSet) -> None:
         raise TaskLost(f"worker {peer} has sent copies that are no state: {fault}") from None
 
 
-def _portions(copies: list[staging.Copy]) -> Iterable[list[staging.Copy]]:
+def _batches(copies: list[staging.Copy]) -> Iterable[list[staging.Copy]]:
     """In groups of about STAGE_BYTES."""
     some: list[staging.Copy] = []
     size = 0

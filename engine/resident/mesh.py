@@ -28,7 +28,7 @@ from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
 from engine.run.exchange import ExchangeMessage, schema_of, to_buffer
-from engine.run.tasks import StepAbandoned
+from engine.run.tasks import PeerFailed
 
 CONNECT_SECONDS_MAX = 10.0
 """For a connection to a peer that has registered, so it listens already."""
@@ -107,7 +107,7 @@ class Mesh:
         del self._inbox[self._serial, stage]
         self._stage = stage + 1
         if any(message.broken for message in inbox.values()):
-            raise StepAbandoned(f"step {step}, stage {stage}")
+            raise PeerFailed(f"step {step}, stage {stage}")
         return tuple(inbox.values())
 
     def send(self, peer: int, message: Pieces, buffers: Sequence[Buffer]) -> None:

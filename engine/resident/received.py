@@ -29,9 +29,11 @@ def table_of(data: Buffer, schema: pa.Schema | None, what: str, *, every_value: 
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise TaskLost(f"{what}, which cannot be read: {str(fault)[:REASON_CHARACTERS_MAX]}") from None
     if schema is not None and not table.schema.equals(schema):
-        raise TaskLost(f"{what}, which have other columns than expected: {_said(table.schema)}, not {_said(schema)}")
+        raise TaskLost(
+            f"{what}, which have other columns than expected: {_schema_text(table.schema)}, not {_schema_text(schema)}"
+        )
     return table
 
 
-def _said(schema: pa.Schema) -> str:
+def _schema_text(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)[:REASON_CHARACTERS_MAX]

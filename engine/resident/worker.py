@@ -80,6 +80,7 @@ from engine.resident.messages import (
     RunStep,
     Size,
     Staged,
+    StepAbandoned,
     Stop,
     Stopped,
     Store,
@@ -93,9 +94,6 @@ from engine.resident.messages import (
     Welcome,
     WireFault,
     kinds,
-)
-from engine.resident.messages import (
-    StepAbandoned as Abandoned,
 )
 from engine.resident.programs import Programs
 from engine.resident.progress import Progress, WatchedMesh
@@ -111,7 +109,7 @@ from engine.run.contents import read_views
 from engine.run.differences import measure
 from engine.run.exchange import to_buffer
 from engine.run.program_document import Outputs, setup_of
-from engine.run.tasks import Readers, StepAbandoned, StepTask, TaskSetup
+from engine.run.tasks import PeerFailed, Readers, StepTask, TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 from storage.database import Database
 from storage.errors import DatabaseExists
@@ -380,8 +378,8 @@ class Worker:
                 Readers(self._readers.present, lambda: self._readers.again(self._setup.kafka_again)),
                 self._open_database,
             )
-        except StepAbandoned:
-            self._answer(Abandoned(step=step))
+        except PeerFailed:
+            self._answer(StepAbandoned(step=step))
             return Later.LATER
         self.life.end_step()
         self._answer(*step_done(step, outcome))

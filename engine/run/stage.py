@@ -77,7 +77,7 @@ def run_stage(
     task: WorkerStep, stage: int, store: Store, inbox: Sequence[ExchangeMessage], sources: Mapping[int, pa.Table]
 ) -> StageResult:
     """Runs the stage's operators in the circuit's order. `sources`: the rows that were read for the Source nodes (stage 0 only)."""
-    arrived = _arrived(inbox)
+    arrived = _rows_by_channel(inbox)
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
     found = Findings()
@@ -89,7 +89,7 @@ def run_stage(
         else:
             inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
             try:
-                made[index] = _made(task, index, inputs, store, found)
+                made[index] = _run_node(task, index, inputs, store, found)
             except EngineError as error:
                 error.locate(owner=name_of(task.plan.circuit, index), step=task.step.division.number, node=index)
                 raise
@@ -98,10 +98,10 @@ def run_stage(
         ended, owner = time.perf_counter(), owners[index]
         found.note_work(owner, 1e3 * (ended - began), made[index].num_rows if owner == index else 0)
         began = ended
-    return StageResult(_sent(task, stage, arrived, made), output, found)
+    return StageResult(_rows_to_send(task, stage, arrived, made), output, found)
 
 
-def _made(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: Store, found: Findings) -> pa.Table:
+def _run_node(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: Store, found: Findings) -> pa.Table:
     """The change of one node's output. What the operator finds beside it is added to `found`."""
     node = task.plan.circuit.nodes[index]
     step = operator_of(node).step
@@ -130,7 +130,7 @@ def name_of(circuit: Circuit, index: int) -> str:
     return f"node {index}"
 
 
-def _arrived(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
+def _rows_by_channel(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table]:
     parts: dict[Channel, list[pa.Table]] = {}
     for message in sort_messages(inbox):
         for channel, table in message.channels.items():
@@ -149,7 +149,7 @@ def _input(
     return zset.empty(task.plan.circuit.nodes[producer].types) if table is None else table
 
 
-def _sent(
+def _rows_to_send(
     task: WorkerStep, stage: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
 ) -> dict[int, dict[Channel, pa.Table]]:
     """The rows for later stages, by target. A channel that only passes through stays on its worker."""
@@ -160,12 +160,12 @@ def _sent(
         if channel in arrived:
             sent.setdefault(task.worker, {})[channel] = arrived[channel]
         elif channel.producer in made:
-            for target, rows in _routed(task, channel, made[channel.producer]):
+            for target, rows in _rows_by_target(task, channel, made[channel.producer]):
                 sent.setdefault(target, {})[channel] = rows
     return sent
 
 
-def _routed(task: WorkerStep, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
+def _rows_by_target(task: WorkerStep, channel: Channel, table: pa.Table) -> list[tuple[int, pa.Table]]:
     """The rows of a channel by the worker to which they are sent. Workers without rows are left out."""
     if table.num_rows == 0:
         return []
@@ -177,7 +177,7 @@ def _routed(task: WorkerStep, channel: Channel, table: pa.Table) -> list[tuple[i
     everyone = broadcast_rows(task.plan.circuit.nodes[channel.producer], table)
     if everyone is not None:
         keyed = zset.take_rows(table, np.flatnonzero(~everyone))
-        routed, told = dict(_routed(task, channel, keyed)), zset.take_rows(table, np.flatnonzero(everyone))
+        routed, told = dict(_rows_by_target(task, channel, keyed)), zset.take_rows(table, np.flatnonzero(everyone))
         return [(w, zset.add([routed[w], told]) if w in routed else told) for w in workers]
     owners = task.placement.worker_of(hash_keys(table, channel.key))
     order = np.argsort(owners, kind="stable")

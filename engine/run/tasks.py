@@ -42,22 +42,27 @@ from storage.remote.place import StorePlace
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSetup:
-    """What all workers of a run share. `plan`: that of a step that withholds nothing. `state_location`: where each host keeps the databases.
-    `facts`: what operators may know of it. `revision`: the one that is in force. `first`: the first step of the program that
-    the steps run. `clears`: the numbers of the nodes whose
-    tables are removed in that step. `registry_auth`: the password for registries, which documents lack. `store`: the checkpoint store, if there
-    is one."""
+    """What all workers of a run share."""
 
     plan: StagePlan
+    """Of a step that withholds nothing."""
     kafka: KafkaSettings
     tables: Mapping[str, SourceTable]
+    """By the handle of the source."""
     state_location: StateLocation
+    """Where each host keeps the databases of its workers."""
     facts: RunFacts
+    """What operators may know of the run."""
     revision: int
+    """The one that is in force."""
     first: int = 0
+    """The first step of the program that the steps run."""
     clears: tuple[int, ...] = ()
+    """The numbers of the nodes whose tables are removed in the first step of the program."""
     registry_auth: str | None = field(default=None, repr=False)
+    """The password for schema registries, which no document of a program has."""
     store: StorePlace | None = None
+    """The checkpoint store, if there is one."""
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -114,7 +119,7 @@ class Readers(NamedTuple):
     again: Callable[[], Reader]
 
 
-class StepAbandoned(Exception):
+class PeerFailed(Exception):
     """Another worker has failed in this step, so this one does not go on with it. Its state is unchanged."""
 
 
@@ -123,7 +128,7 @@ class Peers(Protocol):
 
     def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
         """Sends what a stage has for each worker, and waits for the messages of the same stage from all workers, this one included. Raises
-        StepAbandoned if one of them is broken."""
+        PeerFailed if one of them is broken."""
 
     def abandon(self, step: int, stage: int) -> None:
         """Tells all peers, which wait for this worker's messages of the stage, that there are none."""
@@ -166,13 +171,13 @@ class StepTask:
         self.stage = -1
 
     def run(self, readers: Readers, database: Database) -> StepOutcome:
-        """Raises the fault that ended the step on this worker, or StepAbandoned. The database is at the next step if this returns."""
+        """Raises the fault that ended the step on this worker, or PeerFailed. The database is at the next step if this returns."""
         try:
             result = self._source(readers)
             if self._task.plan.has_state:
                 self._run_stages(readers, database, result)
             return self._outcome
-        except StepAbandoned:
+        except PeerFailed:
             raise
         except BaseException:
             # Peers wait for this worker's messages of the stage, unless they have them already or it is the last stage.

@@ -19,7 +19,7 @@ from engine.model.circuit import Circuit, View
 from engine.model.filling import HASHES
 from engine.model.node import Expression
 from engine.model.rows import Distinct, LastByKey, Map, Source
-from engine.run.in_process import InProcess
+from tests.engine.in_process import InProcess
 from tests.engine.test_filling import contents_of
 from tests.engine.transitions import Way
 from tests.engine.zsets import Rows

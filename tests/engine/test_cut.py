@@ -31,7 +31,6 @@ from engine.run.cut import (
     release,
 )
 from engine.run.exchange import ExchangeMessage
-from engine.run.in_process import InProcess
 from engine.run.stage import run_stage
 from engine.run.staging import discard, stage, tables_of
 from engine.state.moves import Piece
@@ -43,6 +42,7 @@ from storage.keys import key_table
 from storage.transaction import CutNumber, Transaction
 from tests.engine.contexts import clock_us, placement_of, worker_step
 from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.engine.in_process import InProcess
 from tests.engine.test_moves import NARROW_SLOTS, RANGE_SLOTS, cut_at, shuffled
 
 CIRCUIT = every_kind()

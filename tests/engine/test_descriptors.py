@@ -31,12 +31,12 @@ from engine.operators.keys import hash_keys
 from engine.operators.table import OPERATORS, by_node_type, operator_of
 from engine.rows import zset
 from engine.run import stage
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME, PARTITIONS, Input, every_kind, history, rows_everywhere
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_rows
 
 CIRCUIT = every_kind()
@@ -287,7 +287,7 @@ class OnWorkers:
 def on_workers(workers: int, seed: int) -> OnWorkers:
     """Two tests share one run."""
     machine, seen = InProcess(CIRCUIT, workers, PARTITIONS), OnWorkers()
-    places, real = machine.plan.colocation, stage._made
+    places, real = machine.plan.colocation, stage._run_node
 
     def made(task: stage.WorkerStep, index: int, *given_: Any) -> pa.Table:
         table = real(task, index, *given_)
@@ -298,7 +298,7 @@ def on_workers(workers: int, seed: int) -> OnWorkers:
             seen.rows[index] += table.num_rows
         return table
 
-    with patch.object(stage, "_made", made):
+    with patch.object(stage, "_run_node", made):
         for given_ in history(seed):
             seen.outputs.append({h: canonical(t).to_pylist() for h, t in machine.step(given_).items()})
     return seen

@@ -27,12 +27,12 @@ from engine.operators.feeds import step_switched
 from engine.operators.keys import ColocatedKey
 from engine.operators.output import step_output
 from engine.rows.hashing import slot_of
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.engine.every_kind import LONG, call, column, history
 from tests.engine.evolving_circuits import READERS, Project, dependents_of, pair_of
+from tests.engine.in_process import InProcess
 from tests.engine.test_filling import GROWS, OF_ORDER, Journey, contents_of, fresh
 from tests.engine.transitions import Led, led
 from tests.engine.zsets import TYPES, Rows, to_rows, to_table

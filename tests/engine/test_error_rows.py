@@ -29,9 +29,9 @@ from engine.model.rows import Map, ScalarMap, ScalarValue, Source
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ALONE_ROWS_MAX, ErrorRows, attempt_all
 from engine.operators.outer_join import step_outer_join
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
 from tests.examples import examples
 

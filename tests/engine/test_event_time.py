@@ -35,12 +35,12 @@ from engine.operators.closing import traces_of
 from engine.operators.event_time import EPOCH_US
 from engine.operators.table import operator_of
 from engine.rows import zset
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from engine.state.trace import as_zset, decode_run
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import context_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.engine.in_process import InProcess
 from tests.engine.test_moves import RANGE_SLOTS, move_state, shuffled
 from tests.engine.transitions import Way, led
 from tests.sampling import sampled

@@ -34,10 +34,10 @@ from engine.operators.base import StepContext
 from engine.operators.table import OPERATORS, operator_of
 from engine.rows import zset
 from engine.run import stage
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import MESSAGE, PARTITIONS, every_kind, history
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import to_table
 
 LONG, DOUBLE, TEXT = pa.int64(), pa.float64(), pa.string()
@@ -215,18 +215,18 @@ class Watched:
         self.changes: dict[int, list[pa.Table]] = {}
         self.read: dict[int, list[pa.Table]] = {}
         self.in_error: set[str] = set()
-        self._made = stage._made
+        self._run_node = stage._run_node
 
     def step(self, given_: Mapping[str, pa.Table]) -> None:
         self.read, self._ranges = {}, ranges_of_all_slots(self._chance)
-        with patch.object(stage, "_made", self._step_and_read):
+        with patch.object(stage, "_run_node", self._step_and_read):
             self.machine.step(given_, self.withholding)
         self.in_error |= {self._nodes[i].kind for i, errors in self.machine.errors.items() if errors.rows}
 
     def _step_and_read(
         self, task: stage.WorkerStep, index: int, inputs: Sequence[pa.Table], store: Any, found: Any
     ) -> pa.Table:
-        made, node = self._made(task, index, inputs, store, found), self._nodes[index]
+        made, node = self._run_node(task, index, inputs, store, found), self._nodes[index]
         operator = operator_of(node)
         if operator.is_fed_from_state(node):
             assert operator.fed is not None

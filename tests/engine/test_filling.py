@@ -31,13 +31,13 @@ from engine.model.withholding import Withholding
 from engine.operators.base import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.table import OPERATORS
-from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
 from storage.keys import key_table
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
 from tests.engine.every_kind import LONG, OF_EVENT_TIME, PARTITIONS, TEXT, column, history
 from tests.engine.evolving_circuits import READERS, Project, base, dependents_of, pair_of, view_names
+from tests.engine.in_process import InProcess
 from tests.engine.transitions import Led, Way, led
 from tests.engine.zsets import TYPES, Rows, plus, to_rows, to_table
 

@@ -19,10 +19,10 @@ from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import LastByKey, Source
 from engine.operators.base import Refused
 from engine.operators.last_by_key import step_last_by_key
-from engine.run.in_process import InProcess
 from engine.state import trace
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import plus, to_rows, to_table
 from tests.examples import examples
 

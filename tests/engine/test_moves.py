@@ -17,7 +17,6 @@ from engine.model.numbers import number_of
 from engine.model.placement import Placement
 from engine.operators.keys import ColocatedKey
 from engine.rows.hashing import first_hash_of, slot_of
-from engine.run.in_process import InProcess
 from engine.state import moves, trace
 from engine.state.moves import Piece, adopt, drop, export
 from engine.state.store import DictStore, Store
@@ -26,6 +25,7 @@ from io_kafka.step_log.digest import canonical
 from storage.keys import key_table, table_prefix
 from tests.engine.contexts import clock_us
 from tests.engine.every_kind import PARTITIONS, every_kind, history
+from tests.engine.in_process import InProcess
 from tests.examples import examples
 
 TABLE = 20

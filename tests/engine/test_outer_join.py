@@ -20,11 +20,11 @@ from engine.model.rows import LastByKey, Source
 from engine.operators.outer_join import step_outer_join
 from engine.operators.scalar import TooManyRows
 from engine.operators.table import operator_of
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from engine.state.trace import Trace
 from io_kafka.step_log.digest import canonical
 from tests.engine.contexts import context_of
+from tests.engine.in_process import InProcess
 from tests.engine.test_operators import BOTH, RESIDUAL, residual, run, twin, two
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_rows, to_table
 from tests.examples import examples

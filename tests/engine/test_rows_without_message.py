@@ -29,11 +29,11 @@ from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts
 from engine.operators.output import RowWithoutMessage, step_output
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.formats.encodings import ProtobufIds
 from io_kafka.formats.written import PLAIN, Written
 from tests.engine.contexts import context_of
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
 
 LONG, TEXT = TYPES

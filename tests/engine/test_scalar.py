@@ -22,9 +22,9 @@ from engine.model.rows import Replicate, ScalarMap, ScalarValue, Source
 from engine.operators import base
 from engine.operators.linear import step_replicate
 from engine.operators.scalar import TooManyRows, step_scalar_map, step_scalar_value
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from tests.engine.contexts import context_of
+from tests.engine.in_process import InProcess
 from tests.engine.test_operators import run, twin
 from tests.engine.zsets import ROWS, TYPES, Rows, histories, plus, to_rows, to_table
 

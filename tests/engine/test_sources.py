@@ -23,7 +23,6 @@ from engine.model.placement import Placement
 from engine.model.rows import LastByKey, Source
 from engine.operators.facts import DivisionFacts
 from engine.run import sources
-from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, of_worker, read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
@@ -33,6 +32,7 @@ from io_kafka.formats.records import COLUMNS as COLUMNS_OF_RECORDS
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 from tests.engine.contexts import placement_of
+from tests.engine.in_process import InProcess
 from tests.sampling import sampled
 
 

@@ -19,9 +19,9 @@ from engine.model.joins import Join, SemiJoin
 from engine.model.node import Expression
 from engine.model.rows import Constant, Distinct, LastByKey, Map, Source, Union
 from engine.run.exchange import to_buffer
-from engine.run.in_process import InProcess
 from engine.run.stage import name_of
 from io_kafka.step_log.digest import canonical
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import TYPES, Rows, histories, plus, to_table
 from tests.examples import examples
 

@@ -11,7 +11,7 @@ import pytest
 from base.version import EMPTY
 from engine.errors import DataError, StaleTask
 from engine.run.exchange import ExchangeMessage
-from engine.run.tasks import Readers, StepAbandoned, StepTask, TaskSetup
+from engine.run.tasks import PeerFailed, Readers, StepTask, TaskSetup
 from storage.database import Database
 from tests.engine.contexts import placement_of
 from tests.engine.resident.local_cluster import Log, folder_of, identity_of, setup_of, step_of
@@ -103,7 +103,7 @@ def test_a_fault_of_the_reader_is_told_too(setup: TaskSetup) -> None:
     assert peers.told == [(0, 0)]
 
 
-@pytest.mark.parametrize("fault", [StepAbandoned("by another"), DataError("the connection is gone")])
+@pytest.mark.parametrize("fault", [PeerFailed("by another"), DataError("the connection is gone")])
 def test_an_exchange_that_fails_leaves_the_state_and_sends_nothing_a_second_time(
     setup: TaskSetup, fault: Exception
 ) -> None:

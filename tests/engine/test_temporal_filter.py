@@ -22,11 +22,11 @@ from engine.operators.clock_bounds import first_times
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.temporal_filter import INSIDE, WAITING
 from engine.rows import zset
-from engine.run.in_process import InProcess
 from engine.state import timed_rows
 from engine.state.store import DictStore
 from engine.state.trace import Trace, as_zset
 from stepwell.lowering.rules.constant import constant
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_rows, to_table
 
 SECOND, DAY = 1_000_000, 86_400_000_000

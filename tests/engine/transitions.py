@@ -17,9 +17,9 @@ from engine.model.circuit import Circuit, Output
 from engine.model.filling import HASHES
 from engine.model.numbers import number_of
 from engine.model.rows import Source
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from storage.keys import key_table
+from tests.engine.in_process import InProcess
 
 PORTIONS = 4
 """Roughly how many portions fill everything."""

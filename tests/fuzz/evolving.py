@@ -24,12 +24,12 @@ from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.filling import ContentFeed
 from engine.model.rows import Source
-from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
 from stepwell.planning.pipeline import source_table
 from stepwell.project.definitions import quiet_spark
 from tests.end_to_end.oracle_rows import Content, Watched
 from tests.end_to_end.oracle_topics import Message
+from tests.engine.in_process import InProcess
 from tests.engine.transitions import led
 from tests.fuzz.answers import Answers, Raised
 from tests.fuzz.cases import Case, Run, View, without_views

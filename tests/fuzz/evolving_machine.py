@@ -18,11 +18,11 @@ from engine.model.placement import Placement
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.facts import DivisionFacts
-from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.step_log.digest import canonical
+from tests.engine.in_process import InProcess
 from tests.engine.transitions import Way
 from tests.fuzz.cases import Case, Run
 from tests.fuzz.clock import clock_us

@@ -22,7 +22,6 @@ from engine.model.placement import Placement
 from engine.operators.base import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.rows import zset
-from engine.run.in_process import InProcess
 from engine.run.sources import SourceTable, read_sources
 from engine.run.step_input import StepInput
 from engine.state import trace
@@ -34,6 +33,7 @@ from io_kafka.formats.batches import messages_of
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical
+from tests.engine.in_process import InProcess
 from tests.engine.test_moves import move_state
 from tests.fuzz.cases import Case, Message, Run, Source, Step, time_ms
 from tests.fuzz.clock import clock_us

@@ -89,8 +89,8 @@ THE_CLOCK = (
         (
             Edit(
                 "engine/operators/clock_value.py",
-                "return _told([after, *before], [True, False][: 1 + len(before)])",
-                "return _told([after], [True])",
+                "return _told_rows([after, *before], [True, False][: 1 + len(before)])",
+                "return _told_rows([after], [True])",
             ),
         ),
         (OF_ROWS,),

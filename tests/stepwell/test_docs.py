@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from base.options import OnError
 from engine.model.rows import Source
 from engine.operators.facts import DivisionFacts
-from engine.run.in_process import InProcess
 from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
@@ -23,6 +22,7 @@ from stepwell.lowering.driver import lower
 from stepwell.lowering.expressions import HIGHER_ORDER, TABLE
 from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.resolver import resolve
+from tests.engine.in_process import InProcess
 from tests.stepwell.folder import project
 
 ROOT = Path(__file__).parents[2]

@@ -31,13 +31,13 @@ from engine.resident.registration import Candidate
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Accepted, Arrived, Ended, Events
-from engine.run.in_process import InProcess
 from engine.run.tasks import TaskSetup
 from io_kafka.clients import connection_faults
 from io_kafka.errors import StepTooLarge
 from storage.database import Database
 from storage.host_folder import HostFolder
 from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
+from tests.engine.in_process import InProcess
 from tests.engine.resident.local_cluster import (
     CIRCUIT,
     LOOPBACK,

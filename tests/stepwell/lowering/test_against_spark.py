@@ -24,12 +24,12 @@ from engine.model.joins import OuterJoin, SemiJoin
 from engine.model.rows import LastByKey, Source
 from engine.operators.table import operator_of
 from engine.rows import zset
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower
 from stepwell.project.text_types import fit_frame
 from tests.engine.contexts import contexts_of
 from tests.engine.every_kind import OF_EVENT_TIME
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_table
 from tests.sampling import sampled
 from tests.small_jobs import small

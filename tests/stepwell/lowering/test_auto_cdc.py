@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
-from engine.run.in_process import InProcess
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
 from stepwell.errors import Location, ProjectError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
 from stepwell.project.auto_cdc import END, RESERVED_PREFIX, START, AutoCdcQuery, Choice, read_table
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_table
 from tests.sampling import sampled
 from tests.small_jobs import small

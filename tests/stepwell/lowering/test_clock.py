@@ -20,11 +20,11 @@ from engine.model.circuit import View
 from engine.model.clock import ClockValue, TemporalFilter
 from engine.model.rows import ScalarMap
 from engine.rows import zset
-from engine.run.in_process import InProcess
 from stepwell.errors import ProjectError, ProjectErrors
 from stepwell.lowering.driver import lower, survey
 from stepwell.planning.clock import has_clock, with_clock_as_subquery
 from tests.engine.contexts import contexts_of
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_rows
 from tests.sampling import sampled
 from tests.small_jobs import small

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from engine.model.circuit import Circuit, Node
 from engine.model.rows import Source
 from engine.operators import window
-from engine.run.in_process import InProcess
 from io_kafka.step_log.digest import canonical
 from stepwell.lowering.driver import lower, survey
+from tests.engine.in_process import InProcess
 from tests.engine.zsets import to_table
 from tests.stepwell.lowering.projects import Workbench, output
 from tests.stepwell.lowering.test_against_spark import QUERIES, STEPS, TABLES, history
