@@ -83,19 +83,6 @@ def test_what_needs_messages_again_is_refused(play: Playground) -> None:
             run.requests.ask_revision(seen, ORDER_SECONDS)
 
 
-def test_what_is_asked_of_a_service_that_stops_is_refused(play: Playground) -> None:
-    """It would be lost."""
-    play.topic("orders", 2)
-    play.send("orders", orders(0, 20))
-    before, now = play.resolve(project()), play.resolve(project(bound=7))
-    with play.running(before) as run:
-        run.wait_until(lambda shown: shown["phase"] == "run")
-        run.requests.ask("stop")
-        with pytest.raises(TransitionRefused, match=r"the service (stops|is ending|has ended)"):
-            run.requests.ask_revision(ApplyRequest(now.spec, False), ORDER_SECONDS)
-    assert play.log(before).revisions.phase is None
-
-
 def begun(run: Running, now: Resolved) -> None:
     """The run may be broken off before it answers."""
     with suppress(TransitionRefused, Crash):

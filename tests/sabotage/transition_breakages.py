@@ -344,6 +344,7 @@ TRANSITIONS = (
             ),
         ),
         (f"{TEST}::test_each_step_runs_what_the_log_says",),
+        tells="does not say how far it fills",
     ),
     Breakage(
         "steps-before-a-switch-run-the-next-revision",
@@ -468,7 +469,7 @@ TRANSITIONS = (
         "A run that is asked to stop accepts a transition, which it then forgets.",
         "1 division first",
         (Edit("coordinator/loop.py", "                if core.stopping:\n                    raise stopping()\n", ""),),
-        ("tests/end_to_end/test_transitions.py::test_what_is_asked_of_a_service_that_stops_is_refused",),
+        ("tests/simulator/test_scenarios.py::test_a_transition_is_refused_once_the_service_was_asked_to_stop",),
     ),
     Breakage(
         "differences-of-the-transition-before",

@@ -10,9 +10,10 @@ from typing import Literal
 
 import pytest
 
+from coordinator.requests import Asked
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.revisions.choices import Chosen
-from coordinator.revisions.requests import ApplyRequest, TurnTransition
+from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition, stopping
 from coordinator.starting.errors import DatabaseMissing
 from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
@@ -482,6 +483,27 @@ def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_b
         assert world.ended[run] is None
         assert (world.oracle.seen["revisions"], world.oracle.seen["intents"]) == (2, 0)
         world.drain()
+
+
+def test_a_transition_is_refused_once_the_service_was_asked_to_stop() -> None:
+    """What it accepted would be lost. Both are asked before the loop looks at either."""
+    world = Script()
+    asked: list[Asked[RevisionRequest]] = []
+    with world.alive():
+        world.send()
+        run = world.start()
+
+        def ask() -> None:
+            requests = world.runs[run]
+            requests.ask("stop")
+            asked.append(
+                requests.ask_revision_without_waiting(ApplyRequest(world._spec(circuit.FROM_STATE, None), False))
+            )
+
+        world.at[run.name, "step.complete"] = ask
+        world.run_to_the_end()
+        world.drain()
+    assert [str(each.fault) for each in asked] == [str(stopping())]
 
 
 def test_a_log_that_is_cut_short_while_it_is_read_is_read_again() -> None:
