@@ -433,12 +433,14 @@ RELY_ON_GROWTH = ("highest", "firsts", "leading")
 
 
 def test_a_difference_lies_where_its_view_lies() -> None:
-    """A kept reader looks for the rows of a view where they were."""
+    """A kept reader finds the rows of a view where they were, so the step of the switch exchanges no more than any other."""
     before = Project(("by_word",), readers=(("by_word", "sums"), ("by_word", "beside")))
     now = replace(before, changes=(("by_word", "filter"),))
     for workers in (2, 5):
         made = check(before.circuit(), now.circuit(), 4, workers)
-        assert {node.kind for node in made.filling.switching.circuit.nodes} >= {"Switched"}
+        switching, usual = made.filling.switching, made.filling.next
+        assert {node.kind for node in switching.circuit.nodes} >= {"Switched"}
+        assert switching.plan.stages == usual.plan.stages
 
 
 def test_a_young_reader_of_a_changed_view_was_filled_from_its_new_content() -> None:

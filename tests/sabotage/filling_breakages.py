@@ -128,7 +128,6 @@ FILLING = (
         FILLED,
         (Edit(COMPARING, "    return place if place is not None else view.key or", "    return"),),
         (f"{TESTS}::test_a_difference_lies_where_its_view_lies",),
-        tells="than were ever in it",
     ),
     Breakage(
         "a-twin-in-the-tables-of-its-node",
