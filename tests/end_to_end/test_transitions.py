@@ -201,7 +201,8 @@ def test_a_start_applies_the_files_and_ends_with_what_is_there(play: Playground)
     with pytest.raises(CircuitChanged, match="`stepwell run --apply`"):
         play.run(now)
     shown = play.run(now, on_change="apply")
-    assert (shown["transition_last"]["outcome"], shown["revision"]) == ("switched", 2)
+    last = shown["transition_last"]
+    assert last is not None and (last["outcome"], shown["revision"]) == ("switched", 2)
     assert is_in_force(play, now)
     play.check(now)
     play.run(now, on_change="apply")

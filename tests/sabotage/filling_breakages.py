@@ -125,7 +125,7 @@ FILLING = (
     Breakage(
         "difference-elsewhere",
         "The rows of a difference lie by all their columns, and those of the view by its key.",
-        FILLED,
+        "9 bounded",
         (Edit(COMPARING, "    return place if place is not None else view.key or", "    return"),),
         (f"{TESTS}::test_a_difference_lies_where_its_view_lies",),
     ),

@@ -620,5 +620,6 @@ TRANSITIONS = (
             "tests/simulator/test_scenarios.py::"
             "test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_before",
         ),
+        tells="a transition to revision 2 is under way",
     ),
 )
