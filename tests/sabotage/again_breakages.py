@@ -168,6 +168,7 @@ READ_AGAIN = (
             ),
         ),
         (f"{TEST_RUNS}::test_messages_that_expire_while_they_are_read_again_leave_the_old_project",),
+        tells="WorkerMistake",
     ),
     Breakage(
         "what-is-read-again-has-no-bound",
@@ -205,7 +206,6 @@ READ_AGAIN = (
             ),
         ),
         (f"{TEST_RUNS}::test_a_source_that_wants_the_timestamps_of_messages_comes",),
-        tells="its range now holds",
     ),
     Breakage(
         "topics-of-a-pattern-as-they-were-divided",

@@ -109,6 +109,7 @@ LOADED = (
             ),
         ),
         (f"{TEST_LOADING}::test_an_abort_leaves_the_former_load",),
+        tells="UnknownTopic",
     ),
     Breakage(
         "an-old-copy-without-its-load",
