@@ -11,6 +11,12 @@ class NegativeCount(DataError):
     """More rows were retracted from a group than were ever in it."""
 
 
+WHAT_TO_DO = (
+    "The input's changelog retracts rows that it never inserted: check its source, or declare its key. Or a function in Python has given "
+    "another result for the same arguments than before."
+)
+
+
 USE_A_WIDER_TYPE = (
     "Spark's ANSI mode fails here too: cast the argument to a wider type, or filter the rows that are wrong."
 )
@@ -28,10 +34,12 @@ class ResultOverflow(DataError):
 
 def negative_count(keys: Keys, group: int) -> NegativeCount:
     return NegativeCount(
-        f"More rows were retracted from group {text_of_group(keys, group)} than were ever in it.",
-        "The input's changelog retracts rows that it never inserted: check its source, or declare its key. Or a function in Python has given "
-        "another result for the same arguments than before.",
+        f"More rows were retracted from group {text_of_group(keys, group)} than were ever in it.", WHAT_TO_DO
     )
+
+
+def negative_row(row: str) -> NegativeCount:
+    return NegativeCount(f"The row {row} was retracted more often than it was inserted.", WHAT_TO_DO)
 
 
 def text_of_group(keys: Keys, group: int) -> str:

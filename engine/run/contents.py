@@ -20,7 +20,9 @@ from engine.analysis.content import content_of, is_readable_view
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import StagePlan
 from engine.errors import DataError
+from engine.expressions.functions.function import shown_row
 from engine.model.circuit import View
+from engine.operators.aggregate_errors import negative_row
 from engine.operators.base import StepContext
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.rows import zset
@@ -56,7 +58,7 @@ def read_views(
                 raise _stands_still(name, version.step - 1)
         step = StepFacts(DivisionFacts(number=version.step), plan.input_colocation, owns_keyless=0 in owned)
         context_of = partial(StepContext, run, step, transaction)
-        tables = [_rows(content_of(circuit, index, context_of), node) for index, node in asked]
+        tables = [_rows(content_of(circuit, index, context_of), node, version.step - 1) for index, node in asked]
         return WorkerContents(version, owned, tables)
 
 
@@ -74,9 +76,11 @@ def _stands_still(view: str, step: int) -> DataError:
     ).locate(owner=f"view {view}", step=step)
 
 
-def _rows(scanned: pa.Table, node: View) -> pa.Table:
+def _rows(scanned: pa.Table, node: View, step: int) -> pa.Table:
     """They are copied, because they outlive the transaction."""
     weights = scanned.columns[-1].to_numpy()
-    assert (weights >= 0).all(), f"view {node.name} holds a row of negative weight"
+    if (weights < 0).any():
+        at = int(np.flatnonzero(weights < 0)[0])
+        raise negative_row(shown_row(node.names, scanned.columns[:-1], at)).locate(owner=f"view {node.name}", step=step)
     repeated = zset.take_rows(scanned, np.repeat(np.arange(scanned.num_rows), weights))
     return repeated.select(range(len(node.names))).rename_columns(list(node.names))

@@ -45,3 +45,11 @@ def same_as_written(of_key: pa.Array, of_value: pa.Array, patterns: Patterns) ->
     both = np.asarray(pc.and_(of_key.is_valid(), of_value.is_valid()).to_numpy(zero_copy_only=False), np.bool_)
     both &= (value % MILLISECOND_US == 0) & (key // MILLISECOND_US == value // MILLISECOND_US)
     return both
+
+
+def are_different(one: pa.Array, other: pa.Array) -> Bools:
+    """Where both are there and are not the same; NaN is the same as NaN."""
+    differ = pc.not_equal(one, other)
+    if pa.types.is_floating(one.type):
+        differ = pc.and_(differ, pc.invert(pc.and_(pc.is_nan(one), pc.is_nan(other))))
+    return np.array(fill(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -2,13 +2,13 @@
 
 A number in a TIMESTAMP column is refused: `from_json` would read it as seconds, but Debezium may mean any of three units.
 
-Changes that a table reads as rows (`mode` is missing, or upsert) have none of its columns, so all of them would be NULL. They are malformed in
-every format.
+Messages that are no rows of the table, such as changes that a table reads as rows (`mode` is missing, or upsert), have none of its columns, so
+all of them would be NULL. They are malformed in every format (envelopes.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -19,69 +19,66 @@ from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Part
+from io_kafka.formats.envelopes import ABOUT, DELETED_FLAG, MARKS, envelope_of, names_anywhere, why_no_object
 from io_kafka.formats.exact import Reader, RowReader, node_text, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, parse_object
 from io_kafka.formats.parse import Parsed
 
-ABOUT_CHANGES = frozenset({"source", "transaction", "ts_ms", "ts_us", "ts_ns"})
-"""What an envelope says of a change beside its images. A table of rows may have columns of these names too."""
-
-WRITE_CHANGELOG = "these are Debezium's changes: write 'mode' = 'changelog'"
-NAMES_SHOWN = 10
-
-
-def is_envelope(names: Set[str]) -> bool:
-    return "op" in names and bool({"before", "after"} & names)
-
-
-def why_no_row(names: Sequence[str], columns: Set[str]) -> str | None:
-    """Why a message or a schema with fields of these names is no row of these columns; None if it may be one. A table whose columns are all of
-    the message's record reads any."""
-    if not names or not columns:
-        return None
-    found = columns & set(names)
-    if found and not (is_envelope(set(names)) and found <= ABOUT_CHANGES and found < columns):
-        return None
-    what_to_do = f"; {WRITE_CHANGELOG}" if is_envelope(set(names)) else ""
-    return f"has {', '.join(names[:NAMES_SHOWN])}, and none of the table's columns{what_to_do}"
+FROM_MONGODB = (
+    "; a text is what Debezium's connector for MongoDB writes: use ExtractNewDocumentState, and 'mode' = 'upsert'"
+)
 
 
 def row_columns(schema: pa.Schema, part: Part) -> Set[str]:
     """The columns of a row, from those of a part: a row, or an envelope."""
-    return {*schema.names} if part is Part.ROW else {field.name for field in schema.field("after").type}
+    return (
+        {*schema.names} - {DELETED_FLAG} if part is Part.ROW else {field.name for field in schema.field("after").type}
+    )
 
 
-def without_changes(parsed: Parsed, values: pa.Array) -> Parsed:
-    """What was read of these messages in JSON as rows, without those that are changes. Other messages without any of the columns are rows of
-    NULL, as `from_json` has them."""
-    rows, columns = parsed.rows, frozenset(parsed.rows.schema.names)
+def without_other_messages(parsed: Parsed, values: pa.Array, part: Part) -> Parsed:
+    """What was read of these messages in JSON, without those that are known to be no rows of the table (envelopes.py)."""
+    rows, image = parsed.rows, None
+    fields, found = list(rows.schema), rows.columns
+    if part is Part.ENVELOPE:
+        image = rows.column("after")
+        fields = list(image.type)
+        found = [image.field(number) for number in range(len(fields))]
+    columns = frozenset(row_columns(rows.schema, part))
+    suspects = np.zeros(0, np.int64)
+    for of_rows, pattern in (
+        (columns, names_anywhere(columns)),
+        (columns - ABOUT, MARKS),
+    ):
+        empty = _nothing_but_null(fields, found, of_rows)
+        if image is not None:
+            empty &= ~nulls_of(image)
+        at = parsed.at[empty]
+        if len(at):
+            strange = pc.match_substring_regex(values.take(pa.array(at)), pattern)
+            suspects = np.union1d(suspects, at[fill(strange, False).to_numpy(zero_copy_only=False)])
     faults: dict[int, str] = {}
-    suspects = parsed.at[_nothing_but_null(rows)]
-    if len(suspects):
-        suspects = suspects[
-            fill(pc.match_substring(values.take(pa.array(suspects)), '"op"'), False).to_numpy(zero_copy_only=False)
-        ]
     for message in suspects.tolist():
-        names = [name for name, _ in parse_object(values[message].as_py())]
-        reason = why_no_row(names, columns) if is_envelope(set(names)) else None
+        node: Node = parse_object(values[message].as_py())
+        if part is Part.ENVELOPE and isinstance(node, Members):
+            node = dict(node).get("after")
+        reason = why_no_object(node, columns) if isinstance(node, Members) else None
         if reason is not None:
-            faults[message] = f"it {reason}"
+            faults[message] = f"{'it' if part is Part.ROW else 'its after'} {reason}"
     if not faults:
         return parsed
     good = np.flatnonzero(~np.isin(parsed.at, list(faults)))
     return Parsed(rows.take(pa.array(good)), parsed.at[good], sorted({**dict(parsed.faults), **faults}.items()))
 
 
-def _nothing_but_null(rows: pa.RecordBatch) -> Bools:
-    """Which rows have no value in the columns that only rows have."""
-    of_rows = [
-        column for name, column in zip(rows.schema.names, rows.columns, strict=True) if name not in ABOUT_CHANGES
-    ]
-    empty = np.full(rows.num_rows, bool(of_rows))
-    for column in of_rows:
-        if not column.null_count:
-            return np.zeros(rows.num_rows, np.bool_)
-        empty &= nulls_of(column)
+def _nothing_but_null(fields: Iterable[pa.Field], columns: Sequence[pa.Array], wanted: Set[str]) -> Bools:
+    """Which rows have no value in the wanted columns. None has if no column is wanted."""
+    of_rows = [column for field, column in zip(fields, columns, strict=True) if field.name in wanted]
+    if not of_rows or any(not column.null_count for column in of_rows):
+        return np.zeros(len(columns[0]) if columns else 0, np.bool_)
+    empty: Bools = nulls_of(of_rows[0])
+    for column in of_rows[1:]:
+        empty = empty & nulls_of(column)
     return empty
 
 
@@ -109,7 +106,9 @@ def image_reader(place: str, kind: pa.StructType, patterns: Patterns) -> Reader:
         if node is None:
             return None
         if not isinstance(node, Members):
-            raise Malformed(f"{place}: {node_text(node)} is not an object")
+            raise Malformed(
+                f"{place}: {node_text(node)} is not an object{FROM_MONGODB if isinstance(node, str) else ''}"
+            )
         return read_members(node, members)
 
     return read
@@ -126,7 +125,10 @@ class EnvelopeReader(RowReader):
     def read(self, message: bytes | None) -> dict[str, Any]:
         if not message or not message.strip(b" \t\r\n"):
             raise Malformed("empty")
-        row = read_members(parse_object(message), self._members)
+        node = parse_object(message)
+        row = read_members(node, self._members)
         if row["op"] is None:
-            raise Malformed("no op: not a change in Debezium's envelope")
+            other = envelope_of({name for name, _ in node})
+            what_to_do = f"; {other.what_to_do}" if other is not None and "op" not in other.all_of else ""
+            raise Malformed(f"no op: not a change in Debezium's envelope{what_to_do}")
         return row

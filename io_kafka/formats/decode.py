@@ -18,14 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s, fill
+from base.arrays import Bools, Int64s
 from base.options import Truncate
 from base.text.columns import nulls_of
-from io_kafka.formats.agreement import same_as_written
+from io_kafka.formats.agreement import are_different, same_as_written
 from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import nullable
+from io_kafka.formats.flattened import flagged_columns, has_flag, without_flag
 from io_kafka.formats.keys import Keys
+from io_kafka.formats.moved_keys import moved_keys, refuse_moved, with_former_rows
 from io_kafka.formats.reading import parse_keys, parse_values
 from io_kafka.formats.records import column_of
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
@@ -42,6 +44,11 @@ from io_kafka.formats.unavailable_cells import (
 from io_kafka.messages import TopicMessages
 
 Faults = dict[int, str]
+
+NO_KEY = (
+    "it has no key, and its value has nothing in the key's columns; all such messages would be one row. If a row may have NULL there and the "
+    "messages have no keys, set 'key.format' = 'none'"
+)
 
 Metadata = Mapping[str, pa.Array]
 """The columns that messages have besides their values, by the names in `SourceFormat.metadata`, one entry for each message."""
@@ -155,12 +162,14 @@ def _fit_image(source: SourceFormat, image: pa.Array, needed: Bools, at: Int64s,
 class Images(NamedTuple):
     """What the values of keyed messages say, for all messages: the row, or that it is gone (then only the key columns
     that the value itself names are set); `faults` are refused values. `columns` are those of the payload, until all are put together.
-    `events`: the messages that are of no row."""
+    `events`: the messages that are of no row. `former`: the key before each update, as the value has it, null elsewhere; nothing if none is
+    known."""
 
     columns: list[pa.Array]
     deleted: Bools
     faults: Faults
     events: TableEvents = NO_EVENTS
+    former: tuple[pa.Array, ...] = ()
 
 
 def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
@@ -173,10 +182,14 @@ def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
 
 def _upserts(source: SourceFormat, values: pa.Array) -> Images:
     given = np.flatnonzero(~nulls_of(values))
-    parsed = parse_values(source, values.take(pa.array(given)), nullable(source.payload))
+    parsed = parse_values(source, values.take(pa.array(given)), flagged_columns(source))
     faults = {int(given[position]): reason for position, reason in parsed.faults}
     columns = _spread(parsed.rows.columns, given[parsed.at], len(values))
-    return Images(columns, nulls_of(values), faults)
+    deleted = nulls_of(values)
+    if has_flag(source):
+        columns, flagged = without_flag(source, columns)
+        deleted = deleted | flagged
+    return Images(columns, deleted, faults)
 
 
 def _changes(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Images:
@@ -196,7 +209,14 @@ def _changes(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Imag
         columns[index] = pc.if_else(gone, old.get(field.name, pa.scalar(None, field.type)), columns[index])
     deleted = nulls_of(values)
     deleted[at[deletes]] = True
-    return Images(_spread(columns, at, len(values)), deleted, faults, events)
+    former = _of_updates(list(old.values()), ops) if before.null_count < len(before) else []
+    return Images(_spread(columns, at, len(values)), deleted, faults, events, tuple(_spread(former, at, len(values))))
+
+
+def _of_updates(keys: list[pa.Array], ops: pa.Array) -> list[pa.Array]:
+    """The keys before the changes, null but for those of updates."""
+    updated = pa.array(is_op(ops, {"u"}))
+    return [pc.if_else(updated, key, pa.scalar(None, key.type)) for key in keys]
 
 
 def _key_schema(source: SourceFormat) -> pa.Schema:
@@ -217,11 +237,13 @@ def _keyed(
     if source.limits:
         columns = fit_columns(columns, source.schema.names, source.limits, everywhere, faults)
         keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))
+    moved = moved_keys(source, columns, images.former)
+    refuse_moved(source, moved, held, faults)
     named = np.zeros(len(offsets), dtype=np.bool_)
     for name, of_key in zip(source.key, keys.columns, strict=True):
         index = source.schema.get_field_index(name)
         own = columns[index]
-        differ = _differ(of_key, own) & keys.present
+        differ = are_different(of_key, own) & keys.present
         if differ.any() and format_of(source.encoding).moments_are_texts:
             differ &= ~same_as_written(of_key, own, source.patterns)
         for position in np.flatnonzero(differ):
@@ -240,6 +262,9 @@ def _keyed(
         everywhere,
         faults,
     )
+    if source.key_format != "none":
+        for position in np.flatnonzero(~images.deleted & ~keys.present & ~named):
+            faults.setdefault(int(position), NO_KEY)
     for position in images.events.all:  # whatever the key of such a message is
         faults.pop(int(position), None)
     good = pa.array(~np.isin(everywhere, [*faults, *images.events.ignored]))
@@ -248,12 +273,4 @@ def _keyed(
     fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(source.schema)]
     fields += [pa.field(name, kind) for name, kind in types]
     rows = pa.Table.from_arrays([*columns, deleted, partitions, offsets], schema=pa.schema(fields))
-    return rows.filter(good), faults
-
-
-def _differ(one: pa.Array, other: pa.Array) -> Bools:
-    """Where both are there and are not the same; NaN is the same as NaN."""
-    differ = pc.not_equal(one, other)
-    if pa.types.is_floating(one.type):
-        differ = pc.and_(differ, pc.invert(pc.and_(pc.is_nan(one), pc.is_nan(other))))
-    return np.array(fill(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return with_former_rows(source, rows, good, moved), faults

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from base.text.patterns import Patterns
 from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.connect.registered import explain_ids, parse_registered
-from io_kafka.formats.debezium import EnvelopeReader, without_changes
+from io_kafka.formats.debezium import EnvelopeReader, without_other_messages
 from io_kafka.formats.descriptor import Format, FromOptions, Ops, Reading, Writing
 from io_kafka.formats.encodings import JsonWithRegistry, Part
 from io_kafka.formats.keys import json_keys
@@ -56,9 +56,8 @@ def _plain_or_wrapped(values: pa.Array, source: SourceFormat, schema: pa.Schema,
 
 
 def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
-    if part is Part.ENVELOPE:
-        return parse(values, schema, EnvelopeReader(schema, source.patterns), source.patterns)
-    return without_changes(parse(values, schema, None, source.patterns), values)
+    reader = EnvelopeReader(schema, source.patterns) if part is Part.ENVELOPE else None
+    return without_other_messages(parse(values, schema, reader, source.patterns), values, part)
 
 
 def _keys(encoding: None, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:

@@ -24,7 +24,7 @@ from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, read_members, reader
-from io_kafka.formats.jackson import Malformed, Members, Node, parse, text_of
+from io_kafka.formats.jackson import Malformed, Members, Node, parse, render_node, text_of
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.parse import parse as parse_all
 
@@ -32,6 +32,10 @@ from io_kafka.formats.parse import parse as parse_all
 _BARE_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
 _BARE_QUOTED = r'^"[^"\\\x00-\x1f]*"$'
 _BARE_TEXT = r"""^[^\s"'\[{\\\x00-\x1f][^"\\\x00-\x1f]*$"""
+
+
+KEY_CHARS_SHOWN = 60
+HOW_KEYS_ARE_WRITTEN = "set 'key.format' as the producer writes its keys: string, long, int, avro or protobuf; or none, if the value has them"
 
 
 class Keys(NamedTuple):
@@ -110,6 +114,15 @@ def _as_objects(schema: pa.Schema, keys: pa.Array) -> pa.Array:
     return wrapped
 
 
+def _is_text(key: bytes) -> bool:
+    """Keys are compared, so bytes that are no UTF-8 may not become U+FFFD: different keys would be one. No text has a zero byte, and numbers in
+    4 or 8 bytes have."""
+    try:
+        return "\0" not in key.decode()
+    except UnicodeDecodeError:
+        return False
+
+
 class KeyReader(RowReader):
     """Keys of every shape, one at a time."""
 
@@ -120,6 +133,8 @@ class KeyReader(RowReader):
     def read(self, message: bytes | None) -> dict[str, Any]:
         if not message:
             raise Malformed("empty")
+        if not _is_text(message):
+            raise Malformed(f"its {len(message)} bytes are no text; {HOW_KEYS_ARE_WRITTEN}")
         single = len(self.schema) == 1
         try:
             node = parse(message)
@@ -147,6 +162,7 @@ class KeyReader(RowReader):
 
     def _bare(self, node: Node) -> dict[str, Any]:
         if len(self.schema) != 1 or node is None or isinstance(node, list):
-            raise Malformed(f"not an object of the key columns {', '.join(self.schema.names)}")
+            columns = ", ".join(self.schema.names)
+            raise Malformed(f"{render_node(node)[:KEY_CHARS_SHOWN]} is not an object of the key columns {columns}")
         name = self.schema.names[0]
         return {name: reader(name, self.schema.types[0], self.patterns)(node)}

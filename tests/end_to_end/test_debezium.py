@@ -1,4 +1,4 @@
-"""Debezium's feeds: values that the database has not sent, truncated tables and messages of programs.
+"""Debezium's feeds: values that the database has not sent, keys that change, deletions that are rows, truncated tables and messages of programs.
 
 A database is played beside the pipeline. It writes what Debezium writes, and a second feed in which every message has all values and a
 truncation is a deletion of each row. Spark's batch answer is that over the second feed, so nothing that knows of placeholders says what is
@@ -74,12 +74,23 @@ class Database:
                 self._change(id_, change("d", {"id": id_}), change("d", {"id": id_}))
                 if self.chosen.random() < 0.5:
                     self._change(id_, None, None)
+            elif what < 0.36 and (free := self._free_keys(id_)):
+                new_id = self.chosen.choice(free)
+                before, self.rows[new_id] = self.rows.pop(id_), self._values(new_id)
+                key = self.chosen.choice([None, {"id": new_id}])
+                created = ({"id": new_id}, change("c", None, self.rows[new_id]))
+                moved = change("u", before, self.rows[new_id])
+                self._write(id_ % self.partitions, key, moved, [({"id": id_}, change("d", {"id": id_})), created])
             else:
                 untouched = {name for name in LARGE if self.chosen.random() < 0.6}
                 new = self._values(id_)
                 self.rows[id_] = {n: self.rows[id_][n] if n in untouched else value for n, value in new.items()}
                 shown = {name: LARGE[name] if name in untouched else value for name, value in self.rows[id_].items()}
                 self._change(id_, change("u", None, shown), change("u", None, self.rows[id_]))
+
+    def _free_keys(self, id_: int) -> list[int]:
+        """Those to which a row can move with a message in the partition of its key."""
+        return [key for key in range(12) if key not in self.rows and (key - id_) % self.partitions == 0]
 
     def _values(self, id_: int) -> dict[str, Any]:
         n = self.chosen.randrange(5)
@@ -118,10 +129,11 @@ def flat_feed(chosen: random.Random, changes: int, known: dict[int, tuple[str, i
         id_, what, doc = chosen.randrange(8), chosen.random(), chosen.randrange(12)
         if what < 0.2:
             known.pop(id_, None)
-            both = ({"id": id_}, None), ({"id": id_}, None)
+            deleted = None if chosen.random() < 0.5 else {"id": id_, "body": "none", "doc": doc, "__deleted": "true"}
+            both = ({"id": id_}, deleted), ({"id": id_}, None)
         elif what < 0.6:
             body = known[id_][0] if id_ in known else None
-            sent.append(({"id": id_}, {"id": id_, "body": "none", "doc": doc}))
+            sent.append(({"id": id_}, {"id": id_, "body": "none", "doc": doc, "__deleted": "false"}))
             if body is None:
                 unknown += 1
                 continue

@@ -12,13 +12,15 @@ TEST_TRACE, TEST_FEEDS = "tests/engine/test_trace.py", "tests/end_to_end/test_de
 TWIN = (f"{TEST_LAST}::test_former_values_and_truncations",)
 
 ENVELOPE, TEST_CONNECT = "io_kafka/formats/debezium.py", "tests/io_kafka/formats/test_connect.py"
+ENVELOPES, MOVED = "io_kafka/formats/envelopes.py", "io_kafka/formats/moved_keys.py"
+TEST_TOOLS = "tests/io_kafka/formats/test_feeds.py"
 
 DEBEZIUM = (
     Breakage(
         "changes-as-rows-of-null",
         "A change is a row of NULL if the table has a column that envelopes have too.",
         "no silence",
-        (Edit(ENVELOPE, "found <= ABOUT_CHANGES and found < columns", "not found"),),
+        (Edit(ENVELOPES, "found <= envelope.about and columns - envelope.about", "not found"),),
         (f"{TEST_CONNECT}::test_changes_in_avro_are_malformed_where_rows_are_read",),
     ),
     Breakage(
@@ -33,6 +35,80 @@ DEBEZIUM = (
             ),
         ),
         (f"{TEST_CONNECT}::test_changes_without_a_schema_are_malformed_too",),
+    ),
+    Breakage(
+        "a-row-within-a-message-is-not-looked-for",
+        "A message that has the row in one of its members is a row of NULL.",
+        "no silence",
+        (Edit(ENVELOPES, "    if place is not None:\n", "    if place == names:\n"),),
+        (f"{TEST_CONNECT}::test_a_payload_is_one_value_and_nothing_else",),
+    ),
+    Breakage(
+        "names-in-another-case-are-nulls",
+        "A column of a schema that differs in upper and lower case from the table's is NULL.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/names.py",
+                "        found.update((column, other) for other in others)\n",
+                "        found.update((column, other) for other in others[1:])\n",
+            ),
+        ),
+        (f"{TEST_TOOLS}::test_a_schema_names_fields_in_any_case",),
+    ),
+    Breakage(
+        "a-former-key-stays",
+        "An update that changes the key of a row leaves the row of the former key.",
+        "the batch answer",
+        (Edit(MOVED, "    if not len(at):\n        return kept\n", "    if len(at) >= 0:\n        return kept\n"),),
+        (f"{TEST_TOOLS}::test_an_update_that_changes_the_key_deletes_the_former_row",),
+    ),
+    Breakage(
+        "a-row-moves-without-its-value",
+        "An update that changes the key and lacks a value deletes the former row before it is found malformed.",
+        "no silence",
+        (Edit(MOVED, "np.flatnonzero(cells & moved.which)", "np.flatnonzero(cells & ~moved.which)"),),
+        (f"{TEST_TOOLS}::test_a_row_that_moves_without_a_value_is_malformed",),
+    ),
+    Breakage(
+        "a-deletion-that-is-a-row-stays",
+        "A row that says of itself that it was deleted stays in the table.",
+        "the batch answer",
+        (Edit("io_kafka/formats/flattened.py", 'is_op(columns[-1], {"true"})', 'is_op(columns[-1], {"d"})'),),
+        (f"{TEST_TOOLS}::test_a_deletion_that_is_a_row_deletes_its_key",),
+    ),
+    Breakage(
+        "messages-without-a-key-are-one-row",
+        "A message that names no key is a row whose key is NULL.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                "            faults.setdefault(int(position), NO_KEY)\n",
+                "            assert NO_KEY not in faults\n",
+            ),
+        ),
+        (f"{TEST_TOOLS}::test_a_message_that_names_no_key_is_malformed_and_no_row_of_null",),
+    ),
+    Breakage(
+        "keys-of-bytes-are-texts",
+        "Keys that are no text become one text, so their rows become one row.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/keys.py",
+                "    except UnicodeDecodeError:\n        return False\n",
+                "    except UnicodeDecodeError:\n        return True\n",
+            ),
+        ),
+        (f"{TEST_TOOLS}::test_keys_that_are_no_text_are_malformed",),
+    ),
+    Breakage(
+        "a-default-of-proto2-is-null",
+        "A field that is missing is NULL although its schema in proto2 has a default.",
+        "the batch answer",
+        (Edit("io_kafka/formats/protobuf/resolve.py", "field.has_default_value or (defaults", "(defaults"),),
+        ("tests/io_kafka/formats/test_protobuf.py::test_a_default_of_proto2_stands_for_a_missing_field",),
     ),
     Breakage(
         "a-field-that-was-not-sent",

@@ -96,7 +96,7 @@ def test_a_source_in_avro_without_a_registry(spark: SparkSession) -> None:
         ({"format": "avro", "avro.framing": "none"}, r"avro\.framing = none needs avro\.schema and no schema"),
         (given | {"schema.registry.url": URL}, r"avro\.framing = none needs avro\.schema and no schema"),
         (given | {"avro.framing": "confluent"}, r"avro\.framing = confluent is not known\n  It is registry or none"),
-        (given, "column n: the writer's type is int, which is not read as string"),
+        (given, "column n: the writer's type is int, which is not read as STRING"),
         ({"avro.framing": "none"}, r"avro\.framing means nothing for format json"),
     ):
         with pytest.raises(ProjectError, match=expected):
@@ -115,7 +115,7 @@ def test_a_source_in_protobuf_without_a_registry(spark: SparkSession, tmp_path: 
     for more, ddl, expected in (
         ({"protobuf.descriptor": "x"}, "k STRING", "protobuf.descriptor: there is no file x"),
         ({"protobuf.message": "X"}, "k STRING", "protobuf.descriptor = m.desc: it has no message X; it has a.M"),
-        ({}, "k STRING, n STRING", "column n: the field's type is int64, which is not read as string"),
+        ({}, "k STRING, n STRING", "column n: the field's type is int64, which is not read as STRING"),
         ({"schema.registry.url": URL}, "k STRING", "schema.registry.url and protobuf.descriptor exclude each other"),
         (keyed | {"key.format": "protobuf"}, "k STRING", "key.format = protobuf needs a schema registry"),
     ):

@@ -18,9 +18,11 @@ from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, type_text
 from io_kafka.formats.cursor import Cursor
-from io_kafka.formats.debezium import row_columns, why_no_row
+from io_kafka.formats.debezium import row_columns
 from io_kafka.formats.encodings import Avro, Part, PlainAvro
+from io_kafka.formats.envelopes import why_no_row
 from io_kafka.formats.exact import nullable
+from io_kafka.formats.names import Ambiguous, fields_of
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
 
@@ -68,7 +70,13 @@ def read_alike(
     given = np.flatnonzero(~null)
     if not len(given):
         return merge_parts([], [], faults, schema)
-    rows, wrong = read(values.take(pa.array(given)))
+    try:
+        rows, wrong = read(values.take(pa.array(given)))
+    except (
+        BadSchema
+    ) as fault:  # the project was checked, but not for the flag that the table does not declare (flattened.py)
+        faults.update((int(row), str(fault)) for row in given)
+        return merge_parts([], [], faults, schema)
     faults.update((int(given[row]), reason) for row, reason in wrong.items())
     good = np.setdiff1d(np.arange(len(given)), np.array(list(wrong), np.int64))
     return merge_parts([rows.take(pa.array(good)) if wrong else rows], [given[good]], faults, schema)
@@ -148,7 +156,11 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
 
 def check_key(names: set[str], schema: pa.Schema) -> None:
     """A column of the key may be NULL, but not because the writer does not have it: all its rows would have one key. Raises BadSchema."""
-    missing = [name for name in schema.names if name not in names]
+    try:
+        found = fields_of(schema.names, names)
+    except Ambiguous as fault:
+        raise BadSchema(str(fault)) from None
+    missing = [name for name in schema.names if name not in found]
     if missing:
         raise BadSchema(f"column {missing[0]} is missing")
 
@@ -172,7 +184,7 @@ def _check_row(row: avro.Record | None, columns: Set[str], reader: avro.Record |
 
 def check_row(names: Sequence[str], columns: Set[str]) -> None:
     """A writer that has none of the columns writes something else, and its rows would have nothing but NULL. Raises BadSchema."""
-    reason = why_no_row(names, columns)
+    reason = why_no_row(names, columns, any_case=True)
     if reason is not None:
         raise BadSchema(f"it {reason}")
 

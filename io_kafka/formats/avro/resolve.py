@@ -14,14 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s
+from base.text.type_names import sql_type
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.connected import VARIABLE_PARTS, means_more, read_connect, read_variable_decimal
 from io_kafka.formats.avro.defaults import as_datum
 from io_kafka.formats.avro.schema import BadSchema, Type, type_text
-from io_kafka.formats.avro.values import Read, read_enum, read_fixed, read_primitive
+from io_kafka.formats.avro.values import Read, declarable, read_enum, read_fixed, read_primitive
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.maps import with_repeated_keys
+from io_kafka.formats.names import Ambiguous, fields_of
 
 Skip = Callable[[Cursor, Int64s], None]
 
@@ -55,8 +57,14 @@ def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -
         case _:
             found = None
     if found is None:
-        raise BadSchema(f"column {column}: the writer's type is {type_text(writer)}, which is not read as {kind}")
+        raise BadSchema(f"column {column}: the writer's type is {type_text(writer)}, {_not_read_as(writer, kind)}")
     return found
+
+
+def _not_read_as(writer: Type, kind: pa.DataType) -> str:
+    declared = declarable(writer) if isinstance(writer, avro.Primitive | avro.Fixed | avro.Enum) else None
+    what_to_do = "" if declared is None else f"; declare {sql_type(declared)}"
+    return f"which is not read as {sql_type(kind)}{what_to_do}"
 
 
 def _among(reader: Type | None, kind: type[Any]) -> Any:
@@ -95,10 +103,9 @@ def _union(writer: avro.Union, kind: pa.DataType, reader: Type | None, column: s
             if not len(mine):
                 continue
             if of_branch is None:
-                kind_of_branch = type_text(writer.branches[number])
-                cursor.fault(
-                    rows[mine], f"column {column}: a value of type {kind_of_branch}, which is not read as {kind}"
-                )
+                branch = writer.branches[number]
+                kind_of_branch, not_read = type_text(branch), _not_read_as(branch, kind)
+                cursor.fault(rows[mine], f"column {column}: a value of type {kind_of_branch}, {not_read}")
                 continue
             part = of_branch(cursor, rows[mine])
             if len(mine) == len(rows):
@@ -148,7 +155,8 @@ def columns_of(
 
 
 def _taken(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, avro.Field]) -> dict[str, int]:
-    """The number of the column for each field of the writer that is read. A field of the column's own name goes before an alias."""
+    """The number of the column for each field of the writer that is read. A field of the column's own name goes before an alias, and that before
+    its name in another case (names.py). Raises BadSchema."""
     names = {field.name for field in writer.fields}
     taken = {name: columns[name] for name in names if name in columns}
     for name, number in columns.items():
@@ -156,7 +164,12 @@ def _taken(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, av
             alias = next((each for each in of_reader[name].aliases if each in names and each not in taken), None)
             if alias is not None:
                 taken[alias] = number
-    return taken
+    left = [name for name, number in columns.items() if number not in taken.values()]
+    try:
+        found = fields_of(left, names - set(taken))
+    except Ambiguous as fault:
+        raise BadSchema(str(fault)) from None
+    return taken | {field: columns[name] for name, field in found.items()}
 
 
 def _default(field: avro.Field | None, column: pa.Field, place: str) -> pa.Array:

@@ -15,11 +15,15 @@ import pyarrow as pa
 from base.arrays import Int64s, UInt8s
 from io_kafka.formats.avro.schema import Enum, Fixed, Primitive
 from io_kafka.formats.cursor import Cursor
+from io_kafka.formats.envelopes import DELETED_FLAG
 
 Read = Callable[[Cursor, Int64s], pa.Array]
 """One value for each of the rows, in the column's type."""
 
 DECIMAL_BYTES = 16  # of decimal128
+DECIMAL_DIGITS_MAX = 38
+
+_MOMENTS = (pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
 # Microseconds = number * first // second.
 _UTC = {"timestamp-millis": (1000, 1), "timestamp-micros": (1, 1), "timestamp-nanos": (1, 1000)}
@@ -38,7 +42,7 @@ def read_primitive(writer: Primitive, kind: pa.DataType, column: str) -> Read | 
         case "null":
             return lambda cursor, rows: pa.nulls(len(rows), kind)
         case "boolean":
-            return _booleans(column) if kind == pa.bool_() else None
+            return _booleans(column, kind) if kind == pa.bool_() or is_flag(column, kind) else None
         case "int" | "long":
             return _whole_numbers(writer, kind, column)
         case "float" | "double":
@@ -50,6 +54,29 @@ def read_primitive(writer: Primitive, kind: pa.DataType, column: str) -> Read | 
                 return lambda cursor, rows: cursor.slices(rows, cursor.longs(rows))
             if kind == pa.string():
                 return lambda cursor, rows: cursor.texts(rows, cursor.slices(rows, cursor.longs(rows)))
+    return None
+
+
+def declarable(writer: Primitive | Fixed | Enum) -> pa.DataType | None:
+    """The first type of a column as which the writer's is read."""
+    if isinstance(writer, Enum):
+        return pa.string()
+    decimal = pa.decimal128(DECIMAL_DIGITS_MAX, writer.scale) if 0 <= writer.scale <= DECIMAL_DIGITS_MAX else pa.int64()
+    for kind in (
+        pa.bool_(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+        *_MOMENTS,
+        decimal,
+    ):
+        read = read_fixed(writer, kind, "") if isinstance(writer, Fixed) else read_primitive(writer, kind, "")
+        if read is not None:
+            return kind
     return None
 
 
@@ -90,12 +117,17 @@ def read_enum(writer: Enum, reader: Enum | None, kind: pa.DataType, column: str)
     return read
 
 
-def _booleans(column: str) -> Read:
+def is_flag(column: str, kind: pa.DataType) -> bool:
+    """Whether the column is the text of Debezium's flag of a deletion, which its connector for MongoDB sends as a boolean."""
+    return column == DELETED_FLAG and kind == pa.string()
+
+
+def _booleans(column: str, kind: pa.DataType) -> Read:
     def read(cursor: Cursor, rows: Int64s) -> pa.Array:
         bytes_ = cursor.read_fixed(rows, 1).reshape(-1)
         if (bytes_ > 1).any():
             cursor.fault(rows[bytes_ > 1], f"column {column}: a boolean that is neither 0 nor 1")
-        return pa.array(bytes_ == 1)
+        return pa.array(bytes_ == 1).cast(kind)
 
     return read
 

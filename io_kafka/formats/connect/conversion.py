@@ -40,6 +40,7 @@ from io_kafka.formats.connect.unscaled import number_of
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.exact import Reader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, render_node
+from io_kafka.formats.names import fields_of
 
 Faults = dict[int, str]
 Convert = Callable[[pa.Array, Int64s, Faults], pa.Array]
@@ -80,9 +81,11 @@ def conversion(type_: Type, kind: pa.DataType, column: str, manner: Manner) -> C
         case Struct(name=name) if name == VARIABLE_DECIMAL and not pa.types.is_struct(kind):
             return _variable_decimal(type_, kind, column)
         case Struct() if pa.types.is_struct(kind):
-            return _struct([(field, type_.member(field.name)) for field in kind], kind, column, manner)
+            named = fields_of([field.name for field in kind], [name for name, _ in type_.fields])
+            members = [(named.get(field.name, field.name), field) for field in kind]
+            return _struct([(name, field, type_.member(name)) for name, field in members], kind, column, manner)
         case Map() if pa.types.is_struct(kind):
-            return _struct([(field, type_.values) for field in kind], kind, column, manner)
+            return _struct([(field.name, field, type_.values) for field in kind], kind, column, manner)
         case Array() if pa.types.is_list(kind) and not pa.types.is_map(kind):
             return _list(type_, kind, column, manner)
         case Map() if pa.types.is_map(kind):
@@ -266,13 +269,14 @@ def variable_convert(
     return checked_cast(lambda raw: cast_each(raw.to_pylist(), kind, read), type_, kind, column)
 
 
-def _struct(members: list[tuple[pa.Field, Type]], kind: pa.StructType, column: str, manner: Manner) -> Conversion:
-    parts = {field.name: conversion(type_, field.type, f"{column}.{field.name}", manner) for field, type_ in members}
+def _struct(members: list[tuple[str, pa.Field, Type]], kind: pa.StructType, column: str, manner: Manner) -> Conversion:
+    """`members`: of each field of the column, its name in the messages and its type there."""
+    parts = {name: conversion(type_, field.type, f"{column}.{field.name}", manner) for name, field, type_ in members}
     return struct_of(parts, kind, column)
 
 
 def struct_of(parts: dict[str, Conversion], kind: pa.StructType, column: str) -> Conversion:
-    """Objects whose members are converted one by one, in the order of the type's fields."""
+    """Objects whose members are converted one by one, in the order of the type's fields. `parts`: by the members' names in the messages."""
     readers = {name: part.read for name, part in parts.items()}
 
     def read(node: Node) -> dict[str, Any] | None:
@@ -284,7 +288,7 @@ def struct_of(parts: dict[str, Conversion], kind: pa.StructType, column: str) ->
 
     raw = pa.struct([pa.field(name, part.raw) for name, part in parts.items()])
     converts = [part.convert for part in parts.values()]
-    if not any(converts):
+    if not any(converts) and list(parts) == [field.name for field in kind]:
         return Conversion(raw, read, None)
 
     def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:

@@ -22,12 +22,14 @@ from base.arrays import Int64s
 from base.text.columns import nulls_of
 from base.text.patterns import Patterns
 from io_kafka.formats.connect.conversion import Conversion, Convert, Manner, conversion
-from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Struct, Type, is_schema, type_of, type_text
+from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Plain, Struct, Type, is_schema, type_of, type_text
 from io_kafka.formats.connect.wrapper import Form, Group, form_of, groups_of, perhaps_null
-from io_kafka.formats.debezium import row_columns, why_no_row
+from io_kafka.formats.debezium import FROM_MONGODB, row_columns
 from io_kafka.formats.encodings import Part
+from io_kafka.formats.envelopes import NAMES_SHOWN, why_no_row
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import Malformed, parse_object, text_of
+from io_kafka.formats.names import Ambiguous, fields_of
 from io_kafka.formats.parse import Parsed, parse
 from io_kafka.formats.usual import read_usual
 
@@ -224,7 +226,7 @@ def _converted(payloads: pa.Array, parsed: Parsed, way: Way, wanted: Wanted) -> 
         for column, convert in zip(parsed.rows.columns, way.converts, strict=True)
     ]
     for field, column in zip(schema, columns, strict=True):
-        if not field.nullable and column.null_count:
+        if not field.nullable and column.null_count and part is not Part.KEY:  # a key's NULL was sent
             reason = NO_OP if part is Part.ENVELOPE else f"column {field.name}: null, but declared NOT NULL"
             for row in np.flatnonzero(nulls_of(column)).tolist():
                 wrong.setdefault(row, reason)
@@ -269,23 +271,49 @@ def typed_of(type_: Type, wanted: Wanted) -> Typed:
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
-    if part is not Part.KEY and isinstance(type_, Struct):
+    if part is Part.KEY and isinstance(type_, Struct):
+        _check_key(type_, schema)
+    elif isinstance(type_, Struct):
         of_row = type_ if part is Part.ROW else type_.member("after")
         if isinstance(of_row, Struct):
             _check_row(of_row, row_columns(schema, part))
-    usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
+        elif isinstance(of_row, Plain):
+            raise Malformed(f"its schema has {type_text(of_row)} as after{FROM_MONGODB}")
+    try:
+        usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
+    except Ambiguous as fault:
+        raise Malformed(f"its schema: {fault}") from None
     return Typed(usual, None if numeric.raw == usual.raw else numeric, around)
+
+
+def _check_key(type_: Struct, schema: pa.Schema) -> None:
+    """A column of the key may be NULL, but not because the schema does not have it: all its rows would have one key."""
+    names = [name for name, _ in type_.fields]
+    missing = set(schema.names) - set(_fields_of(schema, names))
+    if missing:
+        raise Malformed(f"column {min(missing)} is missing; its schema has {', '.join(names[:NAMES_SHOWN])}")
+
+
+def _fields_of(schema: pa.Schema, names: list[str]) -> dict[str, str]:
+    try:
+        return fields_of(schema.names, names)
+    except Ambiguous as fault:
+        raise Malformed(f"its schema: {fault}") from None
 
 
 def _check_row(type_: Struct, columns: Set[str]) -> None:
     """A schema that has none of the columns is one of something else, and its rows would have nothing but NULL."""
-    reason = why_no_row([name for name, _ in type_.fields], columns)
+    reason = why_no_row([name for name, _ in type_.fields], columns, any_case=True)
     if reason is not None:
         raise Malformed(f"its schema {reason}")
 
 
 def _way(type_: Type, schema: pa.Schema, manner: Manner) -> Way:
-    parts = {field.name: conversion(_member(type_, field.name), field.type, field.name, manner) for field in schema}
+    named = fields_of(schema.names, [name for name, _ in type_.fields]) if isinstance(type_, Struct) else {}
+    parts = {
+        (name := named.get(field.name, field.name)): conversion(_member(type_, name), field.type, field.name, manner)
+        for field in schema
+    }
     reader = _PayloadReader(parts)
     return Way(reader.schema, reader, [each.convert for each in parts.values()])
 

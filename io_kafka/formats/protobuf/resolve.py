@@ -4,9 +4,9 @@ Fields are found by their names. The fields of a message come in any order, and 
 one field of each in a round, which says where the values are. Then each column is read. Of a field that comes twice, the last value counts.
 Fields that the table does not have are passed over.
 
-A field that is missing is NULL, as in Spark's `from_protobuf`. With `defaults` a field without presence (in proto3 a plain scalar) has its
-type's zero, as in Spark with `emit.default.values`. An array or a map that is missing is empty. A map is a MAP, or an array of its entries as
-they were written; what an entry leaves out is zero.
+A field that is missing is NULL, as in Spark's `from_protobuf`, or the default that its schema in proto2 names. With `defaults` a field without
+presence (in proto3 a plain scalar) has its type's zero, as in Spark with `emit.default.values`. An array or a map that is missing is empty. A
+map is a MAP, or an array of its entries as they were written; what an entry leaves out is zero.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from base.arrays import Int64s
+from base.text.type_names import sql_type
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.maps import with_repeated_keys
+from io_kafka.formats.names import Ambiguous, fields_of
 from io_kafka.formats.protobuf.known import DATE, DECIMAL, TIMESTAMP
 from io_kafka.formats.protobuf.parts import days_of, decimals_of
 from io_kafka.formats.protobuf.values import NUMBERS, Number, read_number
@@ -44,9 +46,13 @@ ReadMessages = Callable[[Cursor], list[pa.Array]]
 def columns_of(message: Descriptor, fields: Sequence[pa.Field], defaults: bool, place: str = "") -> ReadMessages:
     """Raises BadSchema, which names the column and both types."""
     by_name = {field.name: field for field in message.fields}
+    try:
+        named = fields_of([column.name for column in fields], by_name)
+    except Ambiguous as fault:
+        raise BadSchema(str(fault)) from None
     columns: list[tuple[int, FieldDescriptor, _Put]] = []
     for number, column in enumerate(fields):
-        field = by_name.get(column.name)
+        field = by_name.get(named.get(column.name, ""))
         if field is not None:
             columns.append((number, field, _put(field, column.type, defaults, f"{place}{column.name}")))
     wanted = {field.number: (number, field, put) for number, field, put in columns}
@@ -125,7 +131,8 @@ def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) 
             raise BadSchema(f"column {place}: the field is repeated {_shown(field)}, which is read as ARRAY only")
         return _repeated(field, kind, _values(field, kind.value_type, defaults, f"{place}[]"), place)
     values = _values(field, kind, defaults, place)
-    missing = pa.scalar(_zero(field, kind), kind) if defaults and not field.has_presence else pa.scalar(None, kind)
+    has_default = field.has_default_value or (defaults and not field.has_presence)
+    missing = _default(field, kind, place) if has_default else pa.scalar(None, kind)
 
     def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
         last = np.full(count, -1, np.int64)
@@ -147,10 +154,20 @@ def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) 
     return put
 
 
-def _zero(field: FieldDescriptor, kind: pa.DataType) -> object:
-    """The default of a field without presence, as columns have it."""
+def _default(field: FieldDescriptor, kind: pa.DataType, place: str) -> pa.Scalar:
+    try:
+        return pa.scalar(_default_value(field, kind), kind)
+    except pa.ArrowInvalid:
+        raise BadSchema(
+            f"column {place}: the field's default {field.default_value} does not fit {sql_type(kind)}"
+        ) from None
+
+
+def _default_value(field: FieldDescriptor, kind: pa.DataType) -> object:
     if field.type == FieldDescriptor.TYPE_ENUM and pa.types.is_string(kind):
         return field.enum_type.values_by_number[field.default_value].name
+    if field.type == FieldDescriptor.TYPE_BOOL and pa.types.is_string(kind):
+        return str(field.default_value).lower()
     return field.default_value
 
 
@@ -196,7 +213,7 @@ def _shown(field: FieldDescriptor) -> str:
 
 
 def _not_read(field: FieldDescriptor, kind: pa.DataType, place: str) -> BadSchema:
-    return BadSchema(f"column {place}: the field's type is {_shown(field)}, which is not read as {kind}")
+    return BadSchema(f"column {place}: the field's type is {_shown(field)}, which is not read as {sql_type(kind)}")
 
 
 def _inside(cursor: Cursor, spans: Spans, read: ReadMessages) -> list[pa.Array]:
@@ -233,6 +250,12 @@ def _bytes(field: FieldDescriptor, kind: pa.DataType, place: str) -> _Values:
     return read
 
 
+def _no_value(field: FieldDescriptor, kind: pa.DataType) -> str:
+    if field.enum_type is not None and pa.types.is_string(kind):
+        return f"a number for which {field.enum_type.full_name} has no name in this schema; declare INT to have the numbers"
+    return f"a value of {_shown(field)} that does not fit {sql_type(kind)}"
+
+
 def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: str) -> _Values:
     convert = read_number(field, number, kind)
     if convert is None:
@@ -243,7 +266,7 @@ def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: s
         inner = cursor.narrow(spans.begins, spans.ends)
         values, wrong = convert(inner, np.arange(len(spans.rows)))
         if wrong.any():
-            cursor.fault(spans.rows[wrong], f"column {place}: a value that no {kind} holds")
+            cursor.fault(spans.rows[wrong], f"column {place}: {_no_value(field, kind)}")
         return values
 
     return read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from base.arrays import Bools, Int64s
 from base.text.columns import nulls_of
+from io_kafka.formats.avro.values import is_flag
 from io_kafka.formats.cursor import Cursor
 
 _VARINT, _FIXED64, _FIXED32 = 0, 1, 5
@@ -52,7 +54,8 @@ NUMBERS: dict[int, Number] = {
 def read_number(field: FieldDescriptor, number: Number, kind: pa.DataType) -> Convert | None:
     """None if the field's type is not read as the column's."""
     if field.type == FieldDescriptor.TYPE_BOOL:
-        return _booleans if kind == pa.bool_() else None
+        is_read = kind == pa.bool_() or is_flag(field.name, kind)
+        return partial(_booleans, kind=kind) if is_read else None
     if field.type == FieldDescriptor.TYPE_ENUM and kind == pa.string():
         return _symbols(field)
     if number.is_float:
@@ -96,8 +99,8 @@ def _integers(number: Number, kind: pa.DataType) -> Convert:
     return read
 
 
-def _booleans(cursor: Cursor, rows: Int64s) -> tuple[pa.Array, Bools]:
-    return pa.array(cursor.varints(rows) != 0), np.zeros(len(rows), np.bool_)
+def _booleans(cursor: Cursor, rows: Int64s, kind: pa.DataType) -> tuple[pa.Array, Bools]:
+    return pa.array(cursor.varints(rows) != 0).cast(kind), np.zeros(len(rows), np.bool_)
 
 
 def _floats(own: type[np.float32] | type[np.float64], kind: pa.DataType) -> Convert:

@@ -66,7 +66,7 @@ def test_the_name_of_a_message(name: str) -> None:
             p.descriptors(SCHEMA),
             "Other",
             pa.string(),
-            "column id: the field's type is int64, which is not read as string",
+            "column id: the field's type is int64, which is not read as STRING",
         ),
     ],
 )

@@ -127,7 +127,10 @@ def test_key_of_two_columns() -> None:
         source, [(b'{"id":1,"name":"x"}', None), (b'{"id":1}', None), (b"1", None), (b'{"id":null,"name":"x"}', None)]
     )
     assert [r[:2] for r in rows(got)] == [(1, "x"), (None, "x")]
-    assert reasons(got) == {11: "key: column name is missing", 12: "key: not an object of the key columns name, id"}
+    assert reasons(got) == {
+        11: "key: column name is missing",
+        12: "key: 1 is not an object of the key columns name, id",
+    }
 
 
 def envelope(op: str, before: Any = None, after: Any = None) -> bytes:

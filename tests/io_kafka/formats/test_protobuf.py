@@ -224,18 +224,18 @@ def test_schemas_that_import_others(registry: SchemaRegistry) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "why"),
     [
-        ("l", pa.int32(), "column l: the field's type is int64, which is not read as int32"),
-        ("u", pa.int32(), "column u: the field's type is uint32, which is not read as int32"),
-        ("d", pa.float32(), "column d: the field's type is double, which is not read as float"),
-        ("text", pa.int64(), "column text: the field's type is string, which is not read as int64"),
-        ("line", pa.string(), "column line: the field's type is message shop.Order.Line, which is not read as string"),
-        ("kind", pa.bool_(), "column kind: the field's type is enum shop.Kind, which is not read as bool"),
+        ("l", pa.int32(), "column l: the field's type is int64, which is not read as INT"),
+        ("u", pa.int32(), "column u: the field's type is uint32, which is not read as INT"),
+        ("d", pa.float32(), "column d: the field's type is double, which is not read as FLOAT"),
+        ("text", pa.int64(), "column text: the field's type is string, which is not read as BIGINT"),
+        ("line", pa.string(), "column line: the field's type is message shop.Order.Line, which is not read as STRING"),
+        ("kind", pa.bool_(), "column kind: the field's type is enum shop.Kind, which is not read as BOOLEAN"),
         ("numbers", pa.int32(), "column numbers: the field is repeated int32, which is read as ARRAY only"),
-        ("i", pa.list_(pa.int32()), "column i: the field's type is int32, which is not read as list"),
+        ("i", pa.list_(pa.int32()), "column i: the field's type is int32, which is not read as ARRAY"),
         (
             "at",
             pa.int64(),
-            "column at: the field's type is message google.protobuf.Timestamp, which is not read as int64",
+            "column at: the field's type is message google.protobuf.Timestamp, which is not read as BIGINT",
         ),
     ],
 )
@@ -247,8 +247,13 @@ def test_types_that_do_not_go_together(registry: SchemaRegistry, name: str, kind
 @pytest.mark.parametrize(
     ("name", "kind", "message", "why"),
     [
-        ("ul", pa.int64(), b"\x20" + b"\xff" * 9 + b"\x01", "column ul: a value that no int64 holds"),
-        ("kind", pa.string(), b"\x80\x01\x05", "column kind: a value that no string holds"),
+        ("ul", pa.int64(), b"\x20" + b"\xff" * 9 + b"\x01", "column ul: a value of uint64 that does not fit BIGINT"),
+        (
+            "kind",
+            pa.string(),
+            b"\x80\x01\x05",
+            "column kind: a number for which shop.Kind has no name in this schema; declare INT to have the numbers",
+        ),
         ("text", pa.string(), b"\x72\x01\xff", "column text: a text that is not UTF-8"),
         ("line", LINE, b"\x8a\x01\x01\x08", "it ends within a value"),
         ("line", LINE, b"\x8a\x01\x00\x8a\x01\x00", "column line: the message is there twice, in parts"),
@@ -328,8 +333,50 @@ def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaR
     found = decoded(registry, schema, messages)
     assert [(sorted(counts), *rest) for counts, *rest in rows(found)] == [([("", 0), ("b", 1)], -128, 1), ([], None, 1)]
     assert [each.reason for each in found.rejected] == [
-        "column i: a value that no int8 holds",
+        "column i: a value of int32 that does not fit TINYINT",
         "column counts: two entries of the map have one key",
     ]
     wrong = decoded(registry, pa.schema([("numbers", pa.map_(pa.string(), pa.int32()))]), messages[:1])
     assert "the field is repeated int32, which is read as ARRAY only" in wrong.rejected[0].reason
+
+
+PROTO2 = """
+syntax = "proto2";
+message Old {
+  enum Kind { A = 1; B = 2; }
+  optional int64 id = 1; optional string text = 2 [default = "none"]; optional int32 n = 3 [default = 42]; optional Kind kind = 4 [default = B];
+  optional bool t = 5 [default = true]; optional bytes raw = 6 [default = "ab"]; optional double d = 7 [default = -0.5];
+  optional string plain = 8; optional Old inner = 9;
+}
+"""
+
+
+def test_a_default_of_proto2_stands_for_a_missing_field(registry: SchemaRegistry) -> None:
+    """As Google's library and Spark's `from_protobuf` have it, whatever `emit.default.values` says. A field without one is NULL."""
+    own = [("text", pa.string()), ("n", pa.int32()), ("kind", pa.string()), ("t", pa.bool_()), ("raw", pa.binary())]
+    own += [("d", pa.float64()), ("plain", pa.string())]
+    schema = pa.schema([("id", pa.int64()), *own, ("inner", pa.struct([("id", pa.int64()), *own]))])
+    number, made = registry.add("old-value", PROTO2, "PROTOBUF"), p.classes(PROTO2)("Old")
+    given = [made(id=1), made(id=2, text="", n=0, t=False), made(id=3, inner={"n": 7})]
+    for defaults in (False, True):
+        found = decoded(
+            registry, schema, [p.framed(number, each.SerializeToString()) for each in given], defaults=defaults
+        )
+        assert rows(found) == [(*_of_proto2(each, own), _inner(each, own), 1) for each in given]
+    narrow = decoded(registry, pa.schema([("id", pa.int64()), ("n", pa.int8())]), [p.framed(number, b"")])
+    assert rows(narrow) == [(None, 42, 1)]
+
+
+def _of_proto2(message: Any, own: list[tuple[str, pa.DataType]]) -> tuple[Any, ...]:
+    """What Google's library says of the fields, as Java's has it: its default if it has one."""
+    names = ["id", *(name for name, _ in own)]
+    fields = message.DESCRIPTOR.fields_by_name
+    has = {name: message.HasField(name) or fields[name].has_default_value for name in names}
+    values = {name: getattr(message, name) if has[name] else None for name in names}
+    return tuple({**values, "kind": {1: "A", 2: "B"}[values["kind"]]}.values())
+
+
+def _inner(message: Any, own: list[tuple[str, pa.DataType]]) -> dict[str, Any] | None:
+    if not message.HasField("inner"):
+        return None
+    return dict(zip(["id", *(name for name, _ in own)], _of_proto2(message.inner, own), strict=True))
