@@ -33,7 +33,8 @@ from engine.model.rows import Distinct
 from engine.operators.aggregate_functions import FUNCTIONS, Values
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.context import Lowering, catalyst_type
+from stepwell.catalyst.types import catalyst_type
+from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate, sessions
