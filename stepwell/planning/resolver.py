@@ -58,7 +58,6 @@ from stepwell.project.tables import (
     SourceSpec,
     check_names,
     check_stored_by,
-    is_source,
     kept_key,
     output_notes,
     output_spec,
@@ -157,7 +156,7 @@ class _Resolver:
         if name in self.failed:
             raise Blocked
         with self._guard(output):
-            if is_source(output):
+            if output.is_source:
                 spec = source_spec(output, self.definitions, self.project.settings, self.project.root)
                 check_stored_by(output, spec.schema)
                 self.sources.append(spec)
