@@ -63,37 +63,43 @@ _PAYLOAD_TYPES = (
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What an input handle reads. `schema` has the table's columns with their nullability, because a message with a null
-    in a NOT NULL column is malformed. `key` is empty for `append`, and for a changelog without a key."""
+    """What an input handle reads."""
 
     handle: str
     topics: tuple[str, ...]
     mode: Mode
     key: tuple[str, ...]
+    """Empty for `append`, and for a changelog without a key."""
     schema: StructType
-    # earliest, latest, or Spark's JSON {"topic": {"0": 12}}, in which -2 means earliest and -1 latest.
+    """The table's columns with their nullability, because a message with a null in a NOT NULL column is malformed."""
     starting_offsets: str
+    """earliest, latest, or Spark's JSON {"topic": {"0": 12}}, in which -2 means earliest and -1 latest."""
     on_error: OnError
-    dead_letter_topic: str | None  # it is set if on_error is dead-letter
+    dead_letter_topic: str | None
+    """It is set if `on_error` is dead-letter."""
     location: Location
     format: Literal["json", "record", "table"] = "json"
-    notes: tuple[str, ...] = ()  # for `dry-run`
-    files: str = ""  # of a batch table: see InputTopic
-    # Of a reader: the only partitions that it reads, as pairs of topic and number; and a pattern of names in place of topics.
+    notes: tuple[str, ...] = ()
+    """For `dry-run`."""
+    files: str = ""
+    """Of a batch table: see InputTopic."""
     partitions: tuple[tuple[str, int], ...] | None = None
+    """Of a Kafka reader: the only partitions that it reads, as pairs of topic and number."""
     pattern: str | None = None
-    # The columns, and what is within them, that are declared as CHAR(n) or VARCHAR(n). `schema` has STRING in their place.
+    """Of a Kafka reader: a pattern of names in place of topics."""
     limits: tuple[TextLimit, ...] = ()
-    # Columns that the message's record has and its value has not: pairs of a column and what it is (io_kafka/formats/records.py).
+    """The columns, and what is within them, that are declared as CHAR(n) or VARCHAR(n). `schema` has STRING in their place."""
     metadata: tuple[tuple[str, str], ...] = ()
-    # How the bytes of values and keys are read; None is JSON.
+    """The columns that the message's record has and its value has not: pairs of a column and what it is (io_kafka/formats/records.py)."""
     encoding: Encoding = None
+    """How the bytes of values are read; None is JSON."""
     key_format: KeyFormat = "json"
-    # Of the texts of dates and timestamps in JSON and CSV.
     patterns: Patterns = NO_PATTERNS
-    # What a truncation of the table in the database means, and what stands for a value that the database has not sent.
+    """Of the texts of dates and timestamps in JSON and CSV."""
     truncate: Truncate = "fail"
+    """What a truncation of the table in the database means."""
     unavailable: str = UNAVAILABLE_VALUE
+    """What stands for a value that the database has not sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
