@@ -29,7 +29,8 @@ from py4j.java_gateway import JavaObject, get_field
 from pyspark import SparkContext
 
 from base.text.timestamps import DAY_US
-from stepwell.catalyst.tree import TreeNode, parse
+from stepwell.catalyst.scala import scala_items
+from stepwell.catalyst.tree import TreeNode, parse, trees_in
 
 _MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"})
 _SUMS = frozenset({"Sum"})
@@ -71,14 +72,14 @@ def read(java: Any) -> TreeNode:
 def column_metadata(java: Any, identifier: int) -> dict[str, Any]:
     """The metadata of the column with this expression id, in the JVM's `LogicalPlan` or a subquery of it. Empty if there is none."""
     subqueries = java.subqueriesAll()
-    waiting = [java, *_items(subqueries)]
+    waiting = [java, *scala_items(subqueries)]
     while waiting:
         plan = waiting.pop()
-        for column in _items(plan.output()):
+        for column in scala_items(plan.output()):
             if column.exprId().id() == identifier:
                 found: dict[str, Any] = json.loads(column.metadata().json())
                 return found
-        waiting += _items(plan.children())
+        waiting += scala_items(plan.children())
     return {}
 
 
@@ -120,7 +121,7 @@ def _may_group_by_sessions(node: TreeNode) -> bool:
 
 def _session_window(java: Any) -> int | None:
     """The id of the session window by which the JVM's Aggregate groups."""
-    for key in _items(java.groupingExpressions()):
+    for key in scala_items(java.groupingExpressions()):
         if key.getClass().getSimpleName() == "AttributeReference" and key.metadata().contains(SESSION_METADATA):
             return int(key.exprId().id())
     return None
@@ -142,15 +143,7 @@ def _needs(node: TreeNode) -> bool:
 def _own(value: Any, node: TreeNode) -> list[TreeNode]:
     """The trees in a field that are not the node's children: a plan's expressions, a subquery's plan, or a repeated optional child."""
     children = {id(child) for child in node.children}
-    return [tree for tree in _trees([value]) if id(tree) not in children]
-
-
-def _trees(values: Iterable[Any]) -> Iterable[TreeNode]:
-    for value in values:
-        if isinstance(value, TreeNode):
-            yield value
-        elif isinstance(value, list):
-            yield from _trees(value)
+    return [tree for tree in trees_in([value]) if id(tree) not in children]
 
 
 def _complete(node: TreeNode, java: Any) -> TreeNode:
@@ -189,7 +182,7 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
     if node.kind in _ESCAPES:
         fields["escapeChar"] = str(java.escapeChar())
     if node.kind in _PATTERNS:
-        fields["patterns"] = [None if p is None else p.toString() for p in _items(java.patterns())]
+        fields["patterns"] = [None if p is None else p.toString() for p in scala_items(java.patterns())]
     if _may_group_by_sessions(node):
         fields["sessionWindow"] = _session_window(java)
     if node.kind in _JSON_READERS:
@@ -209,7 +202,7 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
 def _sequence(values: Any) -> list[Any]:
     """A Scala sequence of expressions, of integers, or of such sequences."""
     found: list[Any] = []
-    for value in _items(values):
+    for value in scala_items(values):
         if not isinstance(value, JavaObject):
             found.append(value)
         elif _is_a(value, _TREE):
@@ -228,13 +221,13 @@ def _java_trees(values: Iterable[Any]) -> list[Any]:
         if _is_a(value, _TREE):
             found.append(value)
         elif _is_a(value, "scala.collection.IterableOnce"):
-            found += _java_trees(_items(value))
+            found += _java_trees(scala_items(value))
     return found
 
 
 def _pairs(options: Any) -> dict[str, str]:
     """A Scala map of texts."""
-    return dict(sorted((pair._1(), pair._2()) for pair in _items(options)))
+    return dict(sorted((pair._1(), pair._2()) for pair in scala_items(options)))
 
 
 def _python_function(java: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
@@ -258,12 +251,6 @@ def _type_test(jvm: Any) -> Any:
     return getattr(jvm, "py4j.reflection.TypeUtil").isInstanceOf
 
 
-def _items(sequence: Any) -> Iterable[Any]:
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
-
-
 def _replace(value: Any, new: dict[int, TreeNode]) -> Any:
     if isinstance(value, TreeNode):
         return new.get(id(value), value)
@@ -276,7 +263,7 @@ def _set_members(java: Any) -> tuple[TreeNode, ...]:
     """The values of an InSet, sorted by their text. A set has no order, but equal sets must give equal circuits."""
     java_type = java.child().dataType()
     type_ = json.loads(java_type.json())
-    members = [_literal(type_, value, java_type) for value in _items(java.hset())]
+    members = [_literal(type_, value, java_type) for value in scala_items(java.hset())]
     return tuple(sorted(members, key=lambda member: str(member.get("value"))))
 
 
@@ -284,7 +271,7 @@ def _pivot_values(java: Any) -> list[TreeNode]:
     """The values of the pivot column, in the order of the columns that are made of them."""
     java_type = java.pivotColumn().dataType()
     type_ = json.loads(java_type.json())
-    return [_literal(type_, value, java_type) for value in _items(java.pivotColumnValues())]
+    return [_literal(type_, value, java_type) for value in scala_items(java.pivotColumnValues())]
 
 
 def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:

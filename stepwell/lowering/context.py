@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,7 +23,7 @@ from engine.model.node import Expression
 from engine.model.rows import Constant, Map, ScalarMap
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.event_time import EventTimes
-from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.tree import TreeNode, trees_in
 from stepwell.catalyst.types import UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.clock import Compared, compared
@@ -356,20 +355,12 @@ class Lowering:
         known: dict[int, TreeNode] = {}
         plans = (self.plan, *self.values.plans)
         for node in (node for plan in plans for node in plan.walk()):
-            for expression in _expressions(node.fields.values()):
+            for expression in trees_in(node.fields.values()):
                 for leaf in expression.walk():
                     if leaf.kind in ("AttributeReference", "Alias"):
                         known.setdefault(expression_id(leaf), leaf)
         types = [_type_or_null(leaf) for leaf in known.values()]
         return self.add(Constant((), tuple(types), b""), list(known))
-
-
-def _expressions(values: Iterable[Any]) -> Iterable[TreeNode]:
-    for value in values:
-        if isinstance(value, TreeNode):
-            yield value
-        elif isinstance(value, list):
-            yield from _expressions(value)
 
 
 def _type_or_null(leaf: TreeNode) -> pa.DataType:

@@ -32,6 +32,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.group import GroupedData
 
+from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError
 from stepwell.planning.leaves import BOUNDARY_PREFIX, leaves_of
 from stepwell.project.kafka_reader import calling_line
@@ -242,7 +243,7 @@ def _command_in(spark: Any, text: str) -> str | None:
         if kind in _WRITING_NODES or command.isInstance(node):
             return kind
         children = node.children()
-        return next(filter(None, (found(children.apply(index)) for index in range(children.size()))), None)
+        return next(filter(None, (found(child) for child in scala_items(children))), None)
 
     return found(plan)
 

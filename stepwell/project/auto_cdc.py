@@ -28,6 +28,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, StructType
 
 from base.text.type_names import quoted
+from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 
 START, END = "__START_AT", "__END_AT"
@@ -259,19 +260,15 @@ def _name_parts(column: Column, spark: SparkSession) -> tuple[str, ...]:
         node = column._jc.node()
         kind = node.getClass().getSimpleName()
         if kind == "UnresolvedAttribute":
-            return items(node.nameParts())
+            return tuple(map(str, scala_items(node.nameParts())))
         text = node.expression() if kind == "SqlExpression" else None
     if text is None:
         return ()
+    parser = spark._jsparkSession.sessionState().sqlParser()
     try:
-        return items(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text))
+        return tuple(map(str, scala_items(parser.parseMultipartIdentifier(text))))
     except PySparkException:
         return ()
-
-
-def items(sequence: Any) -> tuple[str, ...]:
-    """The texts of a Scala sequence."""
-    return tuple(str(sequence.apply(index)) for index in range(sequence.size()))
 
 
 # What users write, in SQL
