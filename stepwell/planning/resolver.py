@@ -45,6 +45,7 @@ from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
 from stepwell.planning.reads import NotStreaming, Reads
+from stepwell.planning.shown_names import ShownNames
 from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translate_errors, with_conf
 from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
@@ -109,8 +110,7 @@ class _Resolver:
         self.views: list[ResolvedView] = []
         self.failed: set[str] = set()
         self.errors: list[ProjectError] = []
-        self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> the form that queries see
-        self.shown: dict[str, bool] = {}  # name -> whether the streaming form is registered now
+        self.names = ShownNames(definitions.spark)
         self.stack: list[OutputDefinition] = []  # the outputs that are being resolved, outermost first
         self.inlined: set[str] = set()  # the temporary views in kept plans
 
@@ -169,7 +169,7 @@ class _Resolver:
     def _check_temporary(self, output: OutputDefinition) -> None:
         """Analyses a temporary view that nothing reads, because it must be correct too. If it reads streams, it is analysed as streaming."""
         name = output.name.lower()
-        is_read = (name, False) in self.frames or (name, True) in self.frames or name in self.inlined
+        is_read = self.names.knows(name, False) or self.names.knows(name, True) or name in self.inlined
         if is_read or name in self.failed:
             return
         flow = self.definitions.flows_of(output.name)[0]
@@ -296,7 +296,7 @@ class _Resolver:
         missing: set[str] = set()
         self._foresee(flow, streaming)
         while True:
-            self._show(streaming)
+            self.names.show(streaming)
             self.reads.streaming_now = streaming
             try:
                 with (
@@ -322,23 +322,11 @@ class _Resolver:
         """Makes the boundaries that are resolved and that occur in the text of a flow. Each attempt with a missing name would cost an analysis,
         and a word that is no name of a table does no harm."""
         for word in words(flow.query.statement) if isinstance(flow.query, SqlQuery) else ():
-            if word in self.schemas and (word, streaming) not in self.frames:
-                self.frames[word, streaming] = boundary(
-                    self.outputs[word].name, self.schemas[word], streaming, self.spark
-                )
-                self.frames[word, streaming].createOrReplaceTempView(word)
-                self.shown[word] = streaming
+            if word in self.schemas and not self.names.knows(word, streaming):
+                self.names.register(word, streaming, self._boundary(self.outputs[word], streaming))
 
-    def _show(self, streaming: bool) -> None:
-        """Registers every known name in the form that this kind of flow sees. Names without that form are unregistered."""
-        for name in [name for name, shown in self.shown.items() if shown != streaming]:
-            frame = self.frames.get((name, streaming))
-            if frame is None:
-                self.spark.catalog.dropTempView(name)
-                del self.shown[name]
-            else:
-                frame.createOrReplaceTempView(name)
-                self.shown[name] = streaming
+    def _boundary(self, output: OutputDefinition, streaming: bool) -> DataFrame:
+        return boundary(output.name, self.schemas[output.name.lower()], streaming, self.spark)
 
     def _provide(self, name: str, streaming: bool, reader: FlowDefinition, location: Location) -> None:
         """Resolves and registers `name` for a flow that reads it."""
@@ -363,10 +351,8 @@ class _Resolver:
                 frame = self._evaluate(flow, streaming).as_frame(flow)
         else:
             self._resolve(output)
-            frame = boundary(output.name, self.schemas[output.name.lower()], streaming, self.spark)
-        self.frames[output.name.lower(), streaming] = frame
-        frame.createOrReplaceTempView(output.name.lower())
-        self.shown[output.name.lower()] = streaming
+            frame = self._boundary(output, streaming)
+        self.names.register(output.name.lower(), streaming, frame)
 
 
 def in_order(views: Sequence[ResolvedView], place: Mapping[str, int]) -> tuple[ResolvedView, ...]:
