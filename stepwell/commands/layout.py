@@ -85,7 +85,7 @@ def _layout_now(project: Project) -> dict[str, Any]:
     if status is not None and status["layout"]:
         return of_service(status)
     last = ControlClient(project.state_folder).last_run() or {}
-    return of_log(*_recorded(project), last.get("worker_bytes", {}))
+    return of_log(*_read_layout(project), last.get("worker_bytes", {}))
 
 
 @app.command()
@@ -102,7 +102,7 @@ def plan(
         from stepwell.inspection.layouts import plan_of
 
         project = project_of(spec, conf)
-        record, log = _recorded(project)
+        record, log = _read_layout(project)
         if log.rescale is not None:
             raise StepwellError(
                 "a change of the layout is under way, and no other one can be planned before it is settled.",
@@ -115,7 +115,7 @@ def plan(
             workers,
             policy,
             _state_bytes(status, last),
-            measured=_measured(status, last),
+            measured=_measures_of_changes(status, last),
             free=_free_bytes(project, status),
         )
         show(found, as_json=as_json, text=plan_text(found))
@@ -266,7 +266,7 @@ def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> d
     from stepwell.commands.rescale import refuse_without_need, rescale_offline
 
     policy = _policies(project).get(is_fixed)
-    refuse_without_need(*_recorded(project), workers, policy)
+    refuse_without_need(*_read_layout(project), workers, policy)
     return rescale_offline(project, workers, policy)
 
 
@@ -339,7 +339,7 @@ def _status(project: Project) -> dict[str, Any] | None:
         return None
 
 
-def _recorded(project: Project) -> tuple[Any, Any]:
+def _read_layout(project: Project) -> tuple[Any, Any]:
     """(the record of the layout, the step log). Raises StepwellError if the pipeline has never run."""
     from stepwell.commands.steps import read_log
 
@@ -368,7 +368,7 @@ def _state_bytes(status: dict[str, Any] | None, last_run: dict[str, Any] | None)
     return None
 
 
-def _measured(status: dict[str, Any] | None, last_run: dict[str, Any] | None) -> dict[str, dict[str, float]]:
+def _measures_of_changes(status: dict[str, Any] | None, last_run: dict[str, Any] | None) -> dict[str, dict[str, float]]:
     """What the service or the last run has measured of changes, by mode."""
     found: dict[str, dict[str, float]] = {}
     for told in (last_run, status):

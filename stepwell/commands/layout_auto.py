@@ -50,11 +50,11 @@ def auto(
             show(found, as_json=as_json, text=_replay_text(found))
             return
         body = {"off": True} if off else {"min": least, "max": most}
-        layout = _asked(project, body)
+        layout = _ask(project, body)
         show(layout, as_json=as_json, text=_text(layout))
 
 
-def _asked(project: Project, body: dict[str, Any]) -> dict[str, Any]:
+def _ask(project: Project, body: dict[str, Any]) -> dict[str, Any]:
     try:
         return ControlClient(project.state_folder).ask_layout("auto", body)
     except NotRunning as fault:
@@ -85,7 +85,7 @@ def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
         raise StepwellError(
             f"no load was recorded yet in {file}.", "A running service records it, a sample every ten seconds."
         )
-    told = _told(project)
+    told = _last_status(project)
     sizes, live = told.get("worker_bytes") or {}, told.get("layout", {}).get("measured", {}).get("live")
     replayed = replay(
         [sample for _, sample in recorded.samples],
@@ -101,7 +101,7 @@ def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
     return _as_json(replayed, recorded.damaged)
 
 
-def _told(project: Project) -> dict[str, Any]:
+def _last_status(project: Project) -> dict[str, Any]:
     """What the service, or the last run, says of the sizes and of how fast slots move."""
     client = ControlClient(project.state_folder)
     try:

@@ -134,7 +134,7 @@ def refuse_actions(reading: Reading) -> Iterator[None]:
             (SparkSession, ["sql"], _sql),
         ):  # fmt: skip
             for name in names:
-                watched.enter_context(_watched(owner, name, make, reading))
+                watched.enter_context(_watch(owner, name, make, reading))
         yield
 
 
@@ -143,7 +143,7 @@ Make = Callable[[str, Callable[..., Any], Reading], Callable[..., Any]]
 
 
 @contextlib.contextmanager
-def _watched(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None]:
+def _watch(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None]:
     own = vars(owner).get(name)
     found = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
     if found is None:  # another version of Spark has no such method

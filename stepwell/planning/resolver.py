@@ -225,7 +225,7 @@ class _Resolver:
             check_names(schema, output.name, output.location)
             check_stored_by(output, schema)
         else:
-            schema, plans = self._planned(output, flows)
+            schema, plans = self._plan_flows(output, flows)
             self.kept.keep(output, schema, [plan.analysed for plan in plans], plans, self.schemas)
         return ResolvedView(
             name=output.name,
@@ -238,7 +238,7 @@ class _Resolver:
             location=output.location,
         )
 
-    def _planned(
+    def _plan_flows(
         self, output: OutputDefinition, flows: list[FlowDefinition]
     ) -> tuple[StructType, tuple[FlowPlan, ...]]:
         """The columns of a view and the plans of its flows, made by Spark."""
@@ -281,10 +281,10 @@ class _Resolver:
                 tables=self.tables,
                 streaming=output.kind != "materialized_view",
             )
-            leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
+            leaves = tuple(self._declared_name(leaf) for leaf in plan.leaves)
             return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
 
-    def _declared(self, leaf: str) -> str:
+    def _declared_name(self, leaf: str) -> str:
         """The name of a leaf as it was declared, because Spark ignores case."""
         is_own = leaf in self.reads.sources or leaf in self.tables.found
         return leaf if is_own else self.outputs[leaf.lower()].name

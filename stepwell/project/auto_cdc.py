@@ -91,11 +91,11 @@ class AutoCdcQuery:
         changes = self.source(spark)
         names = changes.schema.names
         self._refuse_reserved(names)
-        keys = [self._found(key, names, "the key") for key in self.keys]
-        kept = self._chosen(self.columns, names)
+        keys = [self._column_named(key, names, "the key") for key in self.keys]
+        kept = self._columns_of(self.columns, names)
         if lost := [key for key in keys if key not in kept]:
             raise self._error(f"the key {lost[0]} is not among the columns of the table", "A table needs its keys.")
-        tracked = self._chosen(self.tracked, [name for name in kept if name not in keys])
+        tracked = self._columns_of(self.tracked, [name for name in kept if name not in keys])
         sequence = self.sequence(spark)
         order = _parts(_SEQUENCE, changes.select(sequence.alias(_SEQUENCE)).schema[_SEQUENCE].dataType)
         deleted = self._deleted(spark, sequence, keys)
@@ -126,14 +126,14 @@ class AutoCdcQuery:
                     "Read them through a temporary view that renames it or leaves it out.",
                 )
 
-    def _chosen(self, choice: Choice | None, names: Sequence[str]) -> list[str]:
+    def _columns_of(self, choice: Choice | None, names: Sequence[str]) -> list[str]:
         """The columns of the choice, in the order of `names`."""
         if choice is None:
             return list(names)
-        named = {self._found(name, names, "the column") for name in choice.names}
+        named = {self._column_named(name, names, "the column") for name in choice.names}
         return [name for name in names if (name in named) != choice.excluded]
 
-    def _found(self, wanted: str, names: Sequence[str], what: str) -> str:
+    def _column_named(self, wanted: str, names: Sequence[str], what: str) -> str:
         """The column `wanted`, as it is spelled in `names`. Spark ignores case in names."""
         found = next((name for name in names if name.lower() == wanted.lower()), None)
         if found is None:
