@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from stepwell.commands.common import (
     JsonOption,
     SetOption,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.layout_text import automatic_text, time_text
 from stepwell.errors import StepwellError

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from base.options import DRAIN_ROWS_MAX
+from base.limits import DRAIN_ROWS_MAX
 from base.sizes import share_text, size_text
 from coordinator.revisions.leaves import LOADED_AGAIN
 from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan

@@ -38,7 +38,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from base.fault import ExitCode
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import RequestName, Requests

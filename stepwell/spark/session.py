@@ -21,7 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from base.cpu_quota import cpu_quota
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from base.spark_master import ALL_CORES, MASTER_KEY
 from base.user_folders import user_name
 from engine.resident.preload import DAEMON_MODULE
