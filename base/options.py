@@ -19,16 +19,6 @@ WITHOUT_NULL: frozenset[OutputKeyFormat] = frozenset({"string", "long", "int"})
 OnError = Literal["fail", "skip", "dead-letter"]
 """What is done with a malformed message of a source."""
 
-SWITCH_ROWS_MAX = 1_000_000
-"""The rows of all differences together that the step of a switch passes on. They are in memory at once, and are one transaction of Kafka."""
-
-DRAIN_ROWS_MAX = 50_000
-"""The rows of differences that one step passes on if they leave in several steps, and at most SWITCH_ROWS_MAX. They take the workers and the
-writer about 2 us each, so a step is about 100 ms longer."""
-
-WORKERS_MAX = 1024
-"""Of a pipeline. It prevents a typing error from asking for a million task slots; local mode has task slots for so many."""
-
 Truncate = Literal["fail", "apply", "ignore"]
 """What is done with the message by which Debezium says that a table was truncated (op t): it is malformed, all rows of the table are deleted,
 or it is left out and counted."""
@@ -36,7 +26,3 @@ or it is left out and counted."""
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 """What Debezium writes in place of a value that the database did not send, unless its property unavailable.value.placeholder names another
 text."""
-
-OnChange = Literal["refuse", "apply", "keep"]
-"""What a start does if the files have another project than the state: it is refused; it begins a transition to that project; or it runs the
-recorded project, whatever is in the files."""

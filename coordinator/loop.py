@@ -19,7 +19,7 @@ from typing import assert_never
 import structlog
 
 from base.fault import Fault
-from base.options import OnChange
+from base.on_change import OnChange
 from base.term import Term
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing

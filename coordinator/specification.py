@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from base.options import DRAIN_ROWS_MAX, SWITCH_ROWS_MAX, OnError, Truncate
+from base.limits import DRAIN_ROWS_MAX, SWITCH_ROWS_MAX
+from base.options import OnError, Truncate
 from coordinator.automatic.load import SAMPLE_SECONDS
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted

@@ -73,7 +73,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = _imported(COMMANDS[cmd_name])
+        module = _import_module(COMMANDS[cmd_name])
         group = getattr(module, "app", None)
         if group is None:
             group = typer.Typer(add_completion=False)
@@ -83,7 +83,7 @@ class _Commands(TyperGroup):
         return command
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     """What a module makes while it is imported is no garbage, and to look for some takes a seventh of the time of a short command."""
     was_on = gc.isenabled()
     gc.disable()
@@ -99,12 +99,12 @@ app = typer.Typer(name="stepwell", cls=_Commands, no_args_is_help=True, pretty_e
 
 def _show_version(is_asked: bool) -> None:
     if is_asked:
-        about = f"Python {platform.python_version()}, PySpark {_installed('pyspark')}"
-        typer.echo(f"stepwell {_installed('stepwell')} ({about})")
+        about = f"Python {platform.python_version()}, PySpark {_installed_version('pyspark')}"
+        typer.echo(f"stepwell {_installed_version('stepwell')} ({about})")
         raise typer.Exit
 
 
-def _installed(package: str) -> str:
+def _installed_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -264,25 +264,28 @@ class Comparison:
         takes = [take for index in members for take in self.histories.of.get(index, ())]
         tables = [each.node for each in parts_of(takes) if isinstance(each, Young) and each.node in self._tables]
         takes += [take for index in tables for take in self.histories.of[index]]
-        texts, readings, holders, obstacles = self._collected(takes, self.words, self.readings, self.unreadable)
-        if old_view is not None:
-            texts.append("what it was is computed once more, to be compared")
-            able, unable = self._readings_before
-            take = content_now(self.before.circuit, old_view, self._why_not(unable), self.before.frozen)
-            more = self._collected([take], self.words_before, able, unable)
-            texts += [text for text in more[0] if text not in texts]
-            readings += [reading for reading in more[1] if reading not in readings]
-            holders |= more[2]
-            lacking = {
-                handle: replace(
-                    each,
-                    way_out=self._way_out_of_old_content(old_view, is_of_messages=each.obstacle != "frozen"),
-                )
-                for handle, each in more[3]
-            }
+        needed = self._collected(takes, self.words, self.readings, self.unreadable)
+        return needed if old_view is None else self._with_what_it_was(needed, old_view)
+
+    def _with_what_it_was(self, needed: Needed, old_view: int) -> Needed:
+        """What is needed, and what the view took as it was."""
+        able, unable = self._readings_before
+        take = content_now(self.before.circuit, old_view, self._why_not(unable), self.before.frozen)
+        was = self._collected([take], self.words_before, able, unable)
+        lacking = {
+            handle: replace(
+                each, way_out=self._way_out_of_old_content(old_view, is_of_messages=each.obstacle != "frozen")
+            )
+            for handle, each in was.obstacles
+        }
+        texts = (*needed.texts, "what it was is computed once more, to be compared")
+        return Needed(
+            (*texts, *(text for text in was.texts if text not in texts)),
+            (*needed.readings, *(reading for reading in was.readings if reading not in needed.readings)),
+            needed.holders | was.holders,
             # What helps against both helps against this one first.
-            obstacles = [each for each in obstacles if each[0] not in lacking] + list(lacking.items())
-        return Needed(tuple(texts), tuple(readings), frozenset(holders), tuple(obstacles))
+            (*(each for each in needed.obstacles if each[0] not in lacking), *lacking.items()),
+        )
 
     def _way_out_of_old_content(self, old_view: int, *, is_of_messages: bool) -> str:
         """What helps if it cannot be told what a view was. `is_of_messages`: because messages are gone."""
@@ -315,7 +318,7 @@ class Comparison:
         words: NodeWords,
         able: Mapping[str, Rereading],
         unable: Mapping[str, Unreadable],
-    ) -> tuple[list[str], list[Rereading], set[int], list[tuple[str, Unreadable]]]:
+    ) -> Needed:
         texts: list[str] = []
         readings: list[Rereading] = []
         holders: set[int] = set()
@@ -341,7 +344,7 @@ class Comparison:
                     obstacles += [(handle, unable[handle]) for handle, _ in reasons if handle in unable]
                     obstacles += [(handle, _former_result(why)) for handle, why in reasons if handle == OF_NO_SOURCE]
         texts += [f"{words.title(twin.node)}: computed once more" for twin in twins_of(takes)]
-        return list(dict.fromkeys(texts)), readings, holders, list(dict.fromkeys(obstacles))
+        return Needed(tuple(dict.fromkeys(texts)), tuple(readings), frozenset(holders), tuple(dict.fromkeys(obstacles)))
 
     def _carried_text(self, source: int) -> str:
         node = self.now.circuit.nodes[source]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from base.options import OnChange
+from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from base.options import DRAIN_ROWS_MAX
+from base.limits import DRAIN_ROWS_MAX
 from base.slots import SLOTS
 from engine.analysis.withholding import outputs_behind
 from engine.model.circuit import Circuit

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from base.slots import SLOTS, SlotSet
 from io_kafka.step_log.form import Natural, Part, PartWithLater, RecordBase
 

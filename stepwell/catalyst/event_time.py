@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, walk_all
 
 DELAY_METADATA = "spark.watermarkDelayMs"
@@ -36,12 +37,8 @@ def event_times(java: Any, tree: TreeNode, policy: str) -> EventTimes:
     waiting = [java]
     while waiting:
         plan = waiting.pop()
-        for column in _items(plan.output()):
+        for column in scala_items(plan.output()):
             if column.metadata().contains(DELAY_METADATA):
                 found[int(column.exprId().id())] = int(json.loads(column.metadata().json())[DELAY_METADATA])
-        waiting += _items(plan.children())
+        waiting += scala_items(plan.children())
     return EventTimes(found, policy.lower() == "max")
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]

@@ -21,7 +21,7 @@ metadata, which `column_metadata` reads for a single column.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,18 +29,13 @@ from py4j.java_gateway import JavaObject, get_field
 from pyspark import SparkContext
 
 from base.text.timestamps import DAY_US
-from stepwell.catalyst.tree import TreeNode, parse
+from stepwell.catalyst.scala import scala_items
+from stepwell.catalyst.tree import TreeNode, parse, trees_in
 
-_MODES = frozenset({"Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"})
-_SUMS = frozenset({"Sum"})
-_ESCAPES = frozenset({"Like"})
-_PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
 SESSION_WINDOW = "session_window"
 """The name that Spark gives to the column of a session window."""
 SESSION_METADATA = "spark.sessionWindow"
 """The metadata key by which Spark's planner recognises the column. Nothing else in the plan says that sessions have to be merged."""
-_JSON_READERS = frozenset({"JsonToStructs"})
-_PYTHON = frozenset({"PythonUDF", "PythonUDAF"})
 _PYTHON_SETTINGS = frozenset(
     {
         "spark.sql.execution.arrow.useLargeVarTypes",
@@ -71,14 +66,14 @@ def read(java: Any) -> TreeNode:
 def column_metadata(java: Any, identifier: int) -> dict[str, Any]:
     """The metadata of the column with this expression id, in the JVM's `LogicalPlan` or a subquery of it. Empty if there is none."""
     subqueries = java.subqueriesAll()
-    waiting = [java, *_items(subqueries)]
+    waiting = [java, *scala_items(subqueries)]
     while waiting:
         plan = waiting.pop()
-        for column in _items(plan.output()):
+        for column in scala_items(plan.output()):
             if column.exprId().id() == identifier:
                 found: dict[str, Any] = json.loads(column.metadata().json())
                 return found
-        waiting += _items(plan.children())
+        waiting += scala_items(plan.children())
     return {}
 
 
@@ -87,14 +82,8 @@ def _lossy(node: TreeNode) -> bool:
         type_ = node["dataType"]
         return node["value"] is not None and (isinstance(type_, dict) or type_ in _RAW_LITERALS)
     return (
-        node.kind in _MODES
-        or node.kind in _SUMS
-        or node.kind in _ESCAPES
-        or node.kind in _PATTERNS
+        node.kind in _LOST_FIELDS
         or node.kind == "InSet"
-        or node.kind == "PivotFirst"
-        or node.kind in _JSON_READERS
-        or node.kind in _PYTHON
         or _writes_json(node)
         or _object_called(node).startswith(_URL_PARSER)
         or _may_group_by_sessions(node)
@@ -120,7 +109,7 @@ def _may_group_by_sessions(node: TreeNode) -> bool:
 
 def _session_window(java: Any) -> int | None:
     """The id of the session window by which the JVM's Aggregate groups."""
-    for key in _items(java.groupingExpressions()):
+    for key in scala_items(java.groupingExpressions()):
         if key.getClass().getSimpleName() == "AttributeReference" and key.metadata().contains(SESSION_METADATA):
             return int(key.exprId().id())
     return None
@@ -142,15 +131,7 @@ def _needs(node: TreeNode) -> bool:
 def _own(value: Any, node: TreeNode) -> list[TreeNode]:
     """The trees in a field that are not the node's children: a plan's expressions, a subquery's plan, or a repeated optional child."""
     children = {id(child) for child in node.children}
-    return [tree for tree in _trees([value]) if id(tree) not in children]
-
-
-def _trees(values: Iterable[Any]) -> Iterable[TreeNode]:
-    for value in values:
-        if isinstance(value, TreeNode):
-            yield value
-        elif isinstance(value, list):
-            yield from _trees(value)
+    return [tree for tree in trees_in([value]) if id(tree) not in children]
 
 
 def _complete(node: TreeNode, java: Any) -> TreeNode:
@@ -182,24 +163,12 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
                 new[id(tree)] = _complete(tree, other)
     fields = {name: _replace(value, new) for name, value in node.fields.items()}
     children = tuple(new[id(child)] for child in node.children)
-    if node.kind in _MODES:
-        fields["evalMode"] = java.evalMode().toString()
-    if node.kind in _SUMS:
-        fields["evalMode"] = java.evalContext().evalMode().toString()
-    if node.kind in _ESCAPES:
-        fields["escapeChar"] = str(java.escapeChar())
-    if node.kind in _PATTERNS:
-        fields["patterns"] = [None if p is None else p.toString() for p in _items(java.patterns())]
+    if node.kind in _LOST_FIELDS:
+        fields |= _LOST_FIELDS[node.kind](java)
     if _may_group_by_sessions(node):
         fields["sessionWindow"] = _session_window(java)
-    if node.kind in _JSON_READERS:
-        fields["options"] = _pairs(java.options())
-    if node.kind in _PYTHON:
-        fields["pickled"], fields["settings"] = _python_function(java)
     if node.kind == "InSet":
         children += _set_members(java)
-    if node.kind == "PivotFirst":
-        fields["pivotColumnValues"] = _pivot_values(java)
     if _has_lost_sequence(node):
         name = _SEQUENCES[node.kind]
         fields[name] = _sequence(getattr(java, name)())
@@ -209,7 +178,7 @@ def _complete(node: TreeNode, java: Any) -> TreeNode:
 def _sequence(values: Any) -> list[Any]:
     """A Scala sequence of expressions, of integers, or of such sequences."""
     found: list[Any] = []
-    for value in _items(values):
+    for value in scala_items(values):
         if not isinstance(value, JavaObject):
             found.append(value)
         elif _is_a(value, _TREE):
@@ -228,23 +197,23 @@ def _java_trees(values: Iterable[Any]) -> list[Any]:
         if _is_a(value, _TREE):
             found.append(value)
         elif _is_a(value, "scala.collection.IterableOnce"):
-            found += _java_trees(_items(value))
+            found += _java_trees(scala_items(value))
     return found
 
 
 def _pairs(options: Any) -> dict[str, str]:
     """A Scala map of texts."""
-    return dict(sorted((pair._1(), pair._2()) for pair in _items(options)))
+    return dict(sorted((pair._1(), pair._2()) for pair in scala_items(options)))
 
 
-def _python_function(java: Any) -> tuple[bytes, tuple[tuple[str, str], ...]]:
+def _python_function(java: Any) -> dict[str, Any]:
     """The pickle of a JVM's PythonUDF, and the settings that Spark sends to a Python worker with it."""
     jvm = SparkContext._active_spark_context._jvm
     pickled = bytes(java.func().command().toArray(getattr(jvm, "scala.reflect.ClassTag").Byte()))
     conf = getattr(jvm, "org.apache.spark.sql.internal.SQLConf").get()
     runner = getattr(jvm, "org.apache.spark.sql.execution.python.ArrowPythonRunner")
     sent = _pairs(runner.getPythonRunnerConfMap(conf))
-    return pickled, tuple((key, sent[key]) for key in sorted(_PYTHON_SETTINGS & sent.keys()))
+    return {"pickled": pickled, "settings": tuple((key, sent[key]) for key in sorted(_PYTHON_SETTINGS & sent.keys()))}
 
 
 def _is_a(value: JavaObject, name: str) -> bool:
@@ -256,12 +225,6 @@ def _type_test(jvm: Any) -> Any:
     """The JVM's function that tests the class of a value. Py4J's `is_instance_of` resolves it again for each value, package by package, and the
     JVM searches all jars for a class with the name of each package."""
     return getattr(jvm, "py4j.reflection.TypeUtil").isInstanceOf
-
-
-def _items(sequence: Any) -> Iterable[Any]:
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def _replace(value: Any, new: dict[int, TreeNode]) -> Any:
@@ -276,15 +239,15 @@ def _set_members(java: Any) -> tuple[TreeNode, ...]:
     """The values of an InSet, sorted by their text. A set has no order, but equal sets must give equal circuits."""
     java_type = java.child().dataType()
     type_ = json.loads(java_type.json())
-    members = [_literal(type_, value, java_type) for value in _items(java.hset())]
+    members = [_literal(type_, value, java_type) for value in scala_items(java.hset())]
     return tuple(sorted(members, key=lambda member: str(member.get("value"))))
 
 
-def _pivot_values(java: Any) -> list[TreeNode]:
+def _pivot_values(java: Any) -> dict[str, Any]:
     """The values of the pivot column, in the order of the columns that are made of them."""
     java_type = java.pivotColumn().dataType()
     type_ = json.loads(java_type.json())
-    return [_literal(type_, value, java_type) for value in _items(java.pivotColumnValues())]
+    return {"pivotColumnValues": [_literal(type_, value, java_type) for value in scala_items(java.pivotColumnValues())]}
 
 
 def _literal(type_: Any, value: Any, java_type: Any) -> TreeNode:
@@ -342,3 +305,22 @@ def _plain(type_: str, value: Any) -> Any:
     if type_ in _RAW_LITERALS:
         return int(value)
     return value.toString() if isinstance(value, JavaObject) else str(value)
+
+
+_LOST_FIELDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    **dict.fromkeys(
+        ("Cast", "Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Average"),
+        lambda java: {"evalMode": java.evalMode().toString()},
+    ),
+    "Sum": lambda java: {"evalMode": java.evalContext().evalMode().toString()},
+    "Like": lambda java: {"escapeChar": str(java.escapeChar())},
+    **dict.fromkeys(
+        ("LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"),
+        lambda java: {"patterns": [None if p is None else p.toString() for p in scala_items(java.patterns())]},
+    ),
+    "JsonToStructs": lambda java: {"options": _pairs(java.options())},
+    **dict.fromkeys(("PythonUDF", "PythonUDAF"), _python_function),
+    "PivotFirst": _pivot_values,
+}
+"""By the kind of node: the fields that its JSON always lacks, from the JVM's node. What is lost only in some nodes of a kind, or is no field,
+has functions of its own above."""

@@ -8,7 +8,7 @@ has the child's index. A field that holds an expression has that expression's ow
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,19 +55,20 @@ def walk_all(tree: TreeNode) -> Iterator[TreeNode]:
     """Every node once: a node, then the trees in its fields (such as subqueries in expressions), then its children."""
     yield tree
     children = {id(child) for child in tree.children}
-    for inner in _inner(list(tree.fields.values())):
+    for inner in trees_in(tree.fields.values()):
         if id(inner) not in children:
             yield from walk_all(inner)
     for child in tree.children:
         yield from walk_all(child)
 
 
-def _inner(values: list[Any]) -> Iterator[TreeNode]:
+def trees_in(values: Iterable[Any]) -> Iterator[TreeNode]:
+    """The trees among values of fields and in lists among them, in order, without what is in those trees."""
     for value in values:
         if isinstance(value, TreeNode):
             yield value
         elif isinstance(value, list):
-            yield from _inner(value)
+            yield from trees_in(value)
 
 
 def _is_tree(value: Any) -> bool:

@@ -82,6 +82,34 @@ def _nested(spark: dict[str, Any]) -> pa.DataType:
             raise UnsupportedType(str(other))
 
 
+def catalyst_type(type_: pa.DataType) -> Any:
+    """The type in the form of Catalyst's trees: the inverse of `arrow_type`. Raises UnsupportedType for a type that no column can have."""
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_map(type_):
+        kinds = {"keyType": catalyst_type(type_.key_type), "valueType": catalyst_type(type_.item_type)}
+        return {"type": "map", **kinds, "valueContainsNull": True}
+    if pa.types.is_list(type_):
+        return {"type": "array", "elementType": catalyst_type(type_.value_type), "containsNull": True}
+    if pa.types.is_struct(type_):
+        fields = [
+            {"name": field.name, "type": catalyst_type(field.type), "nullable": True, "metadata": {}} for field in type_
+        ]
+        return {"type": "struct", "fields": fields}
+    if type_ not in _CATALYST_NAMES:
+        raise UnsupportedType(str(type_))
+    return _CATALYST_NAMES[type_]
+
+
+_CATALYST_NAMES: dict[pa.DataType, str] = {
+    arrow_type(name): name
+    for name in (
+        "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp",
+        "timestamp_ntz", "interval day to second", "interval year to month", "interval year", "interval month",
+    )
+} | {pa.null(): "void"}  # fmt: skip
+
+
 def arrow_schema(schema: str | StructType | dict[str, Any]) -> pa.Schema:
     """The columns of a table. A string is DDL ("a INT, b STRING NOT NULL"), which Spark parses; this needs an active session. A
     dict is the content of `StructType.json`. NOT NULL of a column is kept, because messages are checked against it."""

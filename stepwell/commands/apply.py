@@ -68,7 +68,7 @@ def apply(
         status = client.status()
         _refuse_another_revision(status["revision"], look.number)
         expected = Expected(status["revision"] + 1, hold, status["transition_last"])
-        answer = _accepted(client, look, hold=hold)
+        answer = _answer(client, look, hold=hold)
         if not no_wait:
             answer = follow(client, expected, answer, quiet=as_json)
         _show_end(answer, look, expected, as_json=as_json)
@@ -135,7 +135,7 @@ def _ask_user(*, as_json: bool) -> None:
         raise typer.Exit(int(ExitCode.INTERRUPTED))
 
 
-def _accepted(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
+def _answer(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
     """The service's answer. It plans the files first, which takes seconds."""
     try:
         expected = {"expect_plan": look.key, "expect_revision": look.number}

@@ -103,11 +103,11 @@ def list_backups(spec: SpecOption = None, conf: SetOption = None, as_json: JsonO
     """Show the backups, and whether the step log and the inputs still reach back to them."""
     with report_faults(as_json):
         project = project_of(spec, conf)
-        found = _judged(project)
+        found = _judge_backups(project)
         show([backup.to_json() for backup in found], as_json=as_json, text=_list_text(found))
 
 
-def _judged(project: Project) -> list[Backup]:
+def _judge_backups(project: Project) -> list[Backup]:
     store, log = store_of(project), read_log(project)
     log_id, begins = log_id_of(project), begins_of(project, log)
     found = kept.backups(store, project.name)

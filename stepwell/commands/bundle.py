@@ -54,7 +54,7 @@ def bundle(
             parts |= PROJECT_PARTS
         except StepwellError as fault:
             missing["the project"] = str(fault)
-        files = gathered(project, parts, missing)
+        files = gather(project, parts, missing)
         name = "-".join((BUNDLE_PREFIX, *([] if project is None else [project.name]), f"{now:%Y%m%dT%H%M%SZ}"))
         place = Path.cwd() / f"{name}.tar.gz" if to is None else to
         size = _write(place, name, files, now)
@@ -62,7 +62,7 @@ def bundle(
         show(found, as_json=as_json, text=_text(found))
 
 
-def gathered(project: Project | None, parts: Mapping[str, Part], missing: dict[str, str]) -> dict[str, str]:
+def gather(project: Project | None, parts: Mapping[str, Part], missing: dict[str, str]) -> dict[str, str]:
     """The content of each file, without secrets. What cannot be had is added to `missing`, with its reason."""
     files, asked = dict[str, str](), Asked(project)
     for name, part in parts.items():

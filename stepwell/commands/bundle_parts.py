@@ -91,12 +91,12 @@ class Asked:
         """Raises KafkaFault within ANSWER_SECONDS_MAX if the broker does not answer."""
         if self._topics is None:
             self._topics = _answer(self._ask_topics)
-        return _given(self._topics)
+        return _answer_or_raise(self._topics)
 
     def log(self) -> StepLogState:
         if self._log is None:
             self._log = _answer(self.reader.read)
-        return _given(self._log)
+        return _answer_or_raise(self._log)
 
     def _ask_topics(self) -> Topics:
         topics = Topics(KafkaSettings.parse(self.project.settings.kafka), timeout_s=ANSWER_SECONDS_MAX)
@@ -114,7 +114,7 @@ def _answer(ask: Callable[[], T]) -> T | KafkaFault:
         return fault
 
 
-def _given(answer: T | KafkaFault) -> T:
+def _answer_or_raise(answer: T | KafkaFault) -> T:
     if isinstance(answer, KafkaFault):
         raise answer
     return answer

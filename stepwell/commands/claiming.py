@@ -15,7 +15,7 @@ from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 
 
-def claimed(project: Project, above: int = -1) -> PipelineWriter:
+def claim_pipeline(project: Project, above: int = -1) -> PipelineWriter:
     """The writer of a new epoch, which the caller closes. `above`: the epoch is higher than this one. Raises HeldByAnother, and faults of
     Kafka."""
     kafka, silence_s = KafkaSettings.parse(project.settings.kafka), project.settings.stepwell.takeover_silence

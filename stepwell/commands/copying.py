@@ -31,7 +31,7 @@ from coordinator.starting.schemas import refused_schemas
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.rules import why_not_new
-from stepwell.commands.claiming import claimed
+from stepwell.commands.claiming import claim_pipeline
 from stepwell.commands.common import note
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.plan import NOT_YET
@@ -192,9 +192,9 @@ def _try_copy(copy: _Copy) -> Copied:
     source = read_source(copy.target.kafka, topics, stored)
     check_loads(source, topics)
     _refuse_shared_topics(project, copy.now, source)
-    found = _judged(copy, source)
+    found = _plan_first_run(copy, source)
     if not order.is_dry:
-        make_copy(source, copy.target, lambda above: claimed(project, above), copy.known)
+        make_copy(source, copy.target, lambda above: claim_pipeline(project, above), copy.known)
     return Copied(project.name, source, found, order.chosen, order.is_dry)
 
 
@@ -212,7 +212,7 @@ def _refuse_shared_topics(project: Project, now: PlanDocument, source: Source) -
         )
 
 
-def _judged(copy: _Copy, source: Source) -> Planned:
+def _plan_first_run(copy: _Copy, source: Source) -> Planned:
     """What the first run with --apply does with the copy. It is told from the topics that are there now. Raises CopyRefused if it would be
     refused."""
     project, order, topics = copy.project, copy.order, copy.target.topics

@@ -56,7 +56,7 @@ def up(
             "everything is on loopback, so stepwell.cluster.insecure need not be set",
             f"Spark's page: {cluster.spark.page_url}",
         ]
-        show({**_described(cluster), "started": not was_complete}, as_json=as_json, text="\n".join(lines))
+        show({**_describe(cluster), "started": not was_complete}, as_json=as_json, text="\n".join(lines))
 
 
 @app.command()
@@ -82,12 +82,12 @@ def status(folder: FolderOption = None, as_json: JsonOption = False) -> None:
             text = f"no local cluster was ever started in {place}; start it with `stepwell dev cluster up`"
             show({"folder": str(place), "running": False}, as_json=as_json, text=text)
             return
-        described = _described(cluster)
-        lines = [f"{each['name']} at {each['address']}: {_said(each)}" for each in described["processes"]]
+        described = _describe(cluster)
+        lines = [f"{each['name']} at {each['address']}: {_process_text(each)}" for each in described["processes"]]
         show({**described, "running": cluster.is_running}, as_json=as_json, text="\n".join(lines))
 
 
-def _described(cluster: DevCluster) -> dict[str, Any]:
+def _describe(cluster: DevCluster) -> dict[str, Any]:
     """The cluster for programs. `known` says whether Spark's master lists a worker as alive."""
     kafka, spark = cluster.kafka, cluster.spark
     processes: list[dict[str, Any]] = [
@@ -118,7 +118,7 @@ def _described(cluster: DevCluster) -> dict[str, Any]:
     return {"folder": str(cluster.folder), "settings": settings, "page": spark.page_url, "processes": processes}
 
 
-def _said(process: dict[str, Any]) -> str:
+def _process_text(process: dict[str, Any]) -> str:
     if process["pid"] is None:
         return "does not run; start it with `stepwell dev cluster up`"
     known = "" if process.get("known", True) else ", and Spark's master does not know it"

@@ -41,7 +41,7 @@ def doctor(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption 
     """Check Java, Spark, broker, topics, registries, disk, checkpoint store and state, and say how to correct each."""
     with report_faults(as_json):
         checks = []
-        for check in looked_at(spec, conf):
+        for check in examine_in_turn(spec, conf):
             checks.append(check)
             if not as_json:
                 out.print(_row(check))
@@ -53,10 +53,10 @@ def doctor(spec: SpecOption = None, conf: SetOption = None, as_json: JsonOption 
 
 def examine(spec: Path | None) -> list[Check]:
     """All checks that can be made. If something prevents further checks, it is itself a failed check."""
-    return list(looked_at(spec))
+    return list(examine_in_turn(spec))
 
 
-def looked_at(spec: Path | None, conf: list[str] | None = None) -> Iterator[Check]:
+def examine_in_turn(spec: Path | None, conf: list[str] | None = None) -> Iterator[Check]:
     """As `examine`, one after the other: Spark reads the definitions, which takes longer than all other checks together."""
     try:
         project = project_of(spec, conf)

@@ -51,15 +51,15 @@ def dry_run(
 
             resolved, unresolved = resolver.survey(project, session, kept)
             lowered = driver.survey(resolved)
-        description = _described(resolved, lowered, unresolved)
-        explained = _explained(description, explain or ())
+        description = _description(resolved, lowered, unresolved)
+        explained = _views_to_explain(description, explain or ())
         show(description.to_json(), as_json=as_json, text=description.renderable(explained))
         if errors := [*unresolved, *lowered.errors]:
             note(more_line(list(dict.fromkeys(link for error in errors for link in more_about(error)))))
             raise typer.Exit(int(_exit_code(errors)))
 
 
-def _explained(description: Description, asked: Sequence[str]) -> set[str]:
+def _views_to_explain(description: Description, asked: Sequence[str]) -> set[str]:
     """The names of the views that are asked for, which may be written in upper or lower case. Raises ProjectError for one that is not there."""
     known = {view.name.lower(): view.name for view in description.views}
     for name in asked:
@@ -68,7 +68,7 @@ def _explained(description: Description, asked: Sequence[str]) -> set[str]:
     return {known[name.lower()] for name in asked}
 
 
-def _described(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
+def _description(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
     """The description to show. If a bug in Stepwell makes it fail, the errors found so far are raised with it."""
     from stepwell.inspection.dry_run import describe
 

@@ -8,7 +8,7 @@ a start without Spark, and a new release or a new project that cannot go on leav
 
 from __future__ import annotations
 
-from base.options import OnChange
+from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen
 from coordinator.specification import PipelineSpec
 from coordinator.starting.beginning import beginning

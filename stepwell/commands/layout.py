@@ -12,30 +12,25 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.markup import escape
 
-from base.options import WORKERS_MAX
-from base.sizes import size_text
+from base.limits import WORKERS_MAX
 from stepwell.commands.common import (
     JsonOption,
     SetOption,
     SpecOption,
     err,
     keep_showing,
-    plain_table,
     project_of,
     report_faults,
     show,
 )
 from stepwell.commands.layout_auto import auto
 from stepwell.commands.layout_text import (
-    RescaleBar,
-    automatic_text,
+    accepted_text,
     done_text,
-    pause_text,
+    layout_text,
+    plan_text,
     rescale_text,
-    share_text,
-    time_text,
 )
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
@@ -77,9 +72,9 @@ def show_layout(
     with report_faults(as_json):
         project = project_of(spec, conf)
         if watch:
-            keep_showing(lambda: _layout_now(project), _layout_text, as_json=as_json)
+            keep_showing(lambda: _layout_now(project), layout_text, as_json=as_json)
         found = _layout_now(project)
-        show(found, as_json=as_json, text=_layout_text(found))
+        show(found, as_json=as_json, text=layout_text(found))
 
 
 def _layout_now(project: Project) -> dict[str, Any]:
@@ -90,7 +85,7 @@ def _layout_now(project: Project) -> dict[str, Any]:
     if status is not None and status["layout"]:
         return of_service(status)
     last = ControlClient(project.state_folder).last_run() or {}
-    return of_log(*_recorded(project), last.get("worker_bytes", {}))
+    return of_log(*_read_layout(project), last.get("worker_bytes", {}))
 
 
 @app.command()
@@ -107,7 +102,7 @@ def plan(
         from stepwell.inspection.layouts import plan_of
 
         project = project_of(spec, conf)
-        record, log = _recorded(project)
+        record, log = _read_layout(project)
         if log.rescale is not None:
             raise StepwellError(
                 "a change of the layout is under way, and no other one can be planned before it is settled.",
@@ -120,10 +115,10 @@ def plan(
             workers,
             policy,
             _state_bytes(status, last),
-            measured=_measured(status, last),
+            measured=_measures_of_changes(status, last),
             free=_free_bytes(project, status),
         )
-        show(found, as_json=as_json, text=_plan_text(found))
+        show(found, as_json=as_json, text=plan_text(found))
 
 
 @app.command()
@@ -180,7 +175,7 @@ def change(
             if is_fixed is not None:
                 body["policy"] = "fixed" if is_fixed else "dynamic"
             client = ControlClient(project.state_folder)
-            status = _ask_rescale(client, "change", body, wait=None if no_wait else (workers, wait), quiet=as_json)
+            status = _ask_rescale(client, "change", body, workers=workers, no_wait=no_wait, wait=wait, quiet=as_json)
         _show_rescale(status, as_json=as_json)
 
 
@@ -211,7 +206,7 @@ def replace(
         client = ControlClient(project_of(spec, conf, may_lack=True).state_folder)
         workers = len(client.status()["layout"]["members"])
         body = {"host": former, "to": new or None}
-        status = _ask_rescale(client, "replace", body, wait=None if no_wait else (workers, wait), quiet=as_json)
+        status = _ask_rescale(client, "replace", body, workers=workers, no_wait=no_wait, wait=wait, quiet=as_json)
         _show_rescale(status, as_json=as_json)
 
 
@@ -251,21 +246,27 @@ def _refuse_both(no_wait: bool, wait: float | None) -> None:
 
 
 def _ask_rescale(
-    client: ControlClient, what: str, body: dict[str, Any], *, wait: tuple[int, float | None] | None, quiet: bool
+    client: ControlClient,
+    what: str,
+    body: dict[str, Any],
+    *,
+    workers: int,
+    no_wait: bool,
+    wait: float | None,
+    quiet: bool,
 ) -> dict[str, Any]:
-    """The last status of a change that a service makes. `wait`: for how many workers, and for how many seconds at most; None gives the first
-    status."""
+    """The last status of a change that a service makes to so many workers; with `no_wait` the first one. `wait`: seconds at most."""
     from stepwell.commands.rescale import follow
 
     asked = client.ask_layout(what, body)
-    return client.status() if wait is None else follow(client, asked, *wait, quiet=quiet)
+    return client.status() if no_wait else follow(client, asked, workers, wait, quiet=quiet)
 
 
 def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:
     from stepwell.commands.rescale import refuse_without_need, rescale_offline
 
     policy = _policies(project).get(is_fixed)
-    refuse_without_need(*_recorded(project), workers, policy)
+    refuse_without_need(*_read_layout(project), workers, policy)
     return rescale_offline(project, workers, policy)
 
 
@@ -305,19 +306,7 @@ def _refuse_without_service(mode: str | None, budget: str | None, protocol: str 
 def _ask(spec: Path | None, conf: list[str] | None, what: str, as_json: bool) -> None:
     with report_faults(as_json):
         found = ControlClient(project_of(spec, conf, may_lack=True).state_folder).ask_layout(what)
-        show(found, as_json=as_json, text=_accepted_text(what, found))
-
-
-def _accepted_text(what: str, found: dict[str, Any]) -> str:
-    under_way = found.get("change")
-    if under_way is None:
-        return found["fault"] or "the change is settled"
-    text = f"the service has accepted to {what} the change {rescale_text(under_way)}"
-    if under_way["is_paused"] and under_way["mode"] == "cold":
-        text += "\nThe change is cold, so no step runs before `stepwell layout resume`."
-    elif under_way["is_paused"] and what == "reverse":
-        text += "\nThe change is paused: `stepwell layout resume` lets it go on."
-    return text
+        show(found, as_json=as_json, text=accepted_text(what, found))
 
 
 def _parsed_budget(text: str | None) -> dict[str, Any]:
@@ -350,7 +339,7 @@ def _status(project: Project) -> dict[str, Any] | None:
         return None
 
 
-def _recorded(project: Project) -> tuple[Any, Any]:
+def _read_layout(project: Project) -> tuple[Any, Any]:
     """(the record of the layout, the step log). Raises StepwellError if the pipeline has never run."""
     from stepwell.commands.steps import read_log
 
@@ -370,11 +359,7 @@ def _policies(project: Project) -> dict[bool | None, Any]:
     return {True: policies["fixed"], False: policies["dynamic"]}
 
 
-Told = dict[str, Any] | None
-"""A status; None if there is none."""
-
-
-def _state_bytes(status: Told, last_run: Told) -> int | None:
+def _state_bytes(status: dict[str, Any] | None, last_run: dict[str, Any] | None) -> int | None:
     """The size of all state, as the service or the last run has told; None if none has."""
     for told in (status, last_run):
         if told is not None and told.get("worker_bytes"):
@@ -383,7 +368,7 @@ def _state_bytes(status: Told, last_run: Told) -> int | None:
     return None
 
 
-def _measured(status: Told, last_run: Told) -> dict[str, dict[str, float]]:
+def _measures_of_changes(status: dict[str, Any] | None, last_run: dict[str, Any] | None) -> dict[str, dict[str, float]]:
     """What the service or the last run has measured of changes, by mode."""
     found: dict[str, dict[str, float]] = {}
     for told in (last_run, status):
@@ -391,7 +376,7 @@ def _measured(status: Told, last_run: Told) -> dict[str, dict[str, float]]:
     return found
 
 
-def _free_bytes(project: Project, status: Told) -> dict[str, int]:
+def _free_bytes(project: Project, status: dict[str, Any] | None) -> dict[str, int]:
     """Of the disks under the databases, by host; of a cluster only while a service runs."""
     if not project.on_cluster:
         return {"this host": project.databases.free_bytes()}
@@ -410,81 +395,5 @@ def _show_rescale(status: dict[str, Any], *, as_json: bool) -> None:
     else:
         done = found["last_change"]
         what = "" if done is None else f": {done_text(done)}"
-        text = Group(f"the change is settled{what}", _layout_text(found))
+        text = Group(f"the change is settled{what}", layout_text(found))
     show(found, as_json=as_json, text=text)
-
-
-def _layout_text(found: dict[str, Any]) -> RenderableType:
-    table = plain_table("worker", "host", "process", "slots", "share", "state")
-    for member in found["members"]:
-        host, pid = (("-" if member[name] is None else str(member[name])) for name in ("host", "pid"))
-        size = "-" if member["bytes"] is None else size_text(member["bytes"])
-        table.add_row(str(member["worker"]), host, pid, f"{member['slots']:,}", share_text(member["slots"]), size)
-    head = f"layout {found['number']} ({found['outcome']}): {found['shards']:,} shards, {found['policy']} policy"
-    if not found["is_running"]:
-        head += "; no service runs" + (", and the shares are those of the last checkpoint" if found["change"] else "")
-    parts: list[RenderableType] = [head, table]
-    if found["change"] is not None:
-        parts.append(RescaleBar(found["change"], head=f"change {found['change']['number']}: "))
-        if not found["is_running"]:
-            parts.append("The next `stepwell run` goes on with it.")
-    if found["automatic"] is not None:
-        parts.append(escape(automatic_text(found["automatic"])))
-    if found["fault"] is not None:
-        parts.append(escape(f"the last change: {found['fault']}"))
-    return Group(*parts)
-
-
-def _plan_text(found: dict[str, Any]) -> RenderableType:
-    now, then = found["workers"]["now"], found["workers"]["then"]
-    table = plain_table("from", "to", "slots", "share", "state, about")
-    for way in found["moves"]:
-        table.add_row(
-            f"worker {way['source']}",
-            f"worker {way['destination']}",
-            f"{way['slots']:,}",
-            share_text(way["slots"]),
-            "-" if way["bytes"] is None else size_text(way["bytes"]),
-        )
-    shards = found["shards"]
-    parts: list[RenderableType] = [
-        f"from {now} to {then} workers"
-        + (f", {shards['now']:,} to {shards['then']:,} shards" if _differ(shards) else ""),
-        *([table] if found["moves"] else []),
-        f"{share_text(found['slots'])} of the slots would move" + _bytes_text(found),
-    ]
-    if found["expected"] is not None:
-        parts.append(_expected_table(found["expected"]))
-        parts.append("New workers take some seconds to start, and a checkpoint follows.")
-    parts += [f"Free on the disk of {host}: {size_text(free)}." for host, free in sorted(found["free_bytes"].items())]
-    if found["bytes"] is not None and any(found["bytes"] > free for free in found["free_bytes"].values()):
-        parts.append("A change that has too little room on the disk of a destination is refused.")
-    parts.append(_unsplit_text(found["unsplit"]))
-    return Group(*parts)
-
-
-def _differ(numbers: dict[str, int]) -> bool:
-    return len(set(numbers.values())) > 1
-
-
-def _bytes_text(found: dict[str, Any]) -> str:
-    if found["bytes"] is None:
-        return ". How large the state is, is known after the first checkpoint of a run."
-    return f", about {size_text(found['bytes'])} of state."
-
-
-def _expected_table(expected: dict[str, dict[str, Any]]) -> RenderableType:
-    table = plain_table("mode", "expected time", "no step runs for", "from")
-    for mode, each in expected.items():
-        least, most = map(time_text, each["seconds"])
-        times = least if least == most else f"{least} if little is read, up to {most} under load"
-        pause = "a cut at a time" if each["pause_s"] is None else f"about {pause_text(each['pause_s'])}"
-        origin = "the last such change" if each["is_measured"] else "an estimate"
-        table.add_row(mode, times, pause, origin)
-    return table
-
-
-def _unsplit_text(unsplit: dict[str, Any]) -> str:
-    owner = unsplit["owner_then"]
-    moves = "stays with" if owner == unsplit["owner_now"] else "moves to"
-    return f"The state of aggregates without keys, of NOT IN and of constants lies in slot 0, which {moves} worker {owner} and cannot be split."

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.layout_text import automatic_text, time_text
 from stepwell.errors import StepwellError
@@ -50,11 +50,11 @@ def auto(
             show(found, as_json=as_json, text=_replay_text(found))
             return
         body = {"off": True} if off else {"min": least, "max": most}
-        layout = _asked(project, body)
+        layout = _ask(project, body)
         show(layout, as_json=as_json, text=_text(layout))
 
 
-def _asked(project: Project, body: dict[str, Any]) -> dict[str, Any]:
+def _ask(project: Project, body: dict[str, Any]) -> dict[str, Any]:
     try:
         return ControlClient(project.state_folder).ask_layout("auto", body)
     except NotRunning as fault:
@@ -85,7 +85,7 @@ def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
         raise StepwellError(
             f"no load was recorded yet in {file}.", "A running service records it, a sample every ten seconds."
         )
-    told = _told(project)
+    told = _last_status(project)
     sizes, live = told.get("worker_bytes") or {}, told.get("layout", {}).get("measured", {}).get("live")
     replayed = replay(
         [sample for _, sample in recorded.samples],
@@ -101,7 +101,7 @@ def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
     return _as_json(replayed, recorded.damaged)
 
 
-def _told(project: Project) -> dict[str, Any]:
+def _last_status(project: Project) -> dict[str, Any]:
     """What the service, or the last run, says of the sizes and of how fast slots move."""
     client = ControlClient(project.state_folder)
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from base.sizes import size_text
 from base.slots import SLOTS
+from stepwell.commands.common import plain_table
 
 BAR_WIDTH = 40
 """Columns: the text beside it needs the rest of a narrow terminal."""
@@ -125,3 +126,94 @@ def moved_share(change: Mapping[str, Any]) -> float | None:
     if left is None:
         return None
     return 1.0 if moved + left == 0 else float(moved / (moved + left))
+
+
+def accepted_text(what: str, found: Mapping[str, Any]) -> str:
+    """What a service answers if it is asked to pause, resume, reverse or end the change under way."""
+    under_way = found.get("change")
+    if under_way is None:
+        return str(found["fault"] or "the change is settled")
+    text = f"the service has accepted to {what} the change {rescale_text(under_way)}"
+    if under_way["is_paused"] and under_way["mode"] == "cold":
+        text += "\nThe change is cold, so no step runs before `stepwell layout resume`."
+    elif under_way["is_paused"] and what == "reverse":
+        text += "\nThe change is paused: `stepwell layout resume` lets it go on."
+    return text
+
+
+def layout_text(found: Mapping[str, Any]) -> RenderableType:
+    """The workers with their shares, and the change under way."""
+    table = plain_table("worker", "host", "process", "slots", "share", "state")
+    for member in found["members"]:
+        host, pid = (("-" if member[name] is None else str(member[name])) for name in ("host", "pid"))
+        size = "-" if member["bytes"] is None else size_text(member["bytes"])
+        table.add_row(str(member["worker"]), host, pid, f"{member['slots']:,}", share_text(member["slots"]), size)
+    head = f"layout {found['number']} ({found['outcome']}): {found['shards']:,} shards, {found['policy']} policy"
+    if not found["is_running"]:
+        head += "; no service runs" + (", and the shares are those of the last checkpoint" if found["change"] else "")
+    parts: list[RenderableType] = [head, table]
+    if found["change"] is not None:
+        parts.append(RescaleBar(found["change"], head=f"change {found['change']['number']}: "))
+        if not found["is_running"]:
+            parts.append("The next `stepwell run` goes on with it.")
+    if found["automatic"] is not None:
+        parts.append(escape(automatic_text(found["automatic"])))
+    if found["fault"] is not None:
+        parts.append(escape(f"the last change: {found['fault']}"))
+    return Group(*parts)
+
+
+def plan_text(found: Mapping[str, Any]) -> RenderableType:
+    """What a change would move, how long that takes, and whether there is room for it."""
+    now, then = found["workers"]["now"], found["workers"]["then"]
+    table = plain_table("from", "to", "slots", "share", "state, about")
+    for way in found["moves"]:
+        table.add_row(
+            f"worker {way['source']}",
+            f"worker {way['destination']}",
+            f"{way['slots']:,}",
+            share_text(way["slots"]),
+            "-" if way["bytes"] is None else size_text(way["bytes"]),
+        )
+    shards = found["shards"]
+    parts: list[RenderableType] = [
+        f"from {now} to {then} workers"
+        + (f", {shards['now']:,} to {shards['then']:,} shards" if _differ(shards) else ""),
+        *([table] if found["moves"] else []),
+        f"{share_text(found['slots'])} of the slots would move" + _bytes_text(found),
+    ]
+    if found["expected"] is not None:
+        parts.append(_expected_table(found["expected"]))
+        parts.append("New workers take some seconds to start, and a checkpoint follows.")
+    parts += [f"Free on the disk of {host}: {size_text(free)}." for host, free in sorted(found["free_bytes"].items())]
+    if found["bytes"] is not None and any(found["bytes"] > free for free in found["free_bytes"].values()):
+        parts.append("A change that has too little room on the disk of a destination is refused.")
+    parts.append(_unsplit_text(found["unsplit"]))
+    return Group(*parts)
+
+
+def _differ(numbers: Mapping[str, int]) -> bool:
+    return len(set(numbers.values())) > 1
+
+
+def _bytes_text(found: Mapping[str, Any]) -> str:
+    if found["bytes"] is None:
+        return ". How large the state is, is known after the first checkpoint of a run."
+    return f", about {size_text(found['bytes'])} of state."
+
+
+def _expected_table(expected: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+    table = plain_table("mode", "expected time", "no step runs for", "from")
+    for mode, each in expected.items():
+        least, most = map(time_text, each["seconds"])
+        times = least if least == most else f"{least} if little is read, up to {most} under load"
+        pause = "a cut at a time" if each["pause_s"] is None else f"about {pause_text(each['pause_s'])}"
+        origin = "the last such change" if each["is_measured"] else "an estimate"
+        table.add_row(mode, times, pause, origin)
+    return table
+
+
+def _unsplit_text(unsplit: Mapping[str, Any]) -> str:
+    owner = unsplit["owner_then"]
+    moves = "stays with" if owner == unsplit["owner_now"] else "moves to"
+    return f"The state of aggregates without keys, of NOT IN and of constants lies in slot 0, which {moves} worker {owner} and cannot be split."

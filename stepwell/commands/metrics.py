@@ -9,7 +9,7 @@ import typer
 
 from stepwell.commands.common import SetOption, SpecOption, project_of, report_faults
 from stepwell.service.client import ControlClient
-from stepwell.service.monitoring import ALERTS, DASHBOARD, shipped
+from stepwell.service.monitoring import ALERTS, DASHBOARD, shipped_text
 
 
 def metrics(
@@ -24,7 +24,7 @@ def metrics(
         raise typer.BadParameter("give --dashboard or --alerts")
     with report_faults():
         if dashboard or alerts:
-            text = shipped(DASHBOARD if dashboard else ALERTS)
+            text = shipped_text(DASHBOARD if dashboard else ALERTS)
         else:
             text = ControlClient(project_of(spec, conf).state_folder).metrics()
         sys.stdout.write(text)

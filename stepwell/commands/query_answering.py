@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from stepwell.commands.query_answers import Answers
 from stepwell.inspection.asked import Asked
 from stepwell.inspection.query_errors import AnswerBrokeOff, NoState, QueryError, ReadsElsewhere
-from stepwell.inspection.query_rows import collected
+from stepwell.inspection.query_rows import collect_rows
 from stepwell.planning.files_now import forget_modules, project_now
 from stepwell.planning.query_key import query_key
 from stepwell.project.loading import Project
@@ -34,7 +34,7 @@ class Answering:
         """The first answer of a JVM takes seconds, because it loads its classes for it. So one is made that nobody has asked for."""
         rows = session.newSession().createDataFrame(pa.table({"x": [1]}))
         for as_json in (False, True):
-            collected(rows, 1, as_json=as_json)
+            collect_rows(rows, 1, as_json=as_json)
 
     def reply(self, session: Callable[[], SparkSession], line: bytes) -> bytes:
         """To one line of queries. `session`: waits for the process's."""

@@ -17,7 +17,7 @@ from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit
 from stepwell.inspection import query as queries
 from stepwell.inspection.asked import Asked, Found
-from stepwell.inspection.query_rows import collected
+from stepwell.inspection.query_rows import collect_rows
 from stepwell.lowering.driver import lower
 from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.planning.kept_folder import KeptFolder
@@ -40,7 +40,7 @@ class KeptViews:
     def of(cls, resolved: ResolvedProject, circuit: Circuit) -> KeptViews:
         return cls(tuple(replace(view, flows=(), output=None) for view in resolved.views), circuit)
 
-    def resolved(self, project: Project, session: SparkSession) -> ResolvedProject:
+    def project_of(self, project: Project, session: SparkSession) -> ResolvedProject:
         return ResolvedProject(project=project, sources=(), views=self.views, spark=session)
 
 
@@ -58,7 +58,7 @@ class Answers:
         """`session`: the process's. `only_views`: see queries.query. Raises QueryError, NoState, CircuitChanged and other faults."""
         if self._whole is None and self._kept is not None:
             try:
-                resolved = self._kept.resolved(self._project, session)
+                resolved = self._kept.project_of(self._project, session)
                 return answer_of(resolved, self._kept.circuit, client, asked, only_views=only_views)
             except Fault:
                 self._kept = None
@@ -84,7 +84,7 @@ def answer_of(
         answer = queries.query_next(resolved, circuit, asked.sql, read, only_views=only_views)
     else:
         answer = _answer_now(resolved, circuit, asked.sql, client, only_views=only_views)
-    rows = collected(answer.rows, asked.limit + 1, as_json=asked.as_json)
+    rows = collect_rows(answer.rows, asked.limit + 1, as_json=asked.as_json)
     return {
         "step": answer.step,
         "checkpoint": answer.version.version,

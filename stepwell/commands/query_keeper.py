@@ -60,7 +60,7 @@ class QueryKeeper:
         """The service has begun its work: from now on the process is there if it always is to be."""
         if self._chosen == "always":
             with self._lock, suppress(NotAnswered):
-                self._started()
+                self._running_process()
 
     def answer(self, body: QueryBody) -> bytes:
         """The answer of the process. Raises NotAnswered."""
@@ -73,7 +73,7 @@ class QueryKeeper:
             if not self._lock.acquire(timeout=QUERY_SECONDS_MAX):
                 raise NotAnswered(f"the queries before this one have taken {QUERY_SECONDS_MAX:g} s")
             try:
-                return self._answered(body.model_dump_json().encode() + b"\n", deadline)
+                return self._answer(body.model_dump_json().encode() + b"\n", deadline)
             finally:
                 self._plan_end()
                 self._lock.release()
@@ -94,14 +94,14 @@ class QueryKeeper:
         finally:
             self._lock.release()
 
-    def _answered(self, line: bytes, deadline: float) -> bytes:
+    def _answer(self, line: bytes, deadline: float) -> bytes:
         """By the process that is there or, if that has ended meanwhile, by another one."""
         was_there = self._process is not None
         try:
-            answer = self._started().ask(line, deadline)
+            answer = self._running_process().ask(line, deadline)
             if answer is None and was_there:
                 self._end()
-                answer = self._started().ask(line, deadline)
+                answer = self._running_process().ask(line, deadline)
         except TimeoutError:
             self._end()
             raise NotAnswered(f"it is not answered within {QUERY_SECONDS_MAX:g} s") from None
@@ -112,7 +112,7 @@ class QueryKeeper:
             raise NotAnswered(json.loads(answer)["not_here"])
         return answer
 
-    def _started(self) -> _Process:
+    def _running_process(self) -> _Process:
         if self._is_closed:
             raise NotAnswered("the service is ending")
         if self._process is None:

@@ -18,7 +18,7 @@ from coordinator.storing.presence import check_objects
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.choices import AppendOption, FromNowOption, chosen_of
-from stepwell.commands.claiming import claimed
+from stepwell.commands.claiming import claim_pipeline
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import (
@@ -69,7 +69,7 @@ def restore(
 ) -> None:
     """Go back to a stored checkpoint, or begin with that of another pipeline. No service may run, except with --to. Nothing is taken back: the
     next run computes the steps since again, and compares them."""
-    wanted = _wanted(backup, version)
+    wanted = _parse_wanted(backup, version)
     chosen = chosen_of(from_now, append, None, None, gradual=False)
     for given, needed in ((origin_store, "--from-store"), (from_now, "--from-now"), (append, "--append")):
         if given and origin is None:
@@ -97,13 +97,13 @@ def restore(
             made = restore_to(project, stored, Path(folder), is_dry=is_dry)
             show(made.to_json(), as_json=as_json, text=made.text)
             return
-        found = _judged(project, *_wanted_now(project, store, wanted))
+        found = _plan_restore(project, *_wanted_now(project, store, wanted))
         if not is_dry:
             found = _go_back(project, store, wanted)
         show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
 
 
-def _wanted(backup: str | None, version: int | None) -> Wanted:
+def _parse_wanted(backup: str | None, version: int | None) -> Wanted:
     if backup is not None and version is not None:
         raise typer.BadParameter("give the name of a backup or a version, not both", param_hint="--version")
     return Wanted(backup, version)
@@ -122,7 +122,7 @@ def _wanted_now(project: Project, store: ObjectStore, wanted: Wanted) -> tuple[S
     return while_it_is_replaced(attempt, is_last=wanted.is_last)
 
 
-def _judged(project: Project, log: StepLogState, stored: Stored) -> dict[str, Any]:
+def _plan_restore(project: Project, log: StepLogState, stored: Stored) -> dict[str, Any]:
     """What a restore would do. Raises StepwellError if it cannot be done."""
     manifest = stored.manifest
     version = manifest.version
@@ -142,12 +142,12 @@ def _judged(project: Project, log: StepLogState, stored: Stored) -> dict[str, An
 
 def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, Any]:
     """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. It is looked for again after the claim,
-    because a service that has ended since may have replaced it. Returns what was done. Raises HeldByAnother, what `_judged` raises, and faults
-    of Kafka."""
-    with closing(claimed(project)) as writer:
+    because a service that has ended since may have replaced it. Returns what was done. Raises HeldByAnother, what `_plan_restore` raises, and
+    faults of Kafka."""
+    with closing(claim_pipeline(project)) as writer:
         try:
             log, stored = _wanted_now(project, store, wanted)
-            found = _judged(project, log, stored)
+            found = _plan_restore(project, log, stored)
             name, digest = stored.name, stored.digest
             if not wanted.is_last:  # the backup may be deleted before the next run has restored it
                 name, digest = kept_for_next_run(store, stored.manifest, Term(writer.epoch, 0))

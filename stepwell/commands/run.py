@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from base.options import WORKERS_MAX, OnChange
+from base.limits import WORKERS_MAX
+from base.on_change import OnChange
 from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import (
     JsonOption,

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from base.address import Address
 from base.fault import exit_code_of
-from base.options import OnChange
+from base.on_change import OnChange
 from coordinator.loop import Pipeline
 from coordinator.requests import Requests
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
@@ -188,7 +188,7 @@ class _Definitions:
         from stepwell.planning.kept_definitions import KeptDefinitions
 
         with self._planning:
-            self._resolved, plan = self._planned(self._project, KeptDefinitions.of(self._project))
+            self._resolved, plan = self._plan_project(self._project, KeptDefinitions.of(self._project))
         return plan
 
     def plan_afresh(self) -> PlannedProject:
@@ -196,7 +196,7 @@ class _Definitions:
         from stepwell.planning.kept_definitions import KeptDefinitions
 
         with self._planning:
-            self._resolved, plan = self._planned(self._project, KeptDefinitions.nothing())
+            self._resolved, plan = self._plan_project(self._project, KeptDefinitions.nothing())
         return plan
 
     def plan_files(self) -> PipelineSpec:
@@ -207,7 +207,7 @@ class _Definitions:
         with self._planning:
             project = project_now(self._project)
             forget_modules(project.root)
-            self._next, plan = self._planned(project, KeptDefinitions.of(project))
+            self._next, plan = self._plan_project(project, KeptDefinitions.of(project))
         return pipeline_spec(project, plan)
 
     def table_rows(self, handle: str) -> Iterator[pa.RecordBatch]:
@@ -223,7 +223,7 @@ class _Definitions:
         assert self._resolved is not None
         return rows_reader(self._resolved.tables)(handle)
 
-    def _planned(self, project: Project, kept: KeptDefinitions) -> tuple[ResolvedProject, PlannedProject]:
+    def _plan_project(self, project: Project, kept: KeptDefinitions) -> tuple[ResolvedProject, PlannedProject]:
         # A kept plan needs neither, and they take a quarter of a second.
         from stepwell.lowering.driver import lower
         from stepwell.planning.resolver import resolve

@@ -82,7 +82,7 @@ class StartingSpark:
                 )
         self._hidden_variables = project.settings.secret_variables
         self._draft = None if log is None else log.with_name(f".{log.name}.{os.getpid()}")
-        self._file = _opened(self._draft)
+        self._file = _open_output(self._draft)
         self._preloaded: Preloaded | None = None
         if with_workers and not project.on_cluster and self._configuration.get(DAEMON_KEY) == DAEMON_MODULE:
             inherited = without_secrets(os.environ, self._hidden_variables)
@@ -233,7 +233,7 @@ def jvm_is_gone(seconds_max: float = 0.0) -> bool:
     return process.poll() is not None
 
 
-def _opened(path: Path | None) -> IO[bytes]:
+def _open_output(path: Path | None) -> IO[bytes]:
     if path is None:
         return tempfile.TemporaryFile()
     path.parent.mkdir(parents=True, exist_ok=True)

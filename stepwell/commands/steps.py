@@ -43,7 +43,7 @@ def steps(
     """Show the last steps, or one step, or the step of an input offset."""
     if step is not None and offset is not None:
         raise typer.BadParameter("give a step or --offset, not both")
-    place = None if offset is None else _parsed(offset)
+    place = None if offset is None else _parse_place(offset)
     with report_faults(as_json):
         log = read_log(project_of(spec, conf))
         if place is not None:
@@ -57,7 +57,7 @@ def steps(
             show(last, as_json=as_json, text=_list_text(last))
 
 
-def _parsed(text: str) -> tuple[str, int, int]:
+def _parse_place(text: str) -> tuple[str, int, int]:
     match = _PLACE.fullmatch(text)
     if match is None:
         raise typer.BadParameter(f"{text}: write TOPIC/PARTITION:OFFSET, such as orders/0:42", param_hint="--offset")

@@ -94,7 +94,7 @@ class LocalSpark:
     @classmethod
     def of(cls, folder: Path) -> LocalSpark | None:
         """The cluster that was made in `folder`, whether it runs or not; None if there is none."""
-        kept = _kept(Path(folder).absolute())
+        kept = _read_kept(Path(folder).absolute())
         return None if kept is None else cls(folder, kept.workers)
 
     @property
@@ -186,7 +186,7 @@ class LocalSpark:
 
     def _start_master(self, java: str, *, die_with_parent: bool) -> None:
         for tried in range(1, PORT_TRIES_MAX + 1):
-            is_kept = _kept(self.folder) is not None
+            is_kept = _read_kept(self.folder) is not None
             kept = self._choose_ports()
             self._master.folder.mkdir(exist_ok=True)
             arguments = ["--host", MASTER_HOST, "--port", str(kept.master_port), "--webui-port", str(kept.page_port)]
@@ -271,7 +271,7 @@ class LocalSpark:
     # The folder and the machine
 
     def _kept_or_raise(self) -> _Kept:
-        kept = _kept(self.folder)
+        kept = _read_kept(self.folder)
         if kept is None:
             raise LocalSparkFault(
                 f"no Spark cluster was ever started in {self.folder}", "Start it: stepwell dev cluster up."
@@ -280,7 +280,7 @@ class LocalSpark:
 
     def _choose_ports(self) -> _Kept:
         """What an earlier start has decided, or this one decides and records."""
-        kept = _kept(self.folder)
+        kept = _read_kept(self.folder)
         if kept is None:
             ports: list[int] = []
             for _ in range(2):
@@ -294,7 +294,7 @@ class LocalSpark:
 
     def _check_size(self) -> None:
         """Records the number of workers of this start. Raises LocalSparkFault if the cluster runs with another number."""
-        kept, wanted = _kept(self.folder), len(self.workers)
+        kept, wanted = _read_kept(self.folder), len(self.workers)
         if kept is None or kept.workers == wanted:
             return
         if LocalSpark(self.folder, kept.workers).is_running:
@@ -321,7 +321,7 @@ def _cluster_file(folder: Path) -> Path:
     return folder / "cluster.json"
 
 
-def _kept(folder: Path) -> _Kept | None:
+def _read_kept(folder: Path) -> _Kept | None:
     try:
         return _Kept(**json.loads(_cluster_file(folder).read_text()))
     except FileNotFoundError:

@@ -111,10 +111,10 @@ def input_checks(
     """Topics of batch tables are Stepwell's own, and made by the first run. `run_makes_them`: on this broker it makes missing inputs too."""
     read = [source for source in sources if source.format != "table"]
     checks = [check for source in read for check in _input_checks(topics, source, checkpoint_interval_s)]
-    return [_made(check) if run_makes_them and check.what_to_do == MISSING else check for check in checks]
+    return [_with_topic_to_come(check) if run_makes_them and check.what_to_do == MISSING else check for check in checks]
 
 
-def _made(check: Check) -> Check:
+def _with_topic_to_come(check: Check) -> Check:
     return replace(
         check,
         level="OK",

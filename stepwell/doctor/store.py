@@ -18,14 +18,14 @@ def store_checks(uri: str | None) -> list[Check]:
     store = open_store(uri)
     missing = check_rights(store)
     if not missing:
-        return [Check("store", "OK", f"can {_joined(RIGHTS)} in {store.root}")]
+        return [Check("store", "OK", f"can {_list_text(RIGHTS)} in {store.root}")]
     first = missing[0].fault
     if isinstance(first, StoreUnreachable | BadStoreUri | StoreFull):
         return [Check("store", "FAIL", first.message, first.what_to_do)]
-    rights = _joined(tuple(each.right for each in missing))
+    rights = _list_text(tuple(each.right for each in missing))
     return [Check("store", "FAIL", f"cannot {rights} in {store.root}: {first.message}", first.what_to_do)]
 
 
-def _joined(rights: tuple[str, ...]) -> str:
+def _list_text(rights: tuple[str, ...]) -> str:
     *most, last = rights
     return f"{', '.join(most)} and {last}" if most else last

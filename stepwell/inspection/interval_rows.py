@@ -25,7 +25,9 @@ _MONTHS = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalTy
 def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """The rows of `table` with the columns of `schema`."""
     table = _without_empty_batches(table)
-    numbers = StructType([StructField(f.name, _replaced(f.dataType, LongType()), f.nullable) for f in schema.fields])
+    numbers = StructType(
+        [StructField(f.name, _replace_intervals(f.dataType, LongType()), f.nullable) for f in schema.fields]
+    )
     if all(number.dataType == field.dataType for number, field in zip(numbers, schema, strict=True)):
         return session.createDataFrame(table, schema)
     columns = [column.cast(_numbers(column.type)) for column in table.columns]
@@ -34,7 +36,7 @@ def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> Data
     return frame.select(
         *(
             # A number is cast to months first, because as a number of an INTERVAL YEAR it would count years.
-            column.cast(_replaced(field.dataType, _MONTHS)).cast(field.dataType).alias(field.name)
+            column.cast(_replace_intervals(field.dataType, _MONTHS)).cast(field.dataType).alias(field.name)
             for column, field in zip(columns_of, schema.fields, strict=True)
         )
     )
@@ -46,18 +48,21 @@ def _without_empty_batches(table: pa.Table) -> pa.Table:
     return pa.Table.from_batches([batch for batch in table.to_batches() if batch.num_rows], table.schema)
 
 
-def _replaced(type_: DataType, instead: DataType) -> DataType:
+def _replace_intervals(type_: DataType, instead: DataType) -> DataType:
     """The type with another one in place of every year-month interval."""
     match type_:
         case YearMonthIntervalType():
             return instead
         case ArrayType():
-            return ArrayType(_replaced(type_.elementType, instead), type_.containsNull)
+            return ArrayType(_replace_intervals(type_.elementType, instead), type_.containsNull)
         case MapType():
-            key, value = _replaced(type_.keyType, instead), _replaced(type_.valueType, instead)
+            key, value = _replace_intervals(type_.keyType, instead), _replace_intervals(type_.valueType, instead)
             return MapType(key, value, type_.valueContainsNull)
         case StructType():
-            fields = [StructField(f.name, _replaced(f.dataType, instead), f.nullable, f.metadata) for f in type_.fields]
+            fields = [
+                StructField(f.name, _replace_intervals(f.dataType, instead), f.nullable, f.metadata)
+                for f in type_.fields
+            ]
             return StructType(fields)
         case _:
             return type_

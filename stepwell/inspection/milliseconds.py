@@ -45,7 +45,7 @@ def precision_notes(project: ResolvedProject) -> dict[str, tuple[str]]:
     known: dict[str, Sequence[bool]] = {}
     notes: dict[str, tuple[str]] = {}
     for view in project.views:
-        known[view.name] = _proved(view, sources, known)
+        known[view.name] = _prove_columns(view, sources, known)
         lossy = [] if _written_whole(view) else _lossy(view, known[view.name])
         if lossy and view.output is not None:
             which = f"columns {', '.join(lossy)}" if len(lossy) > 1 else f"column {lossy[0]}"
@@ -80,7 +80,7 @@ def _holds(type_: pa.DataType, wanted: set[pa.DataType]) -> bool:
     return type_ in wanted
 
 
-def _proved(
+def _prove_columns(
     view: ResolvedView, sources: Mapping[str, SourceSpec], known: Mapping[str, Sequence[bool]]
 ) -> Sequence[bool]:
     """For each column, whether all flows have whole milliseconds in it."""

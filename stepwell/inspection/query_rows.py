@@ -15,7 +15,7 @@ from base.text.type_names import quoted
 from stepwell.inspection.query_errors import AnswerBrokeOff, QueryError
 
 
-def collected(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
+def collect_rows(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
     """The rows. For programs they are objects, encoded like the messages of output topics. For people they are texts, cast by Spark.
 
     They are fetched as Arrow, because an Arrow stream marks its end. `collect` would treat a broken connection as the end of the rows.

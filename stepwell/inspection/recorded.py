@@ -43,7 +43,7 @@ def recorded(project: Project, now: PlanDocument) -> Recorded:
     document = revision.document
     names = topics.names()
     known = (topics_of_project(document, names) | topics_of_project(now, names) | state.topics.keys()) & names
-    rows, sizes = _counted(project) or (None, None)
+    rows, sizes = _count_rows(project) or (None, None)
     own = frozenset({log_topic_of(project.name), plan_topic_of(project.name)})
     facts = facts_of_topics(state, topics, known, own=own)
     schemas = refused_schemas(document, now, project.settings.stepwell.registry_auth)
@@ -74,7 +74,7 @@ def _nothing(project: Project, state: StepLogState) -> NothingRecorded:
     )
 
 
-def _counted(project: Project) -> tuple[dict[int, int], dict[int, int]] | None:
+def _count_rows(project: Project) -> tuple[dict[int, int], dict[int, int]] | None:
     """(rows, bytes) of the last checkpoint, by node number. None if the databases are not here, too large, or cannot be read. A row
     that lies in several runs of a trace is counted in each."""
     if project.on_cluster:

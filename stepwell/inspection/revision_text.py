@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from base.options import DRAIN_ROWS_MAX
+from base.limits import DRAIN_ROWS_MAX
 from base.sizes import share_text, size_text
 from coordinator.revisions.leaves import LOADED_AGAIN
 from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan
@@ -21,7 +21,7 @@ NOTHING = "Nothing would be filled, written or lost."
 def revision_text(found: Planned, number: int) -> RenderableType:
     """`number`: that of the revision in force."""
     if found.is_nothing:
-        return Group(Text(f"revision {number}"), *_source_lines(found), *_renamed(found), Text(NOTHING))
+        return Group(Text(f"revision {number}"), *_source_lines(found), *_renames(found), Text(NOTHING))
     parts: list[RenderableType] = [Text(f"revision {number} -> {number + 1}"), *_source_lines(found)]
     parts += [_views(found), Text("")]
     parts += [_outputs(found), Text("")] if found.outputs else []
@@ -37,7 +37,7 @@ def revision_json(found: Planned, number: int) -> dict[str, Any]:
     return {"revision": number, "next": number if found.is_nothing else number + 1, **found.to_json()}
 
 
-def _renamed(found: Planned) -> Iterator[RenderableType]:
+def _renames(found: Planned) -> Iterator[RenderableType]:
     for view in found.views:
         if view.kind == "renamed":
             yield Text(f"view {view.name} ({view.place}): {view.happens}")

@@ -14,24 +14,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
-from base.text.timestamps import DAY_US
 from engine.model.circuit import Node
-from engine.model.clock import COMPARED_TYPES, ClockBound, ClockValue, TemporalFilter
+from engine.model.clock import COMPARED_TYPES, ClockBound, TemporalFilter
 from engine.model.node import Expression
-from engine.model.rows import Constant, Map, ScalarMap, ScalarValue
+from engine.model.rows import Constant, Map, ScalarMap
 from stepwell.catalyst.analysed import Analysed
-from stepwell.catalyst.clock import is_clock
 from stepwell.catalyst.event_time import EventTimes
-from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import UnsupportedType, arrow_type
+from stepwell.catalyst.tree import TreeNode, trees_in
+from stepwell.catalyst.types import UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.builder import CircuitBuilder
-from stepwell.lowering.clock import Compared, add_clock, compared, reads_days_alone
+from stepwell.lowering.clock import Compared, compared
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.expressions import UnsupportedExpression, emit, fragment_of
+from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
@@ -46,28 +43,11 @@ from stepwell.lowering.trees import (
     references,
     substitute,
 )
+from stepwell.lowering.values import Values, filter_note
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]
 
-_VALUE_HERE = "a subquery that stands for a value is not supported in this place"
-_VALUE_HERE_REMEDY = (
-    "Join it before: FROM t CROSS JOIN (SELECT max(x) AS value FROM ...), and read the column value here"
-)
-_VALUE_NOTE = (
-    "rows that read the value of a subquery are stored, and all of them are computed again when the value changes"
-)
-_CLOCK_NOTE = (
-    "rows that are computed with the clock are stored, and all of them are computed again whenever it has another time: compare the clock in "
-    "WHERE with an expression of the row where that is possible, or set stepwell.clock.resolution, to which the time is rounded down"
-)
-_DATE_NOTE = "rows that are computed with the date are stored, and all of them are computed again each day"
-_FILTER_NOTE = "rows are compared with the clock: the state has those that match now or will later, and the others leave it as time passes"
-_ENTERING_NOTE = "rows are compared with the clock: the state has those that will match later"
-_CLOCK_HERE = "the clock cannot be read in this place"
-_CLOCK_HERE_REMEDY = (
-    "Compare it with the row in WHERE, or compute with it in SELECT of a view below, and read that column here"
-)
 _MAP_AS_KEY = "GROUP BY a MAP is not supported"
 _MAP_AS_KEY_REMEDY = "Use its entries as sorted texts: array_sort(transform(map_keys(m), k -> concat_ws('=', k, m[k])))"
 _NO_RULE_REMEDY = "Write the view without it, or compute this part outside and read the result from a topic"
@@ -96,7 +76,7 @@ class Lowering:
     ) -> None:
         taken = take_out(plan)
         self.plan = taken.plan
-        self.values = taken.values
+        self.values = Values(taken.values, builder, lambda rows: self.lower_apart(rows).node)
         self.analysed = analysed
         self.event_times = event_times or EventTimes()
         self.observed: dict[int, Relation] = {}
@@ -109,9 +89,6 @@ class Lowering:
         self._rules = rules
         self._open: list[TreeNode] = []
         self._fresh = 0
-        self._value_nodes: dict[int, int] = {}
-        self._clock_rounding_us = 1
-        self._clocks = frozenset(identifier for identifier, value in self.values.items() if is_clock(value.plan))
 
     def lower(self, node: TreeNode) -> Relation:
         """The relation of `node`, or a stand-in if it was refused."""
@@ -232,7 +209,7 @@ class Lowering:
         because a caller that adds a node on top refers to the columns by the ids of the outputs."""
         if not relation.pending:
             return self.relation_over(relation.node, relation.identifiers)
-        if self.values_of((*relation.predicates, *(output.tree for output in relation.outputs))):
+        if self.values.nodes_of((*relation.predicates, *(output.tree for output in relation.outputs))):
             return self._materialise_with_values(relation)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
@@ -244,11 +221,11 @@ class Lowering:
         """A ScalarMap for what reads values, over a Map for the rest. The Map comes first, because a ScalarMap stores its rows and computes
         them again when a value changes. But what can fail stays behind the predicates that may remove the row. Predicates that compare the row
         with the clock are a TemporalFilter between the two, if they can be."""
-        first = tuple(tree for tree in relation.predicates if self._is_early(tree, relation))
-        late = tuple(tree for tree in relation.predicates if not self._is_early(tree, relation))
+        first = tuple(tree for tree in relation.predicates if self.values.is_early(tree, relation))
+        late = tuple(tree for tree in relation.predicates if not self.values.is_early(tree, relation))
         bounds = {id(tree): found for tree in late if (found := self._as_bound(tree, relation)) is not None}
         late = tuple(tree for tree in late if id(tree) not in bounds)
-        ready = {output.id: output for output in relation.outputs if self._is_early(output.tree, relation)}
+        ready = {output.id: output for output in relation.outputs if self.values.is_early(output.tree, relation)}
         needed = {id_ for tree in late for id_ in references(tree)}
         needed |= {id_ for output in relation.outputs if output.id not in ready for id_ in references(output.tree)}
         columns = [column for column in dict.fromkeys(relation.columns) if column in needed]
@@ -265,43 +242,28 @@ class Lowering:
             attribute(renamed[output.id], "", None) if output.id in renamed else output.tree
             for output in relation.outputs
         ]
-        if not self.values_of((*late, *trees)):
+        if not self.values.nodes_of((*late, *trees)):
             outputs = tuple(Output(output.id, tree) for output, tree in zip(relation.outputs, trees, strict=True))
             return self.materialise(Relation(rows.node, rows.columns, outputs, late))
-        with self._clock_rounded(DAY_US if reads_days_alone((*late, *trees), self._clocks) else 1):
+        with self.values.clock_as_read_by((*late, *trees)):
             node = self._scalar_map(rows, conjunction(late), trees)
         return self.add(node, [output.id for output in relation.outputs])
 
     def _scalar_map(self, rows: Relation, condition: TreeNode | None, trees: Sequence[TreeNode]) -> ScalarMap:
         """The node that computes `trees` for the materialised rows that satisfy the condition, with the values that these read."""
-        values = self.values_of((*([] if condition is None else [condition]), *trees))
-        self.note(self._note_of(values))
+        values = self.values.nodes_of((*([] if condition is None else [condition]), *trees))
+        self.note(self.values.note_of(values))
         predicate = None if condition is None else self.emit_over((rows,), condition, values)
         projections = tuple(self.emit_over((rows,), tree, values) for tree in trees)
         types = tuple(projection.type for projection in projections)
         width = len(self.builder.types(rows.node))
         return ScalarMap((rows.node, *values), types, width, predicate, projections)
 
-    @contextmanager
-    def _clock_rounded(self, rounding_us: int) -> Iterator[None]:
-        """In the body, what reads the clock reads it rounded down."""
-        before, self._clock_rounding_us = self._clock_rounding_us, rounding_us
-        try:
-            yield
-        finally:
-            self._clock_rounding_us = before
-
-    def _note_of(self, values: Sequence[int]) -> str:
-        clocks = [node for node in map(self.builder.nodes.__getitem__, values) if isinstance(node, ClockValue)]
-        if not clocks:
-            return _VALUE_NOTE
-        return _DATE_NOTE if clocks[0].rounding_us == DAY_US else _CLOCK_NOTE
-
     def _as_bound(self, tree: TreeNode, relation: Relation) -> Compared | None:
         """The comparison with the clock that a predicate is, if what it is compared with cannot fail and has a type that is ordered as a
         number."""
-        found = compared(tree, self._clocks)
-        if found is None or not self._is_early(found.other, relation):
+        found = compared(tree, self.values.clocks)
+        if found is None or not self.values.is_early(found.other, relation):
             return None
         return found if self.type_of(found.other, relation) in COMPARED_TYPES else None
 
@@ -312,41 +274,9 @@ class Lowering:
         compared_rows = self.materialise(replace(rows, outputs=(*rows.outputs, *others)))
         types = self.builder.types(compared_rows.node)[:width]
         made = tuple(ClockBound(bound.path, bound.relation, column) for column, bound in enumerate(bounds, start=width))
-        clock = self._value(next(iter(self._clocks)))
-        node = TemporalFilter((compared_rows.node, clock), types, made)
-        self.note(_FILTER_NOTE if node.ends else _ENTERING_NOTE)
+        node = TemporalFilter((compared_rows.node, self.values.clock_node()), types, made)
+        self.note(filter_note(node))
         return self.add(node, [output.id for output in rows.outputs])
-
-    def _is_early(self, tree: TreeNode, relation: Relation) -> bool:
-        """Whether `tree` reads no value and cannot fail on any row."""
-        if not references(tree).isdisjoint(self.values):
-            return False
-        columns, types = relation.columns, self.builder.types(relation.node)
-
-        def resolve(identifier: int) -> tuple[int, pa.DataType]:
-            position = columns.index(identifier)
-            return position, types[position]
-
-        try:
-            return not fragment_of(tree, resolve).raises
-        except (UnsupportedExpression, UnsupportedType):
-            return True  # it is refused where it is emitted
-
-    def values_of(self, trees: Iterable[TreeNode]) -> tuple[int, ...]:
-        """The ScalarValue nodes that `trees` read, in the circuit's order."""
-        read = [id_ for tree in trees for id_ in map(expression_id, attributes(tree)) if id_ in self.values]
-        return tuple(sorted({self._value(identifier) for identifier in dict.fromkeys(read)}))
-
-    def _value(self, identifier: int) -> int:
-        """The ScalarValue node of a subquery, which is lowered when it is read first."""
-        if identifier in self._clocks:
-            return add_clock(self.builder, self._clock_rounding_us)
-        if identifier not in self._value_nodes:
-            with self._clock_rounded(1):
-                rows = self.lower_apart(self.values[identifier].plan)
-            types = (*self.builder.types(rows.node), pa.bool_())
-            self._value_nodes[identifier] = self.builder.add(ScalarValue((rows.node,), types))
-        return self._value_nodes[identifier]
 
     def compute(self, relation: Relation, trees: Sequence[TreeNode]) -> tuple[Relation, tuple[int, ...]]:
         """The materialised relation with a column for each of `trees`, and the positions of these columns. Its outputs stay
@@ -371,13 +301,13 @@ class Lowering:
 
     def emit_over(self, relations: Sequence[Relation], tree: TreeNode, values: Sequence[int] = ()) -> Expression:
         """The engine's expression for `tree`, over the concatenated columns of all the relations' circuit nodes, and then those of `values`,
-        which are ScalarValue nodes. An expression that reads another value is refused."""
+        which are nodes of `self.values`. An expression that reads another value is refused."""
         columns = [identifier for relation in relations for identifier in relation.columns]
         types = [type_ for relation in relations for type_ in self.builder.types(relation.node)]
 
         def resolve(identifier: int) -> tuple[int, pa.DataType]:
-            if identifier in self.values:
-                return self._resolve_value(identifier, values, len(types))
+            if identifier in self.values.ids:
+                return self.values.column(identifier, values, len(types))
             position = columns.index(identifier)
             return position, types[position]
 
@@ -396,18 +326,6 @@ class Lowering:
             self.refuse(UnsupportedPlan(tree.kind, str(error), "Cast the column in the view that reads it"))
         return Expression("NULL", pa.null())
 
-    def _resolve_value(self, identifier: int, values: Sequence[int], before: int) -> tuple[int, pa.DataType]:
-        """The column of a subquery's value, and its type. The columns of all `values` come after the first `before` ones."""
-        node, column = self._value(identifier), self.values[identifier].column
-        for value in values:
-            types = self.builder.types(value)[:-1]
-            if value == node:
-                return before + column, types[column]
-            before += len(types)
-        if identifier in self._clocks:
-            raise UnsupportedPlan("CurrentTimestamp", _CLOCK_HERE, _CLOCK_HERE_REMEDY)
-        raise UnsupportedPlan("ScalarSubquery", _VALUE_HERE, _VALUE_HERE_REMEDY)
-
     def _written(self, kind: str) -> str:
         """The name by which users know an expression class. The optimised plan names a call of Java code only by its method."""
         written = functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
@@ -417,7 +335,7 @@ class Lowering:
 
     def type_of(self, tree: TreeNode, relation: Relation) -> pa.DataType:
         """The type of `tree`, which reads the columns of the relation's circuit node."""
-        return self.emit_over((relation,), tree, self.values_of([tree])).type
+        return self.emit_over((relation,), tree, self.values.nodes_of([tree])).type
 
     def refuse(self, refusal: UnsupportedPlan) -> None:
         if all((refusal.text, refusal.remedy) != (known.text, known.remedy) for known in self.refusals):
@@ -435,22 +353,14 @@ class Lowering:
     def _stand_in(self) -> Relation:
         """A relation with every column that occurs in the plan, so that the nodes above a refused one can be lowered too."""
         known: dict[int, TreeNode] = {}
-        plans = (self.plan, *(value.plan for value in self.values.values()))
+        plans = (self.plan, *self.values.plans)
         for node in (node for plan in plans for node in plan.walk()):
-            for expression in _expressions(node.fields.values()):
+            for expression in trees_in(node.fields.values()):
                 for leaf in expression.walk():
                     if leaf.kind in ("AttributeReference", "Alias"):
                         known.setdefault(expression_id(leaf), leaf)
         types = [_type_or_null(leaf) for leaf in known.values()]
         return self.add(Constant((), tuple(types), b""), list(known))
-
-
-def _expressions(values: Iterable[Any]) -> Iterable[TreeNode]:
-    for value in values:
-        if isinstance(value, TreeNode):
-            yield value
-        elif isinstance(value, list):
-            yield from _expressions(value)
 
 
 def _type_or_null(leaf: TreeNode) -> pa.DataType:
@@ -460,31 +370,3 @@ def _type_or_null(leaf: TreeNode) -> pa.DataType:
         return arrow_type(leaf["dataType"])
     except (UnsupportedType, KeyError):
         return pa.null()
-
-
-def catalyst_type(type_: pa.DataType) -> Any:
-    """The type in the form of Catalyst's trees: the inverse of `arrow_type`. Raises UnsupportedType for a type that no column can have."""
-    if pa.types.is_decimal(type_):
-        return f"decimal({type_.precision},{type_.scale})"
-    if pa.types.is_map(type_):
-        kinds = {"keyType": catalyst_type(type_.key_type), "valueType": catalyst_type(type_.item_type)}
-        return {"type": "map", **kinds, "valueContainsNull": True}
-    if pa.types.is_list(type_):
-        return {"type": "array", "elementType": catalyst_type(type_.value_type), "containsNull": True}
-    if pa.types.is_struct(type_):
-        fields = [
-            {"name": field.name, "type": catalyst_type(field.type), "nullable": True, "metadata": {}} for field in type_
-        ]
-        return {"type": "struct", "fields": fields}
-    if type_ not in _CATALYST_NAMES:
-        raise UnsupportedType(str(type_))
-    return _CATALYST_NAMES[type_]
-
-
-_CATALYST_NAMES: dict[pa.DataType, str] = {
-    arrow_type(name): name
-    for name in (
-        "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp",
-        "timestamp_ntz", "interval day to second", "interval year to month", "interval year", "interval month",
-    )
-} | {pa.null(): "void"}  # fmt: skip

@@ -32,6 +32,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.group import GroupedData
 
+from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError
 from stepwell.planning.leaves import BOUNDARY_PREFIX, leaves_of
 from stepwell.project.kafka_reader import calling_line
@@ -133,7 +134,7 @@ def refuse_actions(reading: Reading) -> Iterator[None]:
             (SparkSession, ["sql"], _sql),
         ):  # fmt: skip
             for name in names:
-                watched.enter_context(_watched(owner, name, make, reading))
+                watched.enter_context(_watch(owner, name, make, reading))
         yield
 
 
@@ -142,7 +143,7 @@ Make = Callable[[str, Callable[..., Any], Reading], Callable[..., Any]]
 
 
 @contextlib.contextmanager
-def _watched(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None]:
+def _watch(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None]:
     own = vars(owner).get(name)
     found = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
     if found is None:  # another version of Spark has no such method
@@ -242,7 +243,7 @@ def _command_in(spark: Any, text: str) -> str | None:
         if kind in _WRITING_NODES or command.isInstance(node):
             return kind
         children = node.children()
-        return next(filter(None, (found(children.apply(index)) for index in range(children.size()))), None)
+        return next(filter(None, (found(child) for child in scala_items(children))), None)
 
     return found(plan)
 

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from coordinator.specification import table_topic_of
+from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.errors import Location, ProjectError, UnsupportedError
 from stepwell.planning.leaves import leaves_of
@@ -224,7 +225,7 @@ def _identity(leaf: Any, schema: StructType, view: str, location: Location) -> t
 
 
 def _of_files(relation: Any, options: Mapping[str, str], schema: StructType) -> tuple[str, str]:
-    paths = sorted(str(path.toString()) for path in _items(relation.location().rootPaths()))
+    paths = sorted(str(path.toString()) for path in scala_items(relation.location().rootPaths()))
     format = str(relation.fileFormat().toString()).lower()
     shown = ", ".join(paths[:PATHS_SHOWN_MAX])
     more = f" and {len(paths) - PATHS_SHOWN_MAX} more" if len(paths) > PATHS_SHOWN_MAX else ""
@@ -285,13 +286,9 @@ def _name_of_v2(leaf: Any) -> tuple[str, ...]:
 
 
 def _options(options: Any) -> dict[str, str]:
-    found = {str(entry._1()): str(entry._2()) for entry in _items(options.toSeq())}
+    found = {str(entry._1()): str(entry._2()) for entry in scala_items(options)}
     return {k: v for k, v in found.items() if k.lower() not in _OWN_OPTIONS and not k.startswith(_STORAGE_PREFIX)}
 
 
 def _names(leaf: Any) -> list[str]:
-    return [str(column.name()) for column in _items(leaf.output())]
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(index) for index in range(sequence.size()))
+    return [str(column.name()) for column in scala_items(leaf.output())]

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from stepwell.catalyst.clock import CLOCK, CLOCK_CLASSES
+from stepwell.catalyst.scala import scala_items
 from stepwell.planning.leaves import boundary
 
 _SEEN_AS = "stepwell_current_timestamp"
@@ -62,5 +63,4 @@ def with_clock_as_subquery(analysed: Any, spark: SparkSession) -> Any:
 def _expressions(texts: Collection[str], spark: SparkSession) -> list[Any]:
     """These expressions, analysed."""
     analysed: Any = spark.sql(f"SELECT {', '.join(texts)}")._jdf.queryExecution().analyzed()
-    items = analysed.projectList()
-    return [items.apply(index).child() for index in range(items.size())]
+    return [item.child() for item in scala_items(analysed.projectList())]

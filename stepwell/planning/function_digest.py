@@ -76,7 +76,7 @@ class _Digests:
             raise NoDigest(reason)
         self._open.append(id(value))
         try:
-            made = self._made(value)
+            made = self._digest(value)
         except RecursionError:
             raise NoDigest(f"a {type(value).__name__} that is nested too deeply") from None
         finally:
@@ -84,7 +84,7 @@ class _Digests:
         self._known[id(value)] = value, made  # the value is kept, so that no other object gets its id
         return made
 
-    def _made(self, value: Any) -> bytes:
+    def _digest(self, value: Any) -> bytes:
         match value:
             case tuple() | list() if type(value) in (tuple, list):
                 return self._parts(type(value).__name__, value)
@@ -246,7 +246,7 @@ def _codes(code: types.CodeType) -> Iterable[types.CodeType]:
             yield from _codes(constant)
 
 
-def _named(code: types.CodeType, operations: frozenset[str]) -> frozenset[str]:
+def _names_in(code: types.CodeType, operations: frozenset[str]) -> frozenset[str]:
     return frozenset(
         str(instruction.argval)
         for inner in _codes(code)
@@ -256,7 +256,7 @@ def _named(code: types.CodeType, operations: frozenset[str]) -> frozenset[str]:
 
 
 def _globals_of(code: types.CodeType) -> frozenset[str]:
-    return _named(code, frozenset({"LOAD_GLOBAL", "LOAD_NAME"}))
+    return _names_in(code, frozenset({"LOAD_GLOBAL", "LOAD_NAME"}))
 
 
 def _passed_on(code: types.CodeType) -> frozenset[str]:

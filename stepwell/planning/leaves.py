@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from base.text.months import is_months
 from engine.expressions.types import relabel
+from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.catalyst.types import arrow_type
 from stepwell.errors import Location, UnsupportedError
@@ -93,9 +94,9 @@ def _first_column_of_table(leaf: Any) -> int:
 def leaves_of(plan: Any) -> Iterator[Any]:
     """The leaves of a plan of the JVM, and of its subqueries."""
     subqueries = plan.subqueriesAll()
-    for part in (plan, *(subqueries.apply(index) for index in range(subqueries.size()))):
+    for part in (plan, *scala_items(subqueries)):
         leaves = part.collectLeaves()
-        yield from (leaves.apply(index) for index in range(leaves.size()))
+        yield from scala_items(leaves)
 
 
 def _name(leaf: Any, view: str, location: Location) -> str:

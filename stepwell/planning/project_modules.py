@@ -21,6 +21,9 @@ from pathlib import Path
 _FOLDERS = ("site-packages", "dist-packages")
 """Where packages are installed."""
 
+_PARSED_MAX = 256
+"""Of so many modules the imports are kept. A project has fewer, and what is kept of each is its text."""
+
 
 def is_installed(module: str) -> bool:
     """Whether the module belongs to Python or to an installed package, and not to a project. True for a name that nothing was imported by."""
@@ -105,13 +108,17 @@ def _find(name: str, folders: list[str] | None) -> tuple[Path | None, list[str] 
     return (file, inner) if file.is_file() and not _in_library(spec.origin) else (None, None)
 
 
-def _imports_of_file(text: bytes) -> Iterator[Imported]:
+@functools.lru_cache(maxsize=_PARSED_MAX)
+def _imports_of_file(text: bytes) -> tuple[Imported, ...]:
+    """The import statements in the text of a module. It is kept by the text, because many functions import the same helper."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError):
-        return  # it is no Python, or the import will fail
+        return ()  # it is no Python, or the import will fail
+    found: list[Imported] = []
     for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (Imported(alias.name) for alias in node.names)
+            found += (Imported(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield Imported(node.module or "", tuple(alias.name for alias in node.names), node.level)
+            found.append(Imported(node.module or "", tuple(alias.name for alias in node.names), node.level))
+    return tuple(found)

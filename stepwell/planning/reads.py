@@ -51,10 +51,10 @@ class Reads:
                 view=place.view,
                 location=location,
             )
-        spec = self._known(reader_spec(read.options, read.streaming, place, self._project.settings), place)
+        spec = self._remember(reader_spec(read.options, read.streaming, place, self._project.settings), place)
         return boundary(spec.handle, spec.schema, read.streaming, read.spark)
 
-    def _known(self, spec: SourceSpec, place: Place) -> SourceSpec:
+    def _remember(self, spec: SourceSpec, place: Place) -> SourceSpec:
         known = self.sources.setdefault(spec.handle, spec)
         if not starts_alike(spec, known):
             topics = (t for t in spec.topics if not starts_alike(replace(spec, topics=(t,)), known))

@@ -45,6 +45,7 @@ from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
 from stepwell.planning.reads import NotStreaming, Reads
+from stepwell.planning.shown_names import ShownNames
 from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translate_errors, with_conf
 from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
@@ -58,7 +59,6 @@ from stepwell.project.tables import (
     SourceSpec,
     check_names,
     check_stored_by,
-    is_source,
     kept_key,
     output_notes,
     output_spec,
@@ -110,8 +110,7 @@ class _Resolver:
         self.views: list[ResolvedView] = []
         self.failed: set[str] = set()
         self.errors: list[ProjectError] = []
-        self.frames: dict[tuple[str, bool], DataFrame] = {}  # (name, streaming) -> the form that queries see
-        self.shown: dict[str, bool] = {}  # name -> whether the streaming form is registered now
+        self.names = ShownNames(definitions.spark)
         self.stack: list[OutputDefinition] = []  # the outputs that are being resolved, outermost first
         self.inlined: set[str] = set()  # the temporary views in kept plans
 
@@ -157,7 +156,7 @@ class _Resolver:
         if name in self.failed:
             raise Blocked
         with self._guard(output):
-            if is_source(output):
+            if output.is_source:
                 spec = source_spec(output, self.definitions, self.project.settings, self.project.root)
                 check_stored_by(output, spec.schema)
                 self.sources.append(spec)
@@ -170,7 +169,7 @@ class _Resolver:
     def _check_temporary(self, output: OutputDefinition) -> None:
         """Analyses a temporary view that nothing reads, because it must be correct too. If it reads streams, it is analysed as streaming."""
         name = output.name.lower()
-        is_read = (name, False) in self.frames or (name, True) in self.frames or name in self.inlined
+        is_read = self.names.knows(name, False) or self.names.knows(name, True) or name in self.inlined
         if is_read or name in self.failed:
             return
         flow = self.definitions.flows_of(output.name)[0]
@@ -226,7 +225,7 @@ class _Resolver:
             check_names(schema, output.name, output.location)
             check_stored_by(output, schema)
         else:
-            schema, plans = self._planned(output, flows)
+            schema, plans = self._plan_flows(output, flows)
             self.kept.keep(output, schema, [plan.analysed for plan in plans], plans, self.schemas)
         return ResolvedView(
             name=output.name,
@@ -239,7 +238,7 @@ class _Resolver:
             location=output.location,
         )
 
-    def _planned(
+    def _plan_flows(
         self, output: OutputDefinition, flows: list[FlowDefinition]
     ) -> tuple[StructType, tuple[FlowPlan, ...]]:
         """The columns of a view and the plans of its flows, made by Spark."""
@@ -282,10 +281,10 @@ class _Resolver:
                 tables=self.tables,
                 streaming=output.kind != "materialized_view",
             )
-            leaves = tuple(self._declared(leaf) for leaf in plan.leaves)
+            leaves = tuple(self._declared_name(leaf) for leaf in plan.leaves)
             return replace(plan, leaves=leaves, is_made=isinstance(flow.query, AutoCdcQuery))
 
-    def _declared(self, leaf: str) -> str:
+    def _declared_name(self, leaf: str) -> str:
         """The name of a leaf as it was declared, because Spark ignores case."""
         is_own = leaf in self.reads.sources or leaf in self.tables.found
         return leaf if is_own else self.outputs[leaf.lower()].name
@@ -297,7 +296,7 @@ class _Resolver:
         missing: set[str] = set()
         self._foresee(flow, streaming)
         while True:
-            self._show(streaming)
+            self.names.show(streaming)
             self.reads.streaming_now = streaming
             try:
                 with (
@@ -323,23 +322,11 @@ class _Resolver:
         """Makes the boundaries that are resolved and that occur in the text of a flow. Each attempt with a missing name would cost an analysis,
         and a word that is no name of a table does no harm."""
         for word in words(flow.query.statement) if isinstance(flow.query, SqlQuery) else ():
-            if word in self.schemas and (word, streaming) not in self.frames:
-                self.frames[word, streaming] = boundary(
-                    self.outputs[word].name, self.schemas[word], streaming, self.spark
-                )
-                self.frames[word, streaming].createOrReplaceTempView(word)
-                self.shown[word] = streaming
+            if word in self.schemas and not self.names.knows(word, streaming):
+                self.names.register(word, streaming, self._boundary(self.outputs[word], streaming))
 
-    def _show(self, streaming: bool) -> None:
-        """Registers every known name in the form that this kind of flow sees. Names without that form are unregistered."""
-        for name in [name for name, shown in self.shown.items() if shown != streaming]:
-            frame = self.frames.get((name, streaming))
-            if frame is None:
-                self.spark.catalog.dropTempView(name)
-                del self.shown[name]
-            else:
-                frame.createOrReplaceTempView(name)
-                self.shown[name] = streaming
+    def _boundary(self, output: OutputDefinition, streaming: bool) -> DataFrame:
+        return boundary(output.name, self.schemas[output.name.lower()], streaming, self.spark)
 
     def _provide(self, name: str, streaming: bool, reader: FlowDefinition, location: Location) -> None:
         """Resolves and registers `name` for a flow that reads it."""
@@ -364,10 +351,8 @@ class _Resolver:
                 frame = self._evaluate(flow, streaming).as_frame(flow)
         else:
             self._resolve(output)
-            frame = boundary(output.name, self.schemas[output.name.lower()], streaming, self.spark)
-        self.frames[output.name.lower(), streaming] = frame
-        frame.createOrReplaceTempView(output.name.lower())
-        self.shown[output.name.lower()] = streaming
+            frame = self._boundary(output, streaming)
+        self.names.register(output.name.lower(), streaming, frame)
 
 
 def in_order(views: Sequence[ResolvedView], place: Mapping[str, int]) -> tuple[ResolvedView, ...]:

@@ -28,6 +28,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, StructType
 
 from base.text.type_names import quoted
+from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 
 START, END = "__START_AT", "__END_AT"
@@ -90,11 +91,11 @@ class AutoCdcQuery:
         changes = self.source(spark)
         names = changes.schema.names
         self._refuse_reserved(names)
-        keys = [self._found(key, names, "the key") for key in self.keys]
-        kept = self._chosen(self.columns, names)
+        keys = [self._column_named(key, names, "the key") for key in self.keys]
+        kept = self._columns_of(self.columns, names)
         if lost := [key for key in keys if key not in kept]:
             raise self._error(f"the key {lost[0]} is not among the columns of the table", "A table needs its keys.")
-        tracked = self._chosen(self.tracked, [name for name in kept if name not in keys])
+        tracked = self._columns_of(self.tracked, [name for name in kept if name not in keys])
         sequence = self.sequence(spark)
         order = _parts(_SEQUENCE, changes.select(sequence.alias(_SEQUENCE)).schema[_SEQUENCE].dataType)
         deleted = self._deleted(spark, sequence, keys)
@@ -125,14 +126,14 @@ class AutoCdcQuery:
                     "Read them through a temporary view that renames it or leaves it out.",
                 )
 
-    def _chosen(self, choice: Choice | None, names: Sequence[str]) -> list[str]:
+    def _columns_of(self, choice: Choice | None, names: Sequence[str]) -> list[str]:
         """The columns of the choice, in the order of `names`."""
         if choice is None:
             return list(names)
-        named = {self._found(name, names, "the column") for name in choice.names}
+        named = {self._column_named(name, names, "the column") for name in choice.names}
         return [name for name in names if (name in named) != choice.excluded]
 
-    def _found(self, wanted: str, names: Sequence[str], what: str) -> str:
+    def _column_named(self, wanted: str, names: Sequence[str], what: str) -> str:
         """The column `wanted`, as it is spelled in `names`. Spark ignores case in names."""
         found = next((name for name in names if name.lower() == wanted.lower()), None)
         if found is None:
@@ -259,19 +260,15 @@ def _name_parts(column: Column, spark: SparkSession) -> tuple[str, ...]:
         node = column._jc.node()
         kind = node.getClass().getSimpleName()
         if kind == "UnresolvedAttribute":
-            return items(node.nameParts())
+            return tuple(map(str, scala_items(node.nameParts())))
         text = node.expression() if kind == "SqlExpression" else None
     if text is None:
         return ()
+    parser = spark._jsparkSession.sessionState().sqlParser()
     try:
-        return items(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text))
+        return tuple(map(str, scala_items(parser.parseMultipartIdentifier(text))))
     except PySparkException:
         return ()
-
-
-def items(sequence: Any) -> tuple[str, ...]:
-    """The texts of a Scala sequence."""
-    return tuple(str(sequence.apply(index)) for index in range(sequence.size()))
 
 
 # What users write, in SQL

@@ -45,6 +45,11 @@ class OutputDefinition:
     stored_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_source(self) -> bool:
+        """Whether messages fill it, and no flow."""
+        return self.kind == "table" and any(name.lower() == "subscribe" for name in self.properties)
+
 
 @dataclass(frozen=True)
 class SqlQuery:

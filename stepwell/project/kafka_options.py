@@ -140,14 +140,14 @@ class _Reader:
         raise UnsupportedError(message, what_to_do, view=self.place.view, location=self.place.location)
 
     def check_option(self, name: str, value: str) -> None:
-        without_effect = _named(name, _WITHOUT_EFFECT)
+        without_effect = _known_name(name, _WITHOUT_EFFECT)
         if without_effect is not None:
             self.notes.append(f"{name} = {value} has no effect: {_WITHOUT_EFFECT[without_effect]}")
         elif name.lower().startswith("kafka."):
             self.check_client(name, value)
-        elif (refused := _named(name, _REFUSED)) is not None:
+        elif (refused := _known_name(name, _REFUSED)) is not None:
             self.unsupported(f"option {name} is not supported", _REFUSED[refused])
-        elif _named(name, _HONOURED) is None:
+        elif _known_name(name, _HONOURED) is None:
             self.error(f"{name} is not an option of the Kafka source", did_you_mean(name, _HONOURED, "options"))
 
     def check_client(self, name: str, value: str) -> None:
@@ -267,7 +267,7 @@ class _Reader:
         return Since(int(value), strategy == LATEST)
 
 
-def _named(name: str, known: Iterable[str]) -> str | None:
+def _known_name(name: str, known: Iterable[str]) -> str | None:
     return next((one for one in known if one.lower() == name.lower()), None)
 
 
@@ -315,7 +315,7 @@ def disagreements(sources: Sequence[SourceSpec]) -> list[ProjectError]:
 
 def disagreement(source: SourceSpec, other: SourceSpec, topic: str, view: str | None = None) -> ProjectError:
     return ProjectError(
-        f"topic {topic} is read from {_shown(source, topic)} here, and from {_shown(other, topic)} at {other.location}",
+        f"topic {topic} is read from {_start_text(source, topic)} here, and from {_start_text(other, topic)} at {other.location}",
         "A pipeline begins to read a topic at one place: write the same startingOffsets at both.",
         view=view,
         location=source.location,
@@ -333,6 +333,6 @@ def _start(source: SourceSpec, topic: str) -> str | dict[int, int]:
     return start_in(source.starting_offsets, topic)
 
 
-def _shown(source: SourceSpec, topic: str) -> str:
+def _start_text(source: SourceSpec, topic: str) -> str:
     start = _start(source, topic)
     return start if isinstance(start, str) else f"offsets {json.dumps(start)}" if start else EARLIEST

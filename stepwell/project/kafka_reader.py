@@ -50,12 +50,12 @@ class _Given:
 @contextlib.contextmanager
 def kafka_reads(provide: Callable[[KafkaRead], DataFrame]) -> Iterator[None]:
     """While the body runs, readers of Kafka get their rows from `provide`."""
-    with _watched(DataStreamReader, True, provide), _watched(DataFrameReader, False, provide):
+    with _watch(DataStreamReader, True, provide), _watch(DataFrameReader, False, provide):
         yield
 
 
 @contextlib.contextmanager
-def _watched(reader: Any, streaming: bool, provide: Callable[[KafkaRead], DataFrame]) -> Iterator[None]:
+def _watch(reader: Any, streaming: bool, provide: Callable[[KafkaRead], DataFrame]) -> Iterator[None]:
     names = ("format", "schema", "option", "options", "load")
     before = {name: reader.__dict__[name] for name in names}
 

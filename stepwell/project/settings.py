@@ -81,7 +81,7 @@ def load_settings(
     secret_variables = {name for name in os.environ if name.startswith(_ENVIRONMENT_PREFIX) and secrets.is_secret(name)}
     secrets.remember_all({name: os.environ[name] for name in secret_variables})
     sources = ValueSources(secret_variables, may_lack)
-    configuration, flags = sources.resolved(configuration, _FILE), sources.resolved(flags, _FLAG)
+    configuration, flags = sources.resolve(configuration, _FILE), sources.resolve(flags, _FLAG)
     of_files = sources.from_file_variables(_variables_with_files())
     settings = Settings(
         stepwell=_load_stepwell(configuration, flags, of_files),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError, UnsupportedError
 from stepwell.project import refusals, stored
-from stepwell.project.auto_cdc import AutoCdcQuery, Choice, items, java_column
+from stepwell.project.auto_cdc import AutoCdcQuery, Choice, java_column
 from stepwell.project.elements import FlowDefinition, Kind, OutputDefinition, SqlQuery
 from stepwell.project.flow_conf import check_conf, conf_notes
 from stepwell.project.text_files import invisible
@@ -75,7 +76,7 @@ def read_sql(text: str, file_name: str, spark: SparkSession) -> SqlFile:
     splitter = getattr(spark._jvm, "org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext")
     file = SqlFile(file_name)
     try:
-        statements = list(_items(splitter.splitSqlFileIntoQueries(spark._jsparkSession, text, file_name)))
+        statements = scala_items(splitter.splitSqlFileIntoQueries(spark._jsparkSession, text, file_name))
     except PySparkException as error:
         raise _syntax_error(error, text, file_name) from None
     for statement in statements:
@@ -109,10 +110,6 @@ def _syntax_error(error: PySparkException, text: str, file_name: str) -> Project
     return ProjectError(refusals.first_line(error), what_to_do, location=location)
 
 
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(index) for index in range(sequence.size()))
-
-
 def _option(option: Any) -> Any:
     return option.get() if option.isDefined() else None
 
@@ -120,17 +117,16 @@ def _option(option: Any) -> Any:
 def _name(identifier: Any) -> str:
     relation = identifier.getClass().getSimpleName() == "UnresolvedRelation"
     parts = identifier.multipartIdentifier() if relation else identifier.nameParts()
-    return ".".join(str(part) for part in _items(parts))
+    return ".".join(str(part) for part in scala_items(parts))
 
 
 def _properties(table: Any) -> dict[str, str]:
-    entries = table.properties().toSeq()
-    return {entry._1(): entry._2() for entry in _items(entries)}
+    return {entry._1(): entry._2() for entry in scala_items(table.properties())}
 
 
 def _schema(columns: Any, name: str, location: Location) -> StructType | None:
     fields = []
-    for column in _items(columns):
+    for column in scala_items(columns):
         for unsupported, what in (("defaultValue", "DEFAULT"), ("generationExpression", "GENERATED ALWAYS AS"),
                                   ("identityColumnSpec", "GENERATED AS IDENTITY")):  # fmt: skip
             if getattr(column, unsupported)().isDefined():
@@ -181,7 +177,9 @@ def _refuse_collation(collation: str | None, name: str, location: Location) -> N
 
 def _arranged(transforms: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the columns of PARTITIONED BY and CLUSTER BY, the note about them). A field of a column counts as the column."""
-    names = (str(reference.fieldNames()[0]) for transform in _items(transforms) for reference in transform.references())
+    names = (
+        str(reference.fieldNames()[0]) for transform in scala_items(transforms) for reference in transform.references()
+    )
     columns = tuple(dict.fromkeys(names))
     return columns, (stored.arranged_note(columns, "PARTITIONED BY or CLUSTER BY"),) if columns else ()
 
@@ -227,9 +225,9 @@ def _add_view(
 ) -> None:
     """A view that is inlined where it is read. OR REPLACE and IF NOT EXISTS change nothing: a definition is no command."""
     _refuse_collation(_option(plan.collation()), name, location)
-    properties = [entry._1() for entry in _items(plan.properties().toSeq())]
+    properties = [entry._1() for entry in scala_items(plan.properties())]
     notes += stored.properties_note(properties)
-    columns = tuple(entry._1() for entry in _items(plan.userSpecifiedColumns()))
+    columns = tuple(entry._1() for entry in scala_items(plan.userSpecifiedColumns()))
     comment = _option(plan.comment())
     file.outputs.append(OutputDefinition("temporary_view", name, location, comment=comment, notes=tuple(notes)))
     file.flow(name, name, file.query(select, columns), location)
@@ -303,7 +301,7 @@ def _auto_cdc(plan: Any, target: str, file: SqlFile, location: Location, command
 
 def _names(attributes: Any) -> tuple[str, ...]:
     """The names of unresolved attributes, of which the grammar allows one part each."""
-    return tuple(".".join(items(attribute.nameParts())) for attribute in _items(attributes))
+    return tuple(".".join(map(str, scala_items(attribute.nameParts()))) for attribute in scala_items(attributes))
 
 
 def _choice(included: Any, excluded: Any) -> Choice | None:

@@ -10,7 +10,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from base.address import Address
-from base.options import SWITCH_ROWS_MAX, WORKERS_MAX, OnError
+from base.limits import SWITCH_ROWS_MAX, WORKERS_MAX
+from base.options import OnError
 from base.slots import SLOTS
 from engine.model.layout import INACCURACY, SHARDS_FIXED
 from io_kafka.step_log.division import STEP_ROWS_MAX

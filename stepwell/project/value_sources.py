@@ -39,12 +39,12 @@ class ValueSources:
     variables: set[str] = field(default_factory=set)
     may_lack: bool = False
 
-    def resolved(self, values: Mapping[str, str], origin: str) -> dict[str, str]:
+    def resolve(self, values: Mapping[str, str], origin: str) -> dict[str, str]:
         """The values with what they refer to. Raises SettingsError, which names the key and `origin`."""
         found: dict[str, str] = {}
         for key, value in values.items():
             with self._lacking():
-                found[key] = self._resolved(key, value, origin)
+                found[key] = self._resolve(key, value, origin)
         return found
 
     def from_file_variables(self, names: Iterable[str]) -> dict[str, str]:
@@ -70,7 +70,7 @@ class ValueSources:
             if not self.may_lack:
                 raise
 
-    def _resolved(self, key: str, value: str, origin: str) -> str:
+    def _resolve(self, key: str, value: str, origin: str) -> str:
         def replaced(found: re.Match[str]) -> str:
             kind, what = found[1], found[2].strip()
             if kind == "file":

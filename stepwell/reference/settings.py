@@ -23,7 +23,7 @@ def reference() -> str:
     rows = ["| setting | default | values | meaning |", "|---|---|---|---|"]
     for key, name in STEPWELL_KEYS.items():
         field = StepwellSettings.model_fields[name]
-        cells = (f"`{key}`", _default(field.default), _values(name, field), _linked(field.description or ""))
+        cells = (f"`{key}`", _default(field.default), _values(name, field), _link_documents(field.description or ""))
         rows.append(f"| {' | '.join(cells)} |")
     text = resources.files(__package__).joinpath(TEXT).read_text()
     return text.replace("{TABLE}", "\n".join(rows))
@@ -85,7 +85,7 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-def _linked(text: str) -> str:
+def _link_documents(text: str) -> str:
     """A document that is named in brackets becomes a link."""
     return re.sub(r"\((\w+\.md)\)", r"([\1](\1))", text)
 

@@ -27,7 +27,7 @@ def has_token(request: Request, token: str) -> bool:
     return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
 
 
-def told(fault: ValidationError) -> str:
+def validation_text(fault: ValidationError) -> str:
     """What is wrong with a body, in a line for each field."""
     return "\n".join(
         f"{'.'.join(map(str, error['loc'])) or 'the body'}: {error['msg']}"

@@ -21,7 +21,7 @@ from stepwell.service.endpoint import (
     QUERY_SECONDS_MAX,
     READ_SECONDS_MAX,
     Endpoint,
-    posted,
+    post,
     read_endpoint,
     request,
 )
@@ -121,7 +121,7 @@ class ControlClient:
         if endpoint is None:
             return None
         seconds = QUERY_SECONDS_MAX + ANSWER_SECONDS_MAX
-        answer = posted(endpoint, "/query", body, seconds=seconds)
+        answer = post(endpoint, "/query", body, seconds=seconds)
         if answer is None or answer[0] != 200:
             return None
         with suppress(ValueError):  # another program may use the port of a dead service

@@ -99,7 +99,7 @@ def request(
     )
 
 
-def posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], *, seconds: float) -> tuple[int, bytes] | None:
+def post(endpoint: Endpoint, path: str, body: Mapping[str, Any], *, seconds: float) -> tuple[int, bytes] | None:
     """The status and the content of the answer to `body`, which is sent as JSON; None if there is no whole answer. It does without httpx."""
     headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": "application/json"}
     connection = http.client.HTTPConnection(endpoint.url.removeprefix("http://"), timeout=seconds)

@@ -58,7 +58,7 @@ def wait_for_turn(
             break
         _refuse_if_alive(pipeline, claim)
         if state.offset_next != seen or state.epoch != claim.epoch:
-            raise _held(pipeline, state.claim or claim, "it has just written to the step log")
+            raise _refusal(pipeline, state.claim or claim, "it has just written to the step log")
         if _is_gone(claim):
             break
     return claim.epoch
@@ -67,10 +67,10 @@ def wait_for_turn(
 def _refuse_if_alive(pipeline: str, claim: Claim) -> None:
     answer = who_answers(claim.endpoint) if claim.endpoint and claim.host == socket.gethostname() else None
     if answer is not None and answer["pipeline"] == pipeline:
-        raise _held(pipeline, claim, f"it answers at {claim.endpoint}")
+        raise _refusal(pipeline, claim, f"it answers at {claim.endpoint}")
 
 
-def _held(pipeline: str, claim: Claim, why: str) -> HeldByAnother:
+def _refusal(pipeline: str, claim: Claim, why: str) -> HeldByAnother:
     return HeldByAnother(
         f"pipeline {pipeline} is run by process {claim.pid} on {claim.host} (epoch {claim.epoch}): {why}",
         "Stop it with `stepwell stop`, or fence it with `stepwell run --take-over`.",

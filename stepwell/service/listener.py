@@ -86,10 +86,10 @@ class Listener:
         if self._token is not None and not has_token(request, self._token):
             what_to_do = "a token is needed: it is in the file of stepwell.metrics.token.file"
             return JSONResponse({"error": what_to_do}, 401, {"WWW-Authenticate": "Bearer"})
-        return await shown(self._exposition, request)
+        return await show_metrics(self._exposition, request)
 
 
-async def shown(exposition: Exposition, request: Request) -> Response:
+async def show_metrics(exposition: Exposition, request: Request) -> Response:
     """The metrics. They are collected in another thread, because a look at processes may take some milliseconds."""
     text, content_type = await run_in_threadpool(exposition.text, request.headers.get("accept", ""))
     return Response(text, headers={"Content-Type": content_type})

@@ -27,7 +27,7 @@ from coordinator.revisions.requests import (
 )
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
-from stepwell.service.bodies import Answer, parts_of, told
+from stepwell.service.bodies import Answer, parts_of, validation_text
 from stepwell.service.endpoint import APPLY_SECONDS_MAX, LAYOUT_SECONDS_MAX
 
 PlanFiles = Callable[[], PipelineSpec]
@@ -74,13 +74,13 @@ class RevisionRoutes:
         self._requests, self._board, self._plan_files = requests, board, plan_files
 
     async def show(self, request: Request) -> Response:
-        return Answer(self._shown())
+        return Answer(self._shown_fields())
 
     async def apply(self, request: Request) -> Response:
         try:
             body = ApplyBody.model_validate_json(await request.body() or b"{}")
         except ValidationError as fault:
-            return Answer({"error": told(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, 400)
+            return Answer({"error": validation_text(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, 400)
         try:
             self._refuse_now()
             spec = await run_in_threadpool(self._plan_files)
@@ -103,7 +103,7 @@ class RevisionRoutes:
             await run_in_threadpool(self._requests.ask_revision, asked, seconds)
         except Fault as fault:  # one of Kafka can end what the loop does before it accepts
             return _refusal(fault)
-        return Answer(self._shown())
+        return Answer(self._shown_fields())
 
     def _refuse_now(self) -> None:
         """Raises TransitionRefused for what needs no plan. The loop decides about all else."""
@@ -116,7 +116,7 @@ class RevisionRoutes:
                 "Ask again when `stepwell status` shows that it runs.",
             )
 
-    def _shown(self) -> dict[str, Any]:
+    def _shown_fields(self) -> dict[str, Any]:
         shown = self._board.show()
         return {name: shown[name] for name in ("revision", "transition", "transition_last")}
 

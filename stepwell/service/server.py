@@ -38,7 +38,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from base.fault import ExitCode
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import RequestName, Requests
@@ -54,10 +54,10 @@ from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
 from stepwell.errors import StepwellError
-from stepwell.service.bodies import Answer, has_token, told
+from stepwell.service.bodies import Answer, has_token, validation_text
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.http_thread import HttpThread
-from stepwell.service.listener import shown
+from stepwell.service.listener import show_metrics
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page.routes import PageRoutes
 from stepwell.service.probes import READY_LAG_SECONDS, Probes
@@ -234,7 +234,7 @@ class ControlServer:
         try:
             body = RescaleBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return Answer({"error": told(fault)}, 400)
+            return Answer({"error": validation_text(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._ask_layout(
             RescaleRequest(
@@ -251,15 +251,15 @@ class ControlServer:
         try:
             body = ReplaceBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return Answer({"error": told(fault)}, 400)
+            return Answer({"error": validation_text(fault)}, 400)
         return await self._ask_layout(ReplaceRequest(body.host, body.to))
 
     async def _automatic(self, request: Request) -> Response:
         try:
             body = AutoBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return Answer({"error": told(fault)}, 400)
-        return await self._answered(self._requests.ask_automatic, AutoRequest(body.bounds))
+            return Answer({"error": validation_text(fault)}, 400)
+        return await self._answer_with_layout(self._requests.ask_automatic, AutoRequest(body.bounds))
 
     async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
@@ -270,9 +270,9 @@ class ControlServer:
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 
     async def _ask_layout(self, asked: LayoutRequest) -> Response:
-        return await self._answered(self._requests.ask_layout, asked)
+        return await self._answer_with_layout(self._requests.ask_layout, asked)
 
-    async def _answered(self, ask: Callable[[R, float], None], asked: R) -> Response:
+    async def _answer_with_layout(self, ask: Callable[[R, float], None], asked: R) -> Response:
         """The layout when the loop has accepted the request, or why it has not."""
         try:
             await run_in_threadpool(ask, asked, LAYOUT_SECONDS_MAX)
@@ -285,4 +285,4 @@ class ControlServer:
         return {**shown["layout"], "fault": shown["layout_fault"], "automatic": shown["automatic"]}
 
     async def _metrics(self, request: Request) -> Response:
-        return await shown(self.exposition, request)
+        return await show_metrics(self.exposition, request)

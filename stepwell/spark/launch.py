@@ -50,7 +50,7 @@ def launched_with(output: IO[bytes], hidden: Collection[str]) -> Iterator[None]:
 
     def launch_apart(conf: Any = None, popen_kwargs: Any = None) -> Any:
         apart = {"stdout": output, "stderr": output, "start_new_session": True}
-        return launch(conf and _seen(conf), {**apart, **(popen_kwargs or {})})
+        return launch(conf and _visible_conf(conf), {**apart, **(popen_kwargs or {})})
 
     def popen_without(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         environment = for_java(without_secrets(options["env"], hidden))
@@ -64,7 +64,7 @@ def launched_with(output: IO[bytes], hidden: Collection[str]) -> Iterator[None]:
         spark_context.launch_gateway, java_gateway.Popen = launch, popen
 
 
-def _seen(conf: SparkConf) -> SparkConf:
+def _visible_conf(conf: SparkConf) -> SparkConf:
     """What stands on the command line."""
     return SparkConf(loadDefaults=False).setAll(
         [(key, value) for key, value in conf.getAll() if may_be_seen(key, value)]

@@ -21,7 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from base.cpu_quota import cpu_quota
-from base.options import WORKERS_MAX
+from base.limits import WORKERS_MAX
 from base.spark_master import ALL_CORES, MASTER_KEY
 from base.user_folders import user_name
 from engine.resident.preload import DAEMON_MODULE
@@ -127,7 +127,7 @@ def configuration(
         # The parallelism would be the number of slots.
         chosen[MASTER_KEY] = f"local[{cores() + WORKER_SLOTS}{of_all_cores[1] or ''}]"
         chosen.setdefault("spark.default.parallelism", str(cores()))
-    for key, value in {**_placed(chosen[MASTER_KEY]), **settings_without_home()}.items():
+    for key, value in {**_conf_of_place(chosen[MASTER_KEY]), **settings_without_home()}.items():
         chosen.setdefault(key, value)
     # This is the folder that Spark uses too. Its own default is a URI, and Spark makes a folder of that name, with %20 for a space.
     chosen.setdefault(WAREHOUSE_KEY, str(Path.cwd() / "spark-warehouse"))
@@ -171,7 +171,7 @@ def session_of(context: SparkContext) -> SparkSession:
     return found
 
 
-def _placed(master: str) -> dict[str, str]:
+def _conf_of_place(master: str) -> dict[str, str]:
     """What follows from where the tasks run."""
     if _is_on_loopback(master):
         # Executors connect to the driver at this address. Spark would choose the machine's address in its network, over which Stepwell's

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.options import DRAIN_ROWS_MAX
+from base.limits import DRAIN_ROWS_MAX
 from base.slots import SLOTS
 from coordinator.transition.draining import GROWTH_MAX, DrainPortions, outputs_with_content
 from engine.model.circuit import Circuit, Output, View

@@ -155,7 +155,7 @@ THE_CLOCK = (
         (
             Edit(
                 "stepwell/lowering/context.py",
-                "        found = compared(tree, self._clocks)\n        if found is None",
+                "        found = compared(tree, self.values.clocks)\n        if found is None",
                 "        found = compared(tree, ())\n        if found is None",
             ),
         ),

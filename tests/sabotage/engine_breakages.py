@@ -1067,7 +1067,7 @@ ENGINE = (
         "the batch answer",
         (
             Edit(
-                "stepwell/lowering/context.py",
+                "stepwell/lowering/values.py",
                 "            return not fragment_of(tree, resolve).raises\n",
                 '            return fragment_of(tree, resolve).sql != ""\n',
             ),

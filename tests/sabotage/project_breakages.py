@@ -64,8 +64,8 @@ PROJECT_BREAKAGES = (
         (
             Edit(
                 ACTIONS,
-                "for index in range(children.size()))), None)\n",
-                "for index in range(0 * children.size()))), None)\n",
+                "(found(child) for child in scala_items(children))), None)\n",
+                "(found(child) for child in scala_items(children)[:0])), None)\n",
             ),
         ),
         (f"{TEST_ACTIONS}::test_in_the_function_of_a_view_nothing_runs",),

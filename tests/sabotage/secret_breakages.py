@@ -54,7 +54,7 @@ SECRETS_AND_LOGS = (
         "secret-on-the-command-line-of-java",
         "Spark's JVM gets all settings on its command line.",
         "no secret is shown",
-        (Edit(LAUNCH, "return launch(conf and _seen(conf), ", "return launch(conf, "),),
+        (Edit(LAUNCH, "return launch(conf and _visible_conf(conf), ", "return launch(conf, "),),
         (f"{TEST_LAUNCH}::test_no_secret_is_on_the_command_line_or_inherited",),
     ),
     Breakage(

@@ -24,7 +24,7 @@ from stepwell.service.metrics.processes import Processes
 from stepwell.service.metrics.reference import reference
 from stepwell.service.metrics.state import PHASES
 from stepwell.service.metrics.table import METRICS
-from stepwell.service.monitoring import ALERTS, DASHBOARD, shipped
+from stepwell.service.monitoring import ALERTS, DASHBOARD, shipped_text
 from tests.prometheus_tools import promtool
 from tests.stepwell.metric_samples import samples_of
 
@@ -194,7 +194,7 @@ def test_the_reference_is_made_from_the_table() -> None:
 
 def _expressions() -> Iterator[tuple[str, str, str]]:
     """(where, expression, legend or annotations) of the dashboard and of the rules."""
-    for panel in json.loads(shipped(DASHBOARD))["panels"]:
+    for panel in json.loads(shipped_text(DASHBOARD))["panels"]:
         for target in panel.get("targets", ()):
             yield panel["title"], target["expr"], target["legendFormat"]
     for rule in _rules():
@@ -202,7 +202,7 @@ def _expressions() -> Iterator[tuple[str, str, str]]:
 
 
 def _rules() -> list[dict[str, Any]]:
-    rules: list[dict[str, Any]] = yaml.safe_load(shipped(ALERTS))["groups"][0]["rules"]
+    rules: list[dict[str, Any]] = yaml.safe_load(shipped_text(ALERTS))["groups"][0]["rules"]
     return rules
 
 
@@ -225,7 +225,7 @@ def test_what_is_shipped_asks_for_metrics_and_labels_that_exist(where: str, expr
 
 
 def test_the_dashboard_is_well_formed() -> None:
-    board = json.loads(shipped(DASHBOARD))
+    board = json.loads(shipped_text(DASHBOARD))
     panels = board["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     assert {each["name"] for each in board["templating"]["list"]} == {"datasource", "pipeline"}
@@ -252,7 +252,7 @@ def test_every_alert_has_a_section_that_says_what_to_do() -> None:
 
 def test_promtool_finds_nothing_wrong_with_the_rules_and_they_fire_when_they_should(tmp_path: Path) -> None:
     rules = tmp_path / ALERTS
-    rules.write_text(shipped(ALERTS))
+    rules.write_text(shipped_text(ALERTS))
     promtool("check", "rules", str(rules))
     cases = tmp_path / "cases.yml"
     cases.write_text((ROOT / "tests/stepwell/alert_cases.yml").read_text().replace("[ALERTS]", f"[{rules}]"))

@@ -35,7 +35,7 @@ from stepwell.inspection import query as queries
 from stepwell.inspection.interval_rows import frame_of
 from stepwell.inspection.query import query
 from stepwell.inspection.query_errors import NoState, QueryError
-from stepwell.inspection.query_rows import collected
+from stepwell.inspection.query_rows import collect_rows
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import pipeline_spec, plan_project
 from stepwell.planning.plans import ResolvedProject
@@ -245,8 +245,8 @@ def test_an_answer_that_breaks_off_is_no_answer(
         return load(self, BytesIO(sent[: kept_bytes[0]]))
 
     monkeypatch.setattr(ArrowCollectSerializer, "load_stream", load_stream)
-    assert len(collected(rows, 10, as_json=as_json)) == 3
+    assert len(collect_rows(rows, 10, as_json=as_json)) == 3
     for cut in {*range(0, lengths[0], lengths[0] // 12), *range(lengths[0] - 20, lengths[0], 4)}:
         kept_bytes[0] = cut
         with pytest.raises(QueryError, match="broke off"):
-            collected(rows, 10, as_json=as_json)
+            collect_rows(rows, 10, as_json=as_json)

@@ -23,7 +23,7 @@ def _entries_type(type_: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", _entry(type_)))
 
 
-def _made(node: TreeNode, key: pa.DataType, item: pa.DataType, entries: str, *operands: Fragment) -> Fragment:
+def _map_of_entries(node: TreeNode, key: pa.DataType, item: pa.DataType, entries: str, *operands: Fragment) -> Fragment:
     """The map of a list of entries. It raises for a key that is null or repeated."""
     if pa.types.is_floating(key) or pa.types.is_nested(key):
         raise unsupported(
@@ -45,7 +45,7 @@ def _create(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     pairs = ", ".join(
         f"struct_pack(key := {k.sql}, value := {cast(v.sql, item)})" for k, v in zip(keys, values, strict=True)
     )
-    return _made(node, keys[0].type, item, f"[{pairs}]", *arguments)
+    return _map_of_entries(node, keys[0].type, item, f"[{pairs}]", *arguments)
 
 
 def _keys(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -79,7 +79,7 @@ def _from_arrays(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     pairs = f"list_transform(list_zip({keys.sql}, {values.sql}), lambda x: struct_pack(key := x[1], value := x[2]))"
     absent, unequal = f"{keys.sql} IS NULL OR {values.sql} IS NULL", f"len({keys.sql}) <> len({values.sql})"
     sql = f"CASE WHEN {absent} THEN NULL WHEN {unequal} THEN {UNEQUAL} ELSE {pairs} END"
-    return _made(node, keys.type.value_type, values.type.value_type, sql, keys, values)
+    return _map_of_entries(node, keys.type.value_type, values.type.value_type, sql, keys, values)
 
 
 def _from_entries(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -89,7 +89,7 @@ def _from_entries(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     first, second = (f"struct_extract(x, {text(struct.field(i).name)})" for i in (0, 1))
     pairs = f"list_transform({entries.sql}, lambda x: struct_pack(key := {first}, value := {second}))"
     nulls = f"len(list_filter({entries.sql}, lambda x: x IS NULL)) > 0"
-    return _made(
+    return _map_of_entries(
         node, struct.field(0).type, struct.field(1).type, f"CASE WHEN {nulls} THEN NULL ELSE {pairs} END", entries
     )
 
@@ -98,7 +98,7 @@ def _concat(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     type_ = arguments[0].type
     absent = " ".join(f"WHEN ({a.sql} IS NULL) THEN NULL" for a in arguments)  # what follows a NULL cannot raise
     joined = f"list_concat({', '.join(f'map_entries({a.sql})' for a in arguments)})"
-    return _made(node, type_.key_type, type_.item_type, f"CASE {absent} ELSE {joined} END", *arguments)
+    return _map_of_entries(node, type_.key_type, type_.item_type, f"CASE {absent} ELSE {joined} END", *arguments)
 
 
 def _over(scope: Scope, node: TreeNode) -> tuple[Fragment, str, Fragment]:
@@ -112,7 +112,7 @@ def _over(scope: Scope, node: TreeNode) -> tuple[Fragment, str, Fragment]:
 def _filter(node: TreeNode, scope: Scope) -> Fragment:
     map_, entry, body = _over(scope, node)
     kept = f"list_filter(map_entries({map_.sql}), lambda {entry}: {body.sql})"
-    made = _made(node, map_.type.key_type, map_.type.item_type, kept, map_, body)
+    made = _map_of_entries(node, map_.type.key_type, map_.type.item_type, kept, map_, body)
     return Fragment(made.sql, made.type, raises=map_.raises or body.raises)  # its keys are those of a map
 
 
@@ -121,14 +121,14 @@ def _transform_values(node: TreeNode, scope: Scope) -> Fragment:
     new = (
         f"list_transform(map_entries({map_.sql}), lambda {entry}: struct_pack(key := {entry}.key, value := {body.sql}))"
     )
-    made = _made(node, map_.type.key_type, body.type, new, map_, body)
+    made = _map_of_entries(node, map_.type.key_type, body.type, new, map_, body)
     return Fragment(made.sql, made.type, raises=map_.raises or body.raises)
 
 
 def _transform_keys(node: TreeNode, scope: Scope) -> Fragment:
     map_, entry, body = _over(scope, node)
     new = f"list_transform(map_entries({map_.sql}), lambda {entry}: struct_pack(key := {body.sql}, value := {entry}.value))"
-    return _made(node, body.type, map_.type.item_type, new, map_, body)
+    return _map_of_entries(node, body.type, map_.type.item_type, new, map_, body)
 
 
 TABLE: dict[str, Rule] = {

@@ -33,7 +33,8 @@ from engine.model.rows import Distinct
 from engine.operators.aggregate_functions import FUNCTIONS, Values
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.context import Lowering, catalyst_type
+from stepwell.catalyst.types import catalyst_type
+from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate, sessions
@@ -129,7 +130,7 @@ def _aggregate(context: Lowering, of: _Grouped) -> Relation:
     for call in calls.values():
         argument = call.argument(type_of)
         position = None if argument is None else positions[canonical(argument)]
-        one = _made(call, position, result_type(call, None if position is None else types[position]))
+        one = _aggregate_call(call, position, result_type(call, None if position is None else types[position]))
         if call.part is None or one not in made:
             made.append(one)
         places.append(made.index(one) if call.part is not None else len(made) - 1)
@@ -157,7 +158,7 @@ def _distinct(below: int, types: Types, closing: Closing | None) -> Distinct | C
     return ClosingAggregate((below, closing.watermark), types, tuple(range(len(types))), (), closing.key)
 
 
-def _made(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
+def _aggregate_call(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
     if isinstance(FUNCTIONS[call.function], Values):
         return ValuesCall(
             call.function, position, distinct=call.distinct, type=type_, field=call.field, parameters=call.parameters

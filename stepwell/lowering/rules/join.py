@@ -13,7 +13,8 @@ from dataclasses import replace
 from engine.model.joins import Join, OuterJoin, SemiJoin
 from stepwell.catalyst.analysed import join_type
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.context import Lowering, catalyst_type
+from stepwell.catalyst.types import catalyst_type
+from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import event_time, timed_join
@@ -38,7 +39,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if event_time.is_join_of_streams(node):
         return timed_join.join_of_streams(context, node, kind)
     left, right = (context.lower(child) for child in _sides_of(node, kind))
-    condition = take_apart(node.get("condition"), _ids(left), _ids(right), frozenset(context.values))
+    condition = take_apart(node.get("condition"), _ids(left), _ids(right), context.values.ids)
     if kind in ("Inner", "Cross"):
         return _filtered(context, left, right, condition)
     if any(_reads_values(context, equality.or_unknown()) for equality in condition.not_in):
@@ -64,7 +65,7 @@ def _with_values(
 ) -> tuple[Relation, Condition, frozenset[int]]:
     """The right side with a column for each value of a subquery in the residual, the condition that reads these columns, and their ids."""
     read = dict.fromkeys(expression_id(leaf) for tree in condition.residual for leaf in attributes(tree))
-    added = {value: context.fresh() for value in read if value in context.values}
+    added = {value: context.fresh() for value in read if value in context.values.ids}
     if not added:
         return right, condition, frozenset()
     values = (Output(new, attribute(value, "", None)) for value, new in added.items())
@@ -75,7 +76,7 @@ def _with_values(
 
 
 def _reads_values(context: Lowering, tree: TreeNode) -> bool:
-    return not references(tree).isdisjoint(context.values)
+    return not references(tree).isdisjoint(context.values.ids)
 
 
 def _by_type(context: Lowering, node: TreeNode, left: Relation, right: Relation, condition: Condition) -> Relation:

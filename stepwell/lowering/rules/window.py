@@ -28,8 +28,8 @@ import pyarrow as pa
 from engine.accumulators.order import has_codes, is_ordered
 from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type
-from stepwell.lowering.context import Lowering, catalyst_type
+from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
+from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import aggregate, join

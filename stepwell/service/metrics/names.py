@@ -49,8 +49,8 @@ def bounded(found: Mapping[tuple[str, str], float], *, is_sum: bool) -> dict[tup
     by_topic: dict[tuple[str, str], list[float]] = {}
     for (topic, _), value in found.items():
         by_topic.setdefault((topic, ALL), []).append(value)
-    return {where: _joined(values, is_sum=is_sum) for where, values in by_topic.items()}
+    return {where: _join(values, is_sum=is_sum) for where, values in by_topic.items()}
 
 
-def _joined(values: Iterable[float], *, is_sum: bool) -> float:
+def _join(values: Iterable[float], *, is_sum: bool) -> float:
     return sum(values) if is_sum else max(values)

@@ -8,5 +8,5 @@ DASHBOARD = "grafana-dashboard.json"
 ALERTS = "alerts.yml"
 
 
-def shipped(name: str) -> str:
+def shipped_text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text()

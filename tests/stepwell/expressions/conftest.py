@@ -1,3 +1,5 @@
+"""Spark and Stepwell over the columns of edges.py, for the tests of this folder."""
+
 from __future__ import annotations
 
 import pytest

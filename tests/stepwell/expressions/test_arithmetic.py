@@ -1,3 +1,5 @@
+"""Sums, differences, products and quotients of numbers, and where they overflow."""
+
 from __future__ import annotations
 
 from decimal import Decimal

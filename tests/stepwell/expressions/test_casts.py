@@ -1,4 +1,6 @@
 # ruff: noqa: E501 (tables of cases read better in long lines)
+"""Casts between types, with the texts of numbers."""
+
 from __future__ import annotations
 
 import numpy as np

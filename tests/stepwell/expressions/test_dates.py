@@ -1,4 +1,6 @@
 # ruff: noqa: E501 (tables of cases read better in long lines)
+"""Dates, timestamps and day-time intervals."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,6 @@
 # ruff: noqa: E501 (tables of cases read better in long lines)
+"""Numbers and texts in other writings (hex, base64, character sets, URLs), digests and hashes."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,6 @@
 # ruff: noqa: E501 (tables of cases read better in long lines)
+"""Functions of numbers, and of the parts of nested values."""
+
 from __future__ import annotations
 
 import numpy as np

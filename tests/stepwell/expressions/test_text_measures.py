@@ -1,4 +1,6 @@
 # ruff: noqa: E501 (tables of cases read better in long lines)
+"""Functions that measure, mask, format and take apart texts."""
+
 from __future__ import annotations
 
 import pytest

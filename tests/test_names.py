@@ -1,0 +1,45 @@
+"""Names of functions in stepwell/: one that is a bare participle says neither what the function does nor what it returns (docs/contributing.md,
+Names)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOM = Path(__file__).parent.parent / "stepwell"
+
+_PARTICIPLE = re.compile(
+    r"_*(\w*[^e]ed|begun|chosen|done|drawn|found|given|gone|held|kept|known|left|lost|made|meant|met|paid|said|seen|sent|shown|taken|told|written)"
+)
+
+EVENTS = {"_claimed", "_received"}
+"""Called when something has happened."""
+
+STANDING = {
+    "_added", "_analysed", "_arranged", "_chained", "_compared", "_decided", "_deleted", "_drained", "_filtered", "_fitted", "_guarded",
+    "_moved", "_nested", "_normalised", "_ordered", "_reduced", "_renamed", "_renewed", "_renumbered", "_stacked", "_tied", "_truncated",
+    "_turned", "_typed", "_uncheckpointed", "_unsupported", "_windowed", "_written", "assigned", "bounded", "compared", "ended", "found",
+    "given", "guarded", "loosened", "packed", "recorded", "replaced", "shown", "uncheckpointed", "unsupported", "watched",
+}  # fmt: skip
+"""Those that stood when this test was written. Take one out when you rename it."""
+
+
+def test_no_new_function_is_called_by_a_bare_participle() -> None:
+    participles = {name for name in _functions() if _PARTICIPLE.fullmatch(name) and "_" not in name.strip("_")}
+    assert participles - EVENTS == STANDING
+
+
+def _functions() -> Iterator[str]:
+    """The names of all functions that are no properties."""
+    for file in ROOM.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+                map(_makes_property, node.decorator_list)
+            ):
+                yield node.name
+
+
+def _makes_property(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Name) and decorator.id in ("property", "cached_property")
