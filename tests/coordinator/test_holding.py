@@ -103,7 +103,8 @@ def test_what_topics_say_holds_a_switch() -> None:
 
 def test_rows_of_an_append_output_are_never_taken_back() -> None:
     held = reasons((Size(come=5, gone=2), Size(come=0, gone=0)))
-    (reason,) = held
+    assert len(held) == 1
+    reason = held[0]
     assert reason.startswith("2 rows would have to be taken back from append output a, which cannot be; ")
     assert "--append a=from-now" in reason
 
@@ -116,8 +117,8 @@ def test_a_step_passes_on_so_many_rows_and_no_more() -> None:
 
 def test_rows_that_leave_in_several_steps_may_be_more() -> None:
     assert reasons((Size(come=570, gone=0), Size(come=50, gone=50)), gradual=True) == []
-    (reason,) = reasons((Size(come=570, gone=0), Size(come=51, gone=50)), gradual=True)
-    assert reason.startswith("101 rows of view b differ, and cannot leave in several steps")
+    held = reasons((Size(come=570, gone=0), Size(come=51, gone=50)), gradual=True)
+    assert [because.split(" in several")[0] for because in held] == ["101 rows of view b differ, and cannot leave"]
 
 
 @pytest.mark.parametrize("name", ["sums", "renamed"])

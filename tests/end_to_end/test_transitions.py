@@ -185,6 +185,9 @@ def test_an_abort_leaves_the_old_project(play: Playground) -> None:
         run.wait_until(lambda shown: shown["transition"] is not None and shown["transition"]["phase"] == "held")
         run.requests.ask_revision(TurnTransition("switch"), ORDER_SECONDS)
         run.wait_until(lambda shown: (shown["transition_last"] or {}).get("outcome") == "switched")
+        wait_until(
+            lambda: run.fault is not None or not (log := play.log(now)).revisions.is_to_pass_on(log.steps)
+        )  # without input
     play.run(now)
     play.check(now)
     play.check_steps(now)

@@ -130,6 +130,7 @@ DRAINED = (
         FILLED,
         (Edit(STATE, "            if drained != drain.whole:\n", "            if drained is None:\n"),),
         (OF_STEPS, REFUSED),
+        tells="BrokenStepLog.*(fills up to|drains up to)",
     ),
     Breakage(
         "a-drain-is-one-step",
@@ -143,6 +144,7 @@ DRAINED = (
             ),
         ),
         (OF_STEPS,),
+        tells="BrokenStepLog.*(fills up to|drains up to)",
     ),
     Breakage(
         "a-drain-begins-where-filling-ended",
@@ -156,6 +158,7 @@ DRAINED = (
             ),
         ),
         (OF_STEPS,),
+        tells="BrokenStepLog.*(fills up to|drains up to)",
     ),
     Breakage(
         "a-later-field-in-each-record",

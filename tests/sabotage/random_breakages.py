@@ -33,7 +33,7 @@ COMBINATIONS = (
                 "next((origins[i] for i in node.inputs[:1] if origins[i] is not None), None)",
             ),
         ),
-        (f"{KEPT}[retractions-of-the-second-input]",),
+        ("tests/engine/test_descriptors.py::test_an_operator_retracts_only_if_its_descriptor_says_so",),
     ),
     Breakage(
         "summary-of-not-in-stays",
