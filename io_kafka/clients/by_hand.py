@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.clients.client_faults import NO_ANSWER, fault_of
 from io_kafka.clients.open_transaction import errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import NO_ANSWER, Topics, fault_of
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import BrokerUnreachable
 
 SILENCE_SECONDS_MAX = 30.0

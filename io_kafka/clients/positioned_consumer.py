@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.consumed import Consumed, Event, source_of
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import fault_of
 from io_kafka.errors import BrokerUnreachable, NoLeader, OffsetGone, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG

@@ -14,8 +14,9 @@ from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
+from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import Topics, fault_of
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import NotAuthorized, RightsMissing, UnknownTopic
 
 Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"]

@@ -15,19 +15,10 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SECONDS, PASSING_SECONDS
+from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import (
-    ANSWER_SECONDS_MIN,
-    FIRST_ANSWER_SECONDS,
-    NO_ANSWER,
-    NO_LEADER,
-    OLD_EPOCH,
-    PASSING_SECONDS,
-    UNKNOWN_TOPIC,
-    TopicFacts,
-    Topics,
-    fault_of,
-)
+from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.open_transaction import errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import fault_of
 from io_kafka.errors import BrokerUnreachable, KafkaFault
 
 if TYPE_CHECKING:

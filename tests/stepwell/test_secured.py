@@ -126,10 +126,10 @@ def test_a_password_that_is_changed_while_a_client_lives_is_waited_for(secured: 
     topics = Topics(KafkaSettings.parse(secured.options()), timeout_s=60.0)
     assert topics.names() == set()
     secured.set_password("another")
-    topics._admin = topics._new_admin()  # as after a broken connection
+    topics._requests.admin = topics._requests.new_admin()  # as after a broken connection
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(topics.names)
-        eventually(lambda: topics._reports.reason is not None, True)
+        eventually(lambda: topics._requests.reports.reason is not None, True)
         secured.set_password()
         assert asked.result(60.0) == set()
 
