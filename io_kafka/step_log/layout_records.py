@@ -19,6 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from base.limits import WORKERS_MAX
 from base.slots import SLOTS, SlotSet
+from io_kafka.step_log.common_rules import is_ascending
 from io_kafka.step_log.form import Natural, Part, PartWithLater, RecordBase
 
 RescaleMode = Literal["cold", "live"]
@@ -49,7 +50,7 @@ class Ownership(Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         numbers = [member.worker for member in self.members]
-        if any(left >= right for left, right in pairwise(numbers)):
+        if not is_ascending(numbers):
             raise ValueError("the members are not in ascending order")
         if not self.ranges or self.ranges[0][0] != 0 or self.ranges[-1][0] >= SLOTS:
             raise ValueError("the ranges do not cover all slots")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import assert_never
 
+from io_kafka.step_log.common_rules import is_ascending, why_not_topic
 from io_kafka.step_log.form import TopicIdentity
 from io_kafka.step_log.revision_records import (
     Drain,
@@ -85,8 +85,7 @@ def _why_not_intent(record: RevisionIntent, ground: RevisionGround) -> str | Non
         return "no revision is in force"
     if record.number != (number := _number_next(ground.revisions)):
         return f"revision {record.number}, where {number} is the next one"
-    places = [each.where for each in record.again]
-    if any(left >= right for left, right in pairwise(places)):
+    if not is_ascending(each.where for each in record.again):
         return "the partitions that are read again are out of order or there twice"
     if (reason := why_not_loads(record.tables, ground.loads)) is not None:
         return reason
@@ -107,9 +106,8 @@ def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | Non
     if len(names) != len(set(names)):
         return "it announces a topic twice"
     for topic in record.topics:
-        known = ground.topics.get(topic.topic, topic)
-        if known.id != topic.id or known.partitions > topic.partitions:
-            return f"topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+        if (reason := why_not_topic(topic, ground.topics)) is not None:
+            return reason
     return _why_not_boundary("the switch", record.step, ground)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import assert_never
 
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.common_rules import is_ascending, why_not_topic
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn
 from io_kafka.step_log.layout_rules import why_not_layout, why_not_placed
@@ -190,8 +190,7 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         return f"of step {record.step}, where step {log.division_next} is the next to be divided"
     if record.step >= log.steps + PENDING_STEPS_MAX:
         return f"of step {record.step}, while output is committed only below step {log.steps}"
-    partitions = [(r.topic, r.partition) for r in record.ranges]
-    if any(left >= right for left, right in pairwise(partitions)):
+    if not is_ascending((r.topic, r.partition) for r in record.ranges):
         return f"of step {record.step}: its partitions are out of order or there twice"
     for r in record.ranges:
         start = log.positions.get(TopicPartition(r.topic, r.partition), r.start)
@@ -199,14 +198,13 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
             where = f"{r.topic}/{r.partition}"
             return f"of step {record.step}: {where} has the range [{r.start}, {r.end}), but should start at {start}"
     for topic in record.topics:
-        known = log.topics.get(topic.topic, topic)
-        if known.id != topic.id or known.partitions > topic.partitions:
-            return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+        if (reason := why_not_topic(topic, log.topics)) is not None:
+            return f"of step {record.step}: {reason}"
     if record.grown != (grown := log.topics_grown(record.topics)):
         return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
     if (record.clock_us or 0) < (log.clock_us or 0) and record.clock_us is not None:
         return f"of step {record.step}: its time is {record.clock_us}, and that of a step before it {log.clock_us}"
-    if any(left >= right for left, right in pairwise(record.idle)):
+    if not is_ascending(record.idle):
         return f"of step {record.step}: its idle sources are out of order or there twice"
     reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_again_read(log, record)
     return reason or _why_not_counted(log, record)
@@ -217,7 +215,7 @@ def _why_not_again_read(log: LogValue, record: DivisionRecord) -> str | None:
     pipeline began with it. New nodes never get input before the revision in force does."""
     if record.again and log.revisions.passage_that_fills(record.step) is None:
         return f"of step {record.step}: it reads input again, and the step fills nothing"
-    if any(left.where >= right.where for left, right in pairwise(record.again)):
+    if not is_ascending(r.where for r in record.again):
         return f"of step {record.step}: what it reads again is out of order or there twice"
     starts, ends = log.reads_again, {r.where: r.end for r in record.ranges}
     new = {r.where: r.start for r in record.ranges if r.where not in log.positions}
@@ -262,8 +260,7 @@ def _why_not_step(log: LogValue, record: StepRecord) -> str | None:
         return f"of step {record.step}, where step {log.steps} is the next to be written"
     if record.step not in log.divisions:
         return f"of step {record.step}, which was never divided"
-    partitions = [(part.handle, part.partition) for part in record.outputs]
-    if any(left >= right for left, right in pairwise(partitions)):
+    if not is_ascending((part.handle, part.partition) for part in record.outputs):
         return f"of step {record.step}: its output partitions are out of order or there twice"
     for part in record.outputs:
         before = log.ends.get(part.where, 0)

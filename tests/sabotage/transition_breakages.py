@@ -137,7 +137,7 @@ TRANSITIONS = (
         "a-switch-to-another-topic",
         "The next revision takes a topic for one that it has known, although it was made again.",
         "no silence",
-        (Edit(REVISION_RULES, "if known.id != topic.id or", "if"),),
+        (Edit(REVISION_RULES, "why_not_topic(topic, ground.topics)", "why_not_topic(topic, {})"),),
         (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
