@@ -264,27 +264,37 @@ class RevisionState(Part):
 
     def check(self) -> None:
         """Asserts the invariants; a failure is a mistake of Stepwell's own."""
-        assert (self.root is None) == (self.in_force is None)
+        assert (self.root is None) == (self.in_force is None), (
+            "a revision in force without a root, or the other way round"
+        )
         phase = self.phase
         if self.root is None:
             assert phase is None and not self.passages, "a transition from no revision"
         if phase is not None:
-            assert self.in_force is not None and phase.intent.number == phase.before.number + 1
+            assert self.in_force is not None, "a transition without a revision in force"
+            assert phase.intent.number == phase.before.number + 1, (
+                "a transition that does not lead to the next revision"
+            )
             is_next = isinstance(phase, Switching | Draining) or (isinstance(phase, Clearing) and phase.is_switched)
-            assert self.in_force.number == (phase.intent.number if is_next else phase.before.number)
+            number = phase.intent.number if is_next else phase.before.number
+            assert self.in_force.number == number, f"revision {self.in_force.number} in force in place of {number}"
         is_open = [passage.switch is None for passage in self.passages]
         has_no_end = [passage.end is None for passage in self.passages]
         assert not any(has_no_end[:-1]), "a passage without end before another one"
-        assert any(is_open) == isinstance(phase, Filling)
+        assert any(is_open) == isinstance(phase, Filling), "a passage that fills when nothing is filling, or none"
         if isinstance(phase, Switching | Draining):
-            assert (self.passages[-1].switch, self.passages[-1].drain) == (phase.switch.step, phase.switch.drain)
-            assert self.passages[-1].last is None, "a drain that goes on has ended"
+            last = self.passages[-1]
+            assert (last.switch, last.drain) == (phase.switch.step, phase.switch.drain), "a passage with another switch"
+            assert last.last is None, "a drain that goes on has ended"
             assert isinstance(phase, Switching) or phase.switch.drain is not None, "a drain of nothing"
         else:
-            assert any(has_no_end) == isinstance(phase, Filling)
+            assert any(has_no_end) == isinstance(phase, Filling), "a passage that goes on without a transition, or none"
         at = -1
         for passage in self.passages:
-            assert at < passage.first
+            assert at < passage.first, f"the passage from step {passage.first} on begins before another one has ended"
             at = passage.first if passage.end is None else passage.end - 1
-            assert passage.first <= at
-            assert passage.last is None or (passage.switch is not None and passage.switch <= passage.last)
+            assert passage.first <= at, f"the passage from step {passage.first} on ends at step {at}"
+            if passage.last is not None:
+                assert passage.switch is not None and passage.switch <= passage.last, (
+                    "a drain that ends before its switch"
+                )

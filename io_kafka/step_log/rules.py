@@ -36,11 +36,7 @@ from io_kafka.step_log.revision_records import (
 from io_kafka.step_log.revision_rules import why_not_filled, why_not_revision, why_not_transition
 from io_kafka.step_log.snapshots import as_offsets, snapshot_of
 from io_kafka.step_log.table_records import why_not_ranges
-from io_kafka.step_log.value import LogValue
-
-PENDING_STEPS_MAX = 2
-"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
-workers run meanwhile."""
+from io_kafka.step_log.value import PENDING_STEPS_MAX, LogValue
 
 
 def why_not(log: LogValue, record: Record) -> str | None:

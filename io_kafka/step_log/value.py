@@ -39,6 +39,13 @@ from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.revision_rules import RevisionGround
 from io_kafka.step_log.revision_state import Filling, RevisionState
 
+PENDING_STEPS_MAX = 2
+"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
+workers run meanwhile."""
+
+CHECKPOINTS_KEPT = 2
+"""A database can open at most two versions, so recovery needs no older ones."""
+
 
 @dataclass(frozen=True)
 class LogValue:

@@ -47,7 +47,7 @@ from io_kafka.step_log.records import (
     InputRange,
     StepRecord,
 )
-from io_kafka.step_log.state import PENDING_STEPS_MAX
+from io_kafka.step_log.value import PENDING_STEPS_MAX
 from tests.io_kafka.growing import GrowingLog
 from tests.io_kafka.layouts import change, layout, owned_by, placed, target
 

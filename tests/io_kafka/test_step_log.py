@@ -375,6 +375,21 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(
     assert state == folded(*before)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"positions": {TopicPartition("in", 0): 11}}, "the next division begins elsewhere than at 12"),
+        ({"ends": {TopicPartition("out", 0): 4}}, "the end of .* is above that of the log"),
+        ({"checkpoints": (version(1, 2),)}, "a checkpoint of a step that is not written"),
+        ({"snapshots": ((1, 0), (1, 0))}, "snapshots out of order"),
+        ({"claim": None}, "records before any claim"),
+    ],
+)
+def test_a_broken_invariant_is_told(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(AssertionError, match=told):
+        replace(folded(*STORY), **changes).check()
+
+
 def test_a_record_is_folded_once() -> None:
     with pytest.raises(AssertionError):
         folded(*STORY).apply(division(2, 12, 13), 6)

@@ -293,8 +293,8 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "topics={name: topic for name, topic in self.topics.items() if name in known},",
-                "topics=dict(self.topics),",
+                "_without_topics((self.topics.keys() | read_again) - set(phase.known))",
+                "_without_topics(read_again - self.topics.keys())",
             ),
         ),
         (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
