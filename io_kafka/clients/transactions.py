@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
@@ -103,6 +103,17 @@ LOG_POINTS = TransactionPoints(begun="log.begun", sent="log.sent", committed="lo
 OUTPUT_POINTS = TransactionPoints(begun="output.begun", sent="output.sent", committed="output.committed")
 
 
+@dataclass(frozen=True)
+class Claimant:
+    """The run that claims a pipeline, as its claim names it."""
+
+    pipeline: str
+    host: str
+    pid: int
+    endpoint: str | None = None
+    """The address of its control endpoint, if it has one."""
+
+
 Send = Callable[[OpenTransaction], list[Record]]
 """Produces the messages of a transaction and returns the records of the log, which are written last. It is called again for each attempt."""
 
@@ -152,16 +163,7 @@ class FencedLog:
         assert self._claim is not None, "not started"
         return self._claim.epoch
 
-    def start(
-        self,
-        *,
-        pipeline: str,
-        host: str,
-        pid: int,
-        endpoint: str | None = None,
-        expect_epoch: int | None = None,
-        above: int = -1,
-    ) -> int:
+    def start(self, claimant: Claimant, *, expect_epoch: int | None = None, above: int = -1) -> int:
         """Fences every older writer, reads the log, commits the claim of the next epoch and returns it.
 
         `expect_epoch`: the epoch whose holder did not answer. `above`: the epoch is higher than this one too. Raises Fenced if another run has
@@ -179,9 +181,7 @@ class FencedLog:
             if holder is None or holder.run_id != self.run_id:
                 if self._state.epoch != before:
                     raise Fenced(self._id, before, holder)
-                holder = Claim(
-                    epoch=epoch, pipeline=pipeline, run_id=self.run_id, host=host, pid=pid, endpoint=endpoint
-                )
+                holder = Claim(epoch=epoch, run_id=self.run_id, **asdict(claimant))
                 self._commit_claim(holder)
             self._claim = holder
             return holder.epoch
