@@ -40,11 +40,11 @@ def _check_inputs(log: LogValue) -> None:
             before = at.setdefault(r.where, r.start)
             assert before == r.start <= r.end, f"step {step}: {r.where} has [{r.start}, {r.end}) after {before}"
             at[r.where] = r.end
-    gone = {where for where in at if log.replayed_from and where not in log.positions}
+    gone = {where for where in at if log.replayed_from and where not in log.next_offsets}
     for where in at.keys() - gone:
-        assert log.positions[where] == at[where], f"{where}: the next division begins elsewhere than at {at[where]}"
+        assert log.next_offsets[where] == at[where], f"{where}: the next division begins elsewhere than at {at[where]}"
     for where, first in log.firsts.items():
-        assert first <= log.positions[where], f"{where}: the first division begins at {first}, after the next one"
+        assert first <= log.next_offsets[where], f"{where}: the first division begins at {first}, after the next one"
 
 
 def _check_outputs(log: LogValue) -> None:

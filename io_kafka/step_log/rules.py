@@ -170,7 +170,7 @@ def _may_be_firsts(log: LogValue, record: Snapshot) -> bool:
     if record.firsts is None:
         return True
     said = as_offsets(record.firsts)
-    return log.firsts.items() <= said.items() and said.keys() <= log.positions.keys()
+    return log.firsts.items() <= said.items() and said.keys() <= log.next_offsets.keys()
 
 
 def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
@@ -189,7 +189,7 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
     if not is_ascending((r.topic, r.partition) for r in record.ranges):
         return f"of step {record.step}: its partitions are out of order or there twice"
     for r in record.ranges:
-        start = log.positions.get(TopicPartition(r.topic, r.partition), r.start)
+        start = log.next_offsets.get(TopicPartition(r.topic, r.partition), r.start)
         if r.start != start or r.end < r.start:
             where = f"{r.topic}/{r.partition}"
             return f"of step {record.step}: {where} has the range [{r.start}, {r.end}), but should start at {start}"
@@ -214,7 +214,7 @@ def _why_not_again_read(log: LogValue, record: DivisionRecord) -> str | None:
     if not is_ascending(r.where for r in record.again):
         return f"of step {record.step}: what it reads again is out of order or there twice"
     starts, ends = log.reads_again, {r.where: r.end for r in record.ranges}
-    new = {r.where: r.start for r in record.ranges if r.where not in log.positions}
+    new = {r.where: r.start for r in record.ranges if r.where not in log.next_offsets}
     for r in record.again:
         start = starts.get(r.where, log.firsts.get(r.where, new.get(r.where)))
         if r.start != start or not r.start <= r.end <= ends.get(r.where, r.end):

@@ -161,7 +161,7 @@ class StepLogState(LogValue):
                     divisions=self.divisions.with_next(record),
                     counted=record.counted,
                     firsts=self._firsts_with(record),
-                    positions={**self.positions, **{r.where: r.end for r in record.ranges}},
+                    next_offsets={**self.next_offsets, **{r.where: r.end for r in record.ranges}},
                     topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
                     grown=frozenset(record.grown),
                     again={**self.again, **{r.where: r.end for r in record.again}},
@@ -239,7 +239,7 @@ class StepLogState(LogValue):
             self,
             revisions=self.revisions.with_switch(record, self.counted, tuple(sorted(self.topics))),
             topics={**self.topics, **{topic.topic: topic for topic in record.topics if topic.topic not in self.topics}},
-            positions={**self.positions, **self.reads_again},
+            next_offsets={**self.next_offsets, **self.reads_again},
             firsts={**live, **self.firsts, **only_new},
         )
 
@@ -247,7 +247,7 @@ class StepLogState(LogValue):
         return self if record.firsts is None else replace(self, firsts=as_offsets(record.firsts))
 
     def _firsts_with(self, record: DivisionRecord) -> Mapping[TopicPartition, int]:
-        new = {r.where: r.start for r in record.ranges if r.where not in self.positions}
+        new = {r.where: r.start for r in record.ranges if r.where not in self.next_offsets}
         return {**self.firsts, **new} if new else self.firsts
 
     def _with_placed(self, version: VersionId, placed: Ownership) -> StepLogState:
@@ -262,29 +262,29 @@ class StepLogState(LogValue):
         before = self.divisions[record.step]
         if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):
             return replace(self, divisions=self.divisions.with_value(record.step, record))
-        positions = self._positions_before(record.step + 1)
-        positions.update({r.where: r.end for r in record.ranges})
+        starts = self._next_offsets_before(record.step + 1)
+        starts.update({r.where: r.end for r in record.ranges})
         read_again = self._read_again_before(record.step + 1)
         read_again.update({r.where: r.end for r in record.again})
         divisions = self.divisions.drop_from(record.step).with_next(record)
         return replace(
             self,
             divisions=divisions,
-            positions=positions,
+            next_offsets=starts,
             counted=record.counted,
             again=read_again,
             idle=record.idle,
         )
 
-    def _positions_before(self, step: int) -> dict[TopicPartition, int]:
+    def _next_offsets_before(self, step: int) -> dict[TopicPartition, int]:
         """Where the next division starts, if those from `step` on are void."""
-        positions = dict(self.positions)
+        starts = dict(self.next_offsets)
         for void in range(self.division_next - 1, step - 1, -1):
-            positions.update({r.where: r.start for r in self.divisions[void].ranges})
-        return positions
+            starts.update({r.where: r.start for r in self.divisions[void].ranges})
+        return starts
 
     def _read_again_before(self, step: int) -> dict[TopicPartition, int]:
-        """As `_positions_before`, of what is read again."""
+        """As `_next_offsets_before`, of what is read again."""
         again = dict(self.again)
         for void in range(self.division_next - 1, step - 1, -1):
             again.update({r.where: r.start for r in self.divisions[void].again})
@@ -298,7 +298,7 @@ class StepLogState(LogValue):
             log = replace(
                 self,
                 divisions=self.divisions.drop_from(step),
-                positions=self._positions_before(step),
+                next_offsets=self._next_offsets_before(step),
                 counted=phase.counted,
                 idle=(),
             )._without_topics((self.topics.keys() | read_again) - set(phase.known))
@@ -326,7 +326,7 @@ class StepLogState(LogValue):
             self,
             topics={name: topic for name, topic in self.topics.items() if name not in gone},
             grown=self.grown - gone,
-            positions={where: at for where, at in self.positions.items() if where.topic not in gone},
+            next_offsets={where: at for where, at in self.next_offsets.items() if where.topic not in gone},
             firsts={where: at for where, at in self.firsts.items() if where.topic not in gone},
         )
 

@@ -64,7 +64,8 @@ class LogValue:
     claim: Claim | None = None
     divisions: Numbered[DivisionRecord] = field(default_factory=Numbered)
     step_records: Numbered[StepRecord] = field(default_factory=Numbered)
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next division starts
+    next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the next division starts."""
     firsts: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the first division of each input began. Those of a log of format 2 whose first divisions were truncated are not known."""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)  # of outputs
@@ -198,7 +199,7 @@ class LogValue:
     def is_read_again(self) -> bool:
         """Whether the new nodes of the transition under way have got all that the revision in force has read, of what is read again."""
         only_new, found = self.only_read_again, self.reads_again.items()
-        return all(at == self.positions.get(where, at) for where, at in found if where not in only_new)
+        return all(at == self.next_offsets.get(where, at) for where, at in found if where not in only_new)
 
     @property
     def nodes_in_error(self) -> frozenset[int]:

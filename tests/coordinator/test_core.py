@@ -69,7 +69,7 @@ class Log(GrowingLog):
             self.divide()
 
     def divide(self) -> None:
-        start = self.positions.get(INPUT, 0)
+        start = self.next_offsets.get(INPUT, 0)
         span = InputRange(topic="in", partition=0, start=start, end=start + DIVISION_OFFSETS)
         self.append(DivisionRecord(epoch=0, step=self.division_next, ranges=(span,)))
 

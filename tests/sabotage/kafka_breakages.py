@@ -421,7 +421,7 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        positions.update({r.where: r.end for r in record.ranges})\n",
+                "        starts.update({r.where: r.end for r in record.ranges})\n",
                 "",
             ),
         ),

@@ -91,7 +91,7 @@ LOADED = (
         (
             Edit(
                 STATE,
-                "            positions={where: at for where, at in self.positions.items() if where.topic not in gone},\n",
+                "            next_offsets={where: at for where, at in self.next_offsets.items() if where.topic not in gone},\n",
                 "",
             ),
         ),

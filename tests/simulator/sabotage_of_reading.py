@@ -116,7 +116,7 @@ def a_new_topic_read_twice() -> Iterator[None]:
     def with_switch(self: Any, record: Any) -> Any:
         starts = {each.where: each.start for each in self.revisions.phase.intent.again if not each.is_live}
         after = real(self, record)
-        return replace(after, positions={**after.positions, **starts})
+        return replace(after, next_offsets={**after.next_offsets, **starts})
 
     with broken(StepLogState, "_with_switch", with_switch):
         yield
