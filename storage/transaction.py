@@ -29,8 +29,8 @@ from storage.pins import Pin, pinned_below
 
 T = TypeVar("T")
 Rank = int
-# When a record's checksum is verified; "once" means once per process, environment and key.
 Check = Literal["always", "once"]
+"""When a record's checksum is verified; "once" means once per process, environment and key."""
 
 
 @dataclass(frozen=True)

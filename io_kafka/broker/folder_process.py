@@ -21,15 +21,15 @@ from pathlib import Path
 
 import psutil
 
-# A clean stop of a broker takes 1 to 2 s, and one of a Spark daemon less. After a SIGKILL a broker recovers from its log.
 STOP_SECONDS_MAX = 30
+"""A clean stop of a broker takes 1 to 2 s, and one of a Spark daemon less. After a SIGKILL a broker recovers from its log."""
 
 POLL_SECONDS = 0.05
 
 LOG_TAIL_LINES = 12
 
-# A process forks children in its first seconds only. A tree that still grows after so many looks is not one of ours.
 TREE_LOOKS_MAX = 100
+"""A process forks children in its first seconds only. A tree that still grows after so many looks is not one of ours."""
 
 
 class FolderProcess:

@@ -48,20 +48,21 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.byte_bound import level_of, undecided_ranges
 from io_kafka.step_log.plans import PlanMissing, text_in
 
-# A read fails after so long without progress. A restart of a broker and the election of a leader take less.
 STALL_SECONDS_MAX = 60.0
+"""A read fails after so long without progress. A restart of a broker and the election of a leader take less."""
 
-# Between two looks for a document whose transaction is acknowledged and whose marker is on its way. It comes within milliseconds.
 MARKER_SECONDS = 0.02
+"""Between two looks for a document whose transaction is acknowledged and whose marker is on its way. It comes within milliseconds."""
 
-# If a log ends below a range's end for so long, it has lost messages: a new leader catches up sooner.
 SHORT_LOG_SECONDS_MAX = 5.0
+"""If a log ends below a range's end for so long, it has lost messages: a new leader catches up sooner."""
 
-# How long a consumer tries to connect before its reasons are looked at, in a process that no broker has ever answered.
 CONNECT_SECONDS_MAX = 2.0
+"""How long a consumer tries to connect before its reasons are looked at, in a process that no broker has ever answered."""
 
-# By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched.
 _CONSUMERS: dict[tuple[int, KafkaSettings], PositionedConsumer] = {}
+"""By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched."""
+
 _CONSUMERS_LOCK = threading.Lock()
 
 

@@ -26,7 +26,6 @@ from io_kafka.outside import CLIENT_LOG, REAL, Outside
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
-# Options that Stepwell decides: its value, and the reason or what a user does instead. An option with that value is accepted.
 _OURS: dict[str, tuple[str | None, str]] = {
     "isolation.level": ("read_committed", "messages of an aborted transaction must never count"),
     "auto.offset.reset": (None, "use the table's `startingOffsets`; later offsets come from the step log"),
@@ -46,6 +45,7 @@ _OURS: dict[str, tuple[str | None, str]] = {
     "value.deserializer": (None, "the table's `format` says it"),
     "interceptor.classes": (None, "they are Java classes, and Stepwell's client is librdkafka"),
 }
+"""Options that Stepwell decides: its value, and the reason or what a user does instead. An option with that value is accepted."""
 
 _CONSUMER = {
     "isolation.level": "read_committed",
@@ -55,7 +55,6 @@ _CONSUMER = {
     "enable.partition.eof": True,
     "check.crcs": True,
 }
-# Defaults that a user may change.
 _CONSUMER_DEFAULTS = {
     # librdkafka requires one, but no group is ever joined.
     "group.id": "stepwell",
@@ -66,6 +65,8 @@ _CONSUMER_DEFAULTS = {
     # With the default of 64 MB per process, a partition that moves to another process has much of it fetched in vain.
     "queued.max.messages.kbytes": 16_384,
 }
+"""Defaults that a user may change."""
+
 _SECOND_DEFAULTS = {
     # It begins with a long history beside steps, which a full queue would delay. This is several steps of messages, or half of a large portion.
     "queued.max.messages.kbytes": 4_096,
@@ -93,11 +94,12 @@ _COMMON_DEFAULTS = {
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Options under librdkafka's names. Invariants: they are sorted by name, `bootstrap.servers` is among them, and none of `_OURS` is.
-    `outside` makes the clients, and provides all else that a run needs of its machine."""
+    """With which settings clients of Kafka are made, and by whom."""
 
     options: tuple[tuple[str, str], ...] = field(repr=False)
+    """(name, value) under librdkafka's names. They are sorted by name, `bootstrap.servers` is among them, and none of `_OURS` is."""
     outside: Outside = field(default=REAL, compare=False, repr=False)
+    """It makes the clients, and provides all else that a run needs of its machine."""
     extras: Extras = Extras.NONE
     """What a reader with these settings returns of each message besides key, value and offset. It enters the checksum of what was read, so all
     readers of a revision must agree."""

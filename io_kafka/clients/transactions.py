@@ -67,21 +67,28 @@ _log = structlog.get_logger("io_kafka.clients.transactions")
 
 @dataclass(frozen=True)
 class WriterLimits:
-    """Bounds of the writer's waits and retries. `tries_max` is the number of attempts for one transaction."""
+    """Bounds of the writer's waits and retries."""
 
-    init_seconds_max: float = 30.0  # measured 0.05 to 0.5 s; longer while a broker recovers the last transaction
-    flush_seconds_max: float = 60.0  # for the largest step over a slow link
-    commit_seconds_max: float = 30.0  # measured 2 to 4 ms; after the deadline the log shows the outcome
-    abort_seconds_max: float = 5.0  # it only spares consumers a wait: the next init aborts anyway
-    recovery_seconds_max: float = 120.0  # a broker that restarts is back in seconds, a loaded one in a minute
+    init_seconds_max: float = 30.0
+    """Measured 0.05 to 0.5 s; longer while a broker recovers the last transaction."""
+    flush_seconds_max: float = 60.0
+    """For the largest step over a slow link."""
+    commit_seconds_max: float = 30.0
+    """Measured 2 to 4 ms; after the deadline the log shows the outcome."""
+    abort_seconds_max: float = 5.0
+    """It only spares consumers a wait: the next init aborts anyway."""
+    recovery_seconds_max: float = 120.0
+    """A broker that restarts is back in seconds, a loaded one in a minute."""
     tries_max: int = 5
-    wait_seconds_max: float = 5.0  # the longest pause between two tries
-    # A transaction that timed out on the broker fences its producer without a successor.
+    """The number of attempts for one transaction."""
+    wait_seconds_max: float = 5.0
+    """The longest pause between two tries."""
     fenced_without_claim_max: int = 2
-    # In a row. Two runs that fence each other commit few transactions between two fences.
+    """A transaction that timed out on the broker fences its producer without a successor."""
     fence_forgotten_commits: int = 100
-    # After it the broker aborts the transaction of a dead writer. Consumers wait that long.
+    """In a row. Two runs that fence each other commit few transactions between two fences."""
     transaction_timeout_ms: int = 60_000
+    """After it the broker aborts the transaction of a dead writer. Consumers wait that long."""
 
 
 LAST_LIMITS = WriterLimits(

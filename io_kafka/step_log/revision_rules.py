@@ -24,23 +24,29 @@ TransitionRecord = RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSett
 
 @dataclass(frozen=True, kw_only=True)
 class RevisionGround:
-    """What the rules depend on. `division_next`: the step of the next division. `is_drained`: whether the steps of all divisions are written.
-    `has_layout`: whether the generation has begun. `is_of_format_2`: whether the log has a circuit in place of a revision. `is_checkpointed`:
-    whether the last complete checkpoint has all steps, and no other is intended. `checkpoint_step`: the steps in that checkpoint; None without
-    any. `filled`: the position before the next division. `is_read_again`: see LogValue. `topics`: those that are known. `loads`: the
-    topics of the loads of batch tables."""
+    """What the rules depend on."""
 
     revisions: RevisionState
     division_next: int
+    """The step of the next division."""
     is_drained: bool
+    """Whether the steps of all divisions are written."""
     has_layout: bool
+    """Whether the generation has begun."""
     is_of_format_2: bool
+    """Whether the log has a circuit in place of a revision."""
     is_checkpointed: bool
+    """Whether the last complete checkpoint has all steps, and no other is intended."""
     checkpoint_step: int | None
+    """The steps in that checkpoint; None without any."""
     filled: int
+    """The position before the next division."""
     is_read_again: bool
+    """See LogValue."""
     topics: Mapping[str, TopicIdentity]
+    """Those that are known."""
     loads: frozenset[str]
+    """The topics of the loads of batch tables."""
 
 
 def why_not_revision(record: RevisionRecord, ground: RevisionGround) -> str | None:

@@ -40,6 +40,7 @@ from io_kafka.step_log.value import PENDING_STEPS_MAX, LogValue
 
 
 def why_not(log: LogValue, record: Record) -> str | None:
+    """Why the record cannot follow what the log says; None if it can. Nothing is folded in, and nothing is written, without this question."""
     if log.claim is None and log.offset_next > 0 and not isinstance(record, Snapshot):
         return "the records before it were deleted, and it is not a snapshot"
     if isinstance(record, Claim):

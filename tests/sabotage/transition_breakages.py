@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 LOG, VALUE, RULES = (f"io_kafka/step_log/{name}.py" for name in ("state", "value", "rules"))
-SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/records.py"
+SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/division_records.py"
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
 TEST, TEST_NEXT = "tests/io_kafka/test_revision_rules.py", "tests/end_to_end/test_next_views.py"
 
