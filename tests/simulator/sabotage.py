@@ -755,13 +755,13 @@ def version_that_all_have_not_declared_complete() -> Iterator[None]:
 @contextmanager
 def working_layer_kept_by_open() -> Iterator[None]:
     """What was written after the version that is opened stays."""
-    real = database._with_working
+    real = database.with_working
 
     def with_working(path: Any, old: Any) -> Any:
         kept = next((folder.name for folder in path.iterdir() if folder.name.startswith("layer-")), None)
         return real(path, old) if kept is None or old.frozen is not None else replace(old, working=kept)
 
-    with broken(database, "_with_working", with_working), broken(database, "_remove_layers", lambda path: None):
+    with broken(database, "with_working", with_working), broken(database, "remove_layers", lambda path: None):
         yield
 
 
