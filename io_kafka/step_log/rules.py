@@ -182,7 +182,7 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         if record.reads_less_again(before):
             return None
         if record.epoch > before.epoch:
-            return _why_not_again(log, record, before)
+            return _why_not_recorded_again(log, record, before)
     if record.step != log.division_next:
         return f"of step {record.step}, where step {log.division_next} is the next to be divided"
     if record.step >= log.steps + PENDING_STEPS_MAX:
@@ -203,11 +203,11 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         return f"of step {record.step}: its time is {record.clock_us}, and that of a step before it {log.clock_us}"
     if not is_ascending(record.idle):
         return f"of step {record.step}: its idle sources are out of order or there twice"
-    reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_again_read(log, record)
+    reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_read_again(log, record)
     return reason or _why_not_counted(log, record)
 
 
-def _why_not_again_read(log: LogValue, record: DivisionRecord) -> str | None:
+def _why_not_read_again(log: LogValue, record: DivisionRecord) -> str | None:
     """Each partition is read again without gap, from where its transition says. A partition that its topic got meanwhile is read from where the
     pipeline began with it. New nodes never get input before the revision in force does."""
     if record.again and log.revisions.passage_that_fills(record.step) is None:
@@ -243,7 +243,7 @@ def _why_not_counted(log: LogValue, record: DivisionRecord) -> str | None:
     return None
 
 
-def _why_not_again(log: LogValue, record: DivisionRecord, before: DivisionRecord) -> str | None:
+def _why_not_recorded_again(log: LogValue, record: DivisionRecord, before: DivisionRecord) -> str | None:
     """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
     written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_cut_of` and
     `is_widening_of` handle a division over less or more input.)"""

@@ -71,7 +71,7 @@ def _chosen(change: Any) -> Iterator[None]:
 
     with (
         broken(reading.ReadingAgain, "choose", choose),
-        broken(rules, "_why_not_again_read", lambda log, record: None),
+        broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
 
@@ -97,7 +97,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
                 where: max(at, self.topics.end_offsets_of([where])[where]) for where, at in starts.items()
             },
         ),
-        broken(rules, "_why_not_again_read", lambda log, record: None),
+        broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
 
@@ -163,7 +163,7 @@ def a_cut_that_leaves_new_nodes_ahead() -> Iterator[None]:
 
     with (
         broken(DivisionRecord, "with_ends", with_ends),
-        broken(rules, "_why_not_again_read", lambda log, record: None),
+        broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
 
