@@ -24,9 +24,10 @@ from io_kafka.clients import step_log_reader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import Claimant, FencedLog, WriterLimits
+from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import STEP_HEADER, PipelineWriter, StepOutput
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown, WriteRefused
+from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import NoLeader
 from io_kafka.outside import REAL
 from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest
