@@ -181,7 +181,7 @@ class Database:
                 if fenced is not None and old.layers_made != fenced:
                     # What the earlier attempt has committed may not be on the disk yet. This commit syncs it.
                     described.save(writer, old)
-                    return _already_opened(path, old, identity, epoch, fenced)
+                    return _known_handle(path, old, identity, epoch, fenced)
                 if version not in old.versions:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
@@ -444,7 +444,7 @@ def _in_folder(path: Path) -> Iterator[None]:
         raise NoDatabase(path) from fault
 
 
-def _already_opened(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:
+def _known_handle(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:
     """The handle that an earlier attempt to open the database after this fence has made."""
     if present.epoch != epoch or present.opened <= fenced or present.working is None:
         raise NotOpen(path, epoch, "it has been fenced again since")

@@ -94,9 +94,9 @@ class FolderProcess:
         if process is not None:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(sign)
-                if not _ended(process):
+                if not _wait_for_end(process):
                     process.kill()
-                    _ended(process)
+                    _wait_for_end(process)
         self.reap()
 
     def kill_tree(self) -> None:
@@ -108,7 +108,7 @@ class FolderProcess:
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
             for each in tree:
-                _ended(each)
+                _wait_for_end(each)
         self.reap()
 
     def reap(self) -> None:
@@ -174,7 +174,7 @@ def _descendants(root: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _ended(process: psutil.Process) -> bool:
+def _wait_for_end(process: psutil.Process) -> bool:
     """Waits for the end of the process, and returns whether it has ended. A zombie counts as ended, because only its parent can reap it."""
     deadline = time.monotonic() + STOP_SECONDS_MAX
     while time.monotonic() < deadline:

@@ -129,7 +129,7 @@ class BrokerRequests:
 
     def _fault(self, error: KafkaFault | KafkaException, doing: str) -> KafkaFault:
         fault = error if isinstance(error, KafkaFault) else fault_of(error, self._settings.bootstrap_servers, doing)
-        return self.reports.explained(fault) if isinstance(fault, BrokerUnreachable) else fault
+        return self.reports.explain(fault) if isinstance(fault, BrokerUnreachable) else fault
 
 
 def has_no_leader(error: Exception) -> bool:

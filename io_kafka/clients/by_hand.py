@@ -70,7 +70,7 @@ def send(settings: KafkaSettings, topic: str, messages: Iterable[ByHand]) -> int
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))
     except KafkaException as error:
         fault = fault_of(error, settings.bootstrap_servers, doing, topic)
-        raise reports.explained(fault) if isinstance(fault, BrokerUnreachable) else fault from error
+        raise reports.explain(fault) if isinstance(fault, BrokerUnreachable) else fault from error
     return sent
 
 
@@ -88,7 +88,7 @@ def messages_of(settings: KafkaSettings, topic: str, *, follow: bool) -> Iterato
                 silent_s += POLL_SECONDS
                 if unread and silent_s > SILENCE_SECONDS_MAX:
                     reason = f"no message and no end of partition {min(unread)} in {SILENCE_SECONDS_MAX:g} s"
-                    raise reports.explained(BrokerUnreachable(settings.bootstrap_servers, doing, reason))
+                    raise reports.explain(BrokerUnreachable(settings.bootstrap_servers, doing, reason))
                 continue
             silent_s = 0.0
             error = message.error()

@@ -86,7 +86,7 @@ class RangeReader:
             span.check()
         assert len({span.where for span in ranges}) == len(ranges), "two ranges of one partition"
         while True:
-            held = self._positioned()
+            held = self._own_consumer()
             with held.lock_for_reader():
                 if held.closed:  # another thread's read failed while this one waited
                     continue
@@ -139,7 +139,7 @@ class RangeReader:
                 self._drop(held)
             held.await_pump()
 
-    def _positioned(self) -> PositionedConsumer:
+    def _own_consumer(self) -> PositionedConsumer:
         key = (self._settings.outside.pid(), self._settings)
         with _CONSUMERS_LOCK:
             if key not in _CONSUMERS:
@@ -165,7 +165,7 @@ class RangeReader:
             settled = set() if bytes_max is None else self._bound(held, ranges, bytes_max)
             missing = [s for s in ranges if held.positions[s.where].reached < s.end and s.where not in settled]
             if not missing:
-                taken = {span.where: _taken(held.positions[span.where], span.end) for span in ranges}
+                taken = {span.where: _take_up_to(held.positions[span.where], span.end) for span in ranges}
                 held.shed(())
                 return taken
             held.shed(held.wanted)
@@ -236,7 +236,7 @@ class _Taken(NamedTuple):
 _NOTHING = _Taken((), None)
 
 
-def _taken(position: PartitionPosition, end: int) -> _Taken:
+def _take_up_to(position: PartitionPosition, end: int) -> _Taken:
     return _Taken(position.take(end), position.timestamps.take(end))
 
 

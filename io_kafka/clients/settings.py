@@ -109,7 +109,7 @@ class KafkaSettings:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> KafkaSettings:
         """The settings for `options`, whose names have no prefix `kafka.`. Raises BadOption, which names the option and what to do."""
-        chosen = {"bootstrap.servers": DEFAULT_BOOTSTRAP_SERVERS, **_translated(options)}
+        chosen = {"bootstrap.servers": DEFAULT_BOOTSTRAP_SERVERS, **_translate(options)}
         for name in list(chosen):
             if name in _OURS:
                 _refuse_unless_ours(name, chosen.pop(name))
@@ -189,11 +189,11 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
             text = error.args[0].str()
             name = re.search(r'No such configuration property: "([^"]+)"', text)
             if name is None or name.group(1) not in rest:
-                raise _refused(text, rest) from error
+                raise _refusal(text, rest) from error
             unknown.append(name.group(1))
             del rest[name.group(1)]
         except TypeError as error:
-            raise _refused(str(error), rest) from error
+            raise _refusal(str(error), rest) from error
     if unknown:
         names = ", ".join(f"kafka.{name}" for name in sorted(unknown))
         raise BadOption(
@@ -203,7 +203,7 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
         )
 
 
-def _refused(text: str, rest: Mapping[str, str]) -> BadOption:
+def _refusal(text: str, rest: Mapping[str, str]) -> BadOption:
     given = ", ".join(f"kafka.{name}" for name in sorted(rest))
     return BadOption(f"one of the options {given} is refused by the Kafka client: {text}. Correct it.")
 
@@ -220,7 +220,7 @@ _RENAMED = {
 }
 
 
-def _translated(options: Mapping[str, str]) -> dict[str, str]:
+def _translate(options: Mapping[str, str]) -> dict[str, str]:
     """The options under librdkafka's names. An option that needs no translation stays as it is."""
     given = {name: str(value) for name, value in options.items()}
     out: dict[str, str] = {}
@@ -264,10 +264,10 @@ def _login(given: dict[str, str]) -> dict[str, str]:
     if not {"username", "password"} <= found.keys():
         raise BadOption(f"kafka.sasl.jaas.config has no username or no password. {advice}")
     given.setdefault("sasl.mechanism", mechanism) if "sasl.mechanisms" not in given else None
-    return {"sasl.username": _unquoted(found["username"]), "sasl.password": _unquoted(found["password"])}
+    return {"sasl.username": _unquote(found["username"]), "sasl.password": _unquote(found["password"])}
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
 
 

@@ -74,12 +74,12 @@ class Topics:
 
     def names(self) -> set[str]:
         """The names of all topics that the user may see, without Kafka's internal ones."""
-        return {str(name) for name in self._listed().topics if not name.startswith("__")}
+        return {str(name) for name in self._cluster().topics if not name.startswith("__")}
 
     def cluster_id(self) -> str:
-        return str(self._listed().cluster_id)
+        return str(self._cluster().cluster_id)
 
-    def _listed(self) -> ClusterMetadata:
+    def _cluster(self) -> ClusterMetadata:
         return self._requests.repeat(
             "listing the topics", lambda attempt: attempt.admin.list_topics(timeout=attempt.seconds)
         )
@@ -183,7 +183,7 @@ class Topics:
         if not wanted:
             return {}
         found = self._requests.repeat(
-            "reading the offsets of a timestamp", lambda attempt: _listed_offsets(attempt, wanted, spec), has_no_leader
+            "reading the offsets of a timestamp", lambda attempt: _list_offsets(attempt, wanted, spec), has_no_leader
         )
         return {where: int(info.offset) if info.offset >= 0 else None for where, info in sorted(found.items())}
 
@@ -241,7 +241,7 @@ def _describing(names: Sequence[str]) -> str:
 
 
 def _facts(attempt: Attempt, names: Sequence[str]) -> dict[str, TopicFacts]:
-    described, configs = _described(attempt, names), _configs(attempt, names)
+    described, configs = _descriptions(attempt, names), _configs(attempt, names)
     facts = {}
     for name in names:
         entries = {str(entry.name): entry.value for entry in configs[name].values()}
@@ -250,7 +250,7 @@ def _facts(attempt: Attempt, names: Sequence[str]) -> dict[str, TopicFacts]:
     return facts
 
 
-def _described(attempt: Attempt, names: Sequence[str]) -> dict[str, TopicDescription]:
+def _descriptions(attempt: Attempt, names: Sequence[str]) -> dict[str, TopicDescription]:
     asked = TopicCollection(list(names))
     return attempt.ask(lambda admin, seconds: admin.describe_topics(asked, request_timeout=seconds), str)
 
@@ -264,7 +264,7 @@ def _configs(attempt: Attempt, names: Sequence[str]) -> dict[str, dict[str, Conf
 
 
 def _partitions(attempt: Attempt, topics: Sequence[str]) -> list[TopicPartition]:
-    found = _described(attempt, topics)
+    found = _descriptions(attempt, topics)
     return sorted(TopicPartition(name, part.id) for name in topics for part in found[name].partitions)
 
 
@@ -274,7 +274,7 @@ def _offsets(
     """The offsets of these partitions. A broker that restarts has no leaders for a moment, or answers without an offset; both is NoLeader.
     `isolation`: None for what is committed or aborted alone."""
     try:
-        found = _listed_offsets(attempt, partitions, spec, isolation)
+        found = _list_offsets(attempt, partitions, spec, isolation)
     except NoLeader:
         # The client reports the same for a partition that does not exist.
         topics = sorted({where.topic for where in partitions})
@@ -287,7 +287,7 @@ def _offsets(
     return {where: int(info.offset) for where, info in sorted(found.items())}
 
 
-def _listed_offsets(
+def _list_offsets(
     attempt: Attempt, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel | None = None
 ) -> dict[TopicPartition, ListOffsetsResultInfo]:
     asked = {ClientPartition(where.topic, where.partition): spec for where in partitions}

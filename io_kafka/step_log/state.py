@@ -222,10 +222,10 @@ class StepLogState(LogValue):
             case Reset():
                 return self._reset(record)
             case Snapshot():
-                adopted = self._adopted(record) if self.claim is None else self._with_firsts_of(record)
+                adopted = self._adopt(record) if self.claim is None else self._with_firsts_of(record)
                 return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
             case Copied():
-                return self._adopted(record.state)
+                return self._adopt(record.state)
             case _:
                 assert_never(record)
 
@@ -347,7 +347,7 @@ class StepLogState(LogValue):
             auto=self.auto,
         )
 
-    def _adopted(self, record: Snapshot) -> StepLogState:
+    def _adopt(self, record: Snapshot) -> StepLogState:
         return replace(self, **{name: read(record) for name, read in FROM_SNAPSHOTS.items()})
 
     def check(self) -> None:
