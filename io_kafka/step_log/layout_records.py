@@ -149,21 +149,25 @@ class HostsPart(Part):
 
 
 class LayoutIntent(RecordBase, PartWithLater):
-    """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change;
-    None means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves;
-    other than "batches" only for a live change. `hosts`: None if the new workers may be anywhere. `mode`: one of FORMER_MODES is read as what it
-    is now."""
+    """A rescale has begun."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"hosts"})
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural
+    """The number of the layout with which the rescale will end."""
     mode: RescaleMode
+    """One of FORMER_MODES is read as what it is now."""
     target: Target
     asked: int | None
+    """That of the layout to come."""
     budget_bytes: Natural | None = None
+    """The bound of one cut of a live rescale; None for Stepwell's own."""
     budget_ms: float | None = None
+    """Likewise."""
     protocol: CutProtocol = "batches"
+    """What decides which slots a cut moves; other than "batches" only for a live rescale."""
     hosts: HostsPart | None = None
+    """Where the new workers may be; None if anywhere."""
 
     @field_validator("mode", mode="before")
     @classmethod

@@ -162,16 +162,18 @@ class CheckpointComplete(RecordBase):
 
 
 class CheckpointStored(RecordBase):
-    """The checkpoint store has the state of this version of all owners. `placed`: which worker owns which slots in it. `manifest`: the name of
-    the object that says where the state is, and `digest` the xxh3_128 of its content in hexadecimal digits. The last such record counts.
-    `restores`: the pipeline goes back to this version, so that no later checkpoint counts any more."""
+    """The checkpoint store has the state of this version of all owners. The last such record counts."""
 
     kind: Literal["checkpoint_stored"] = "checkpoint_stored"
     version: VersionId
     placed: Ownership
+    """Which worker owns which slots in the version."""
     manifest: str
+    """The name of the object that says where the state is."""
     digest: str
+    """The xxh3_128 of that object's content in hexadecimal digits."""
     restores: bool = False
+    """Whether the pipeline goes back to this version, so that no later checkpoint counts any more."""
 
 
 class Refresh(RecordBase):
@@ -210,16 +212,19 @@ class VersionOwnership(Part):
 
 
 class Origin(Part):
-    """From where the state of a pipeline was copied: `pipeline`, the topic id of its step log, its generation, its last epoch, and the version.
-    `manifest`: the object of the checkpoint store that named its state, and `digest` the xxh3_128 of its content in hexadecimal digits."""
+    """From where the state of a pipeline was copied."""
 
     pipeline: str
     log_id: str
+    """The topic id of that pipeline's step log."""
     generation: Natural
     epoch: Natural
+    """The last one of that pipeline."""
     version: VersionId
     manifest: str
+    """The object of the checkpoint store that named the state."""
     digest: str
+    """The xxh3_128 of that object's content in hexadecimal digits."""
 
 
 class Snapshot(RecordBase, PartWithLater):

@@ -115,19 +115,21 @@ class Passage(PartWithLater):
 
 
 class RevisionState(Part):
-    """A new log has the defaults, and so has a log of format 2.
-
-    `root`: the last record `revision`. Steps below its step belong to another revision and are never replayed. `in_force`: the revision that
-    the next division belongs to, which is `root` or the last one that was switched to. `passages`: of the steps that may be replayed, in
-    order. `filled_before`: the position before the first step in memory. `nodes_gone`: the first step that lacks nodes of the step before it,
-    because a transition has ended or was detached there; their error rows end with them. It is None before any."""
+    """A new log has the defaults, and so has a log of format 2."""
 
     root: RevisionRecord | None = None
+    """The last record `revision`. Steps below its step belong to another revision and are never replayed."""
     in_force: RevisionRecord | None = None
+    """The revision that the next division belongs to: `root`, or the last one that was switched to."""
     phase: Phase | None = None
+    """That of the transition under way; None without one."""
     passages: tuple[Passage, ...] = ()
+    """Those of the steps that may be replayed, in order."""
     filled_before: Natural = 0
+    """The position before the first step in memory."""
     nodes_gone: Natural | None = None
+    """The first step that lacks nodes of the step before it, because a transition has ended or was detached there. Their error rows end with
+    them. None before any."""
 
     def program_of(self, step: int, before: int, after: int) -> ProgramOfStep:
         """What this step runs. `before`, `after`: the positions before and after it."""
