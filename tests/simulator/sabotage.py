@@ -187,11 +187,11 @@ def division_from_the_beginning_at_every_start() -> Iterator[None]:
         """Remembers its own divisions, and nothing of the log's."""
 
         def __init__(self, spec: Any, topics: Any, board: Any, identities: Any, log: Any, **options: Any) -> None:
-            self._before = dict(log.next_offsets)
+            self._at_start = dict(log.next_offsets)
             super().__init__(spec, topics, board, identities, log, **options)
 
         def choose(self, log: Any, step: int) -> Any:
-            known = {place: at for place, at in log.next_offsets.items() if at != self._before.get(place)}
+            known = {place: at for place, at in log.next_offsets.items() if at != self._at_start.get(place)}
             return super().choose(SimpleNamespace(next_offsets=known), step)  # type: ignore[arg-type]
 
     with (
