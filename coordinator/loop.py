@@ -80,7 +80,7 @@ from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import FencedLog
+from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import KafkaFault
@@ -158,13 +158,8 @@ class Pipeline:
         that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
         self._only_layout = only_layout
         log_facts = ensure_step_log(self._topics, self._spec.log_topic)
-        epoch = self._writer.start(
-            pipeline=self._spec.name,
-            host=self._outside.hostname(),
-            pid=self._outside.pid(),
-            endpoint=endpoint,
-            expect_epoch=expect_epoch,
-        )
+        claimant = Claimant(self._spec.name, self._outside.hostname(), self._outside.pid(), endpoint)
+        epoch = self._writer.start(claimant, expect_epoch=expect_epoch)
         claimed(epoch)
         self._board.update(epoch=epoch, phase="recovering")
         spec, has_ended = self._spec, False

@@ -24,8 +24,9 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-# librdkafka's log. It is silent unless logging is configured, because the exceptions of this package have the reason.
 CLIENT_LOG = logging.getLogger("io_kafka.librdkafka")
+"""librdkafka's log. It is silent unless logging is configured, because the exceptions of this package have the reason."""
+
 CLIENT_LOG.addHandler(logging.NullHandler())
 
 COLLECT_OBJECTS = 50_000

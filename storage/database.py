@@ -24,7 +24,6 @@ stays readable, or has been removed, and then the reader starts again.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -35,7 +34,7 @@ from typing import TypeVar
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from faults.points import reached
-from storage import committed, durable, environments, folding, keys, parts, records, undo
+from storage import committed, durable, environments, folding, keys, parts, records
 from storage import description as described
 from storage.committed import COMMITTED
 from storage.description import RECORDS, UNDO, Description, MergeProgress
@@ -43,7 +42,6 @@ from storage.drafts import new_database
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
-    CorruptFile,
     NoDatabase,
     NotOpen,
     OtherFormat,
@@ -52,9 +50,10 @@ from storage.errors import (
     WrongDatabase,
 )
 from storage.identity import Identity
+from storage.layer_folders import COMPACT, disk_bytes, remove_layers, with_working
 from storage.parts import PartedLayer
 from storage.pins import Pin
-from storage.record_set import checksum_of
+from storage.rollback import roll_back_piece, verify_record_set
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
 
@@ -62,8 +61,8 @@ __all__ = ["EMPTY", "Database", "FencedState", "Identity", "Statistics", "Transa
 
 T = TypeVar("T")
 
-COMPACT = "compact-"
-LAYER_RETRIES_MAX = 16  # each retry means that a whole freeze, fold or open has completed in the meantime
+LAYER_RETRIES_MAX = 16
+"""Each retry means that a whole freeze, fold or open has completed in the meantime."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class Database:
         database is open or not. Raises OtherFormat and what `versions` raises."""
         path = path.resolve()
         present = committed.read_description(path)
-        return present.identity, present.versions, _disk_bytes(path / COMMITTED)
+        return present.identity, present.versions, disk_bytes(path / COMMITTED)
 
     @staticmethod
     def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
@@ -182,22 +181,22 @@ class Database:
                 if fenced is not None and old.layers_made != fenced:
                     # What the earlier attempt has committed may not be on the disk yet. This commit syncs it.
                     described.save(writer, old)
-                    return _already_opened(path, old, identity, epoch, fenced)
+                    return _known_handle(path, old, identity, epoch, fenced)
                 if version not in old.versions:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
-                    _remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
+                    remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
                 if old != last_saved:
                     next_key = b""
-                piece = _roll_back_piece(path, writer, old, version, epoch=epoch, next_key=next_key)
+                piece = roll_back_piece(path, writer, old, version, epoch=epoch, next_key=next_key)
                 if piece is not None:
                     last_saved, next_key = piece
                     described.save(writer, last_saved)
                     continue
-                checksum = _verify_record_set(path, writer, old, version)
+                checksum = verify_record_set(path, writer, old, version)
                 parts.delete_all(writer, UNDO)
-                _remove_layers(path)
-                new = _with_working(path, replace(
+                remove_layers(path)
+                new = with_working(path, replace(
                     old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
                     record_set_checksums=(checksum,),
                 ))  # fmt: skip
@@ -280,7 +279,7 @@ class Database:
                 raise CheckpointPending(self.path, old.freezing, version)
             assert version.version == old.last.version + 1, f"{version} does not follow {old.last}"
             assert version.step == step, f"{version} is frozen before step {step}"
-            described.save(writer, _with_working(self.path, replace(old, frozen=old.working, freezing=version)))
+            described.save(writer, with_working(self.path, replace(old, frozen=old.working, freezing=version)))
             reached("freeze.inside", self.identity.worker)
         reached("freeze.done", self.identity.worker)
 
@@ -367,7 +366,7 @@ class Database:
         with committed.open_committed(self.path) as environment, environment.read() as reader:
             present = committed.load(self.path, reader)
         layers = {COMMITTED: COMMITTED, "frozen": present.frozen, "working": present.working}
-        sizes = {layer: _disk_bytes(self.path / folder) for layer, folder in layers.items() if folder is not None}
+        sizes = {layer: disk_bytes(self.path / folder) for layer, folder in layers.items() if folder is not None}
         return Statistics(present.last, sizes, present.table_bytes)
 
     @staticmethod
@@ -445,42 +444,11 @@ def _in_folder(path: Path) -> Iterator[None]:
         raise NoDatabase(path) from fault
 
 
-def _already_opened(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:
+def _known_handle(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:
     """The handle that an earlier attempt to open the database after this fence has made."""
     if present.epoch != epoch or present.opened <= fenced or present.working is None:
         raise NotOpen(path, epoch, "it has been fenced again since")
     return Database(path, identity, epoch, present.opened)
-
-
-def _roll_back_piece(
-    path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, next_key: bytes | None
-) -> tuple[Description, bytes | None] | None:
-    """One transaction of the rollback to `version`. The first one proves that the undo log is intact; each later one
-    rolls a piece back. No process may use a layer in the meantime.
-
-    `next_key`: the key at which the walk that clears records goes on; None when it has ended, and records are to be
-    restored. Returns the description after this transaction and the next `next_key`; or None where the records are
-    those of `version` already."""
-    place = f"the undo log of {path} (back to {version})"
-    sizes_now = old.merge_progress.table_bytes if old.merge_progress else {}
-    live_bytes = max(sum(old.table_bytes.values()), sum(sizes_now.values()))
-    unopened = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
-    if version != old.last:
-        undo.verify(writer, place)
-        progress = MergeProgress("", old.table_bytes, 0)
-        checksums = old.record_set_checksums[:1]
-        return replace(unopened, versions=(version,), record_set_checksums=checksums, merge_progress=progress), b""
-    if old.merge_progress is None:
-        return None
-    has_more = True
-    if next_key is None:
-        size_changes, has_more = folding.undo_piece(writer, place, live_bytes)
-    else:
-        size_changes, next_key = folding.clear_for_undo(writer, next_key, live_bytes)
-    sizes = folding.add_sizes(old.merge_progress.table_bytes, size_changes)
-    if has_more:
-        return replace(unopened, merge_progress=replace(old.merge_progress, table_bytes=sizes)), next_key
-    return replace(unopened, merge_progress=None, table_bytes=sizes), None
 
 
 def _check_owner(path: Path, present: Description, identity: Identity, epoch: int) -> None:
@@ -488,39 +456,6 @@ def _check_owner(path: Path, present: Description, identity: Identity, epoch: in
         raise WrongDatabase(path, identity, present.identity)
     if present.epoch > epoch:
         raise StaleEpoch(path, epoch, present.epoch)
-
-
-def _verify_record_set(path: Path, reader: Reader, present: Description, version: VersionId) -> int:
-    """The checksum of the committed records, which should be those of `version`. Raises CorruptFile where some are
-    missing."""
-    expected = present.record_set_checksums[present.versions.index(version)]
-    try:
-        found = checksum_of(reader)
-    except records.ChecksumMismatch:
-        found = -1
-    if found != expected:
-        raise CorruptFile(path, f"records of {version} are missing, or are not found by their keys")
-    return found
-
-
-def _with_working(path: Path, old: Description) -> Description:
-    """Creates an empty working layer, before a description names it. Its name is never used twice."""
-    number = old.layers_made + 1
-    base = old.freezing or old.last
-    name = f"layer-{number}-v{base.version}-e{old.epoch}-{old.boot}"
-    environments.remove(path / name)  # left by a freeze that was killed here; it held the lock that we hold now
-    environments.create(path / name, synced=False)
-    return replace(old, working=name, layers_made=number)
-
-
-def _remove_layers(path: Path) -> None:
-    """Removes every layer, and a copy that was not finished. The caller holds the committed environment's lock, so that
-    a fenced process cannot remove a layer that a later `open` has made."""
-    for folder in path.iterdir():
-        if folder.name.startswith(("layer-", COMPACT)):
-            environments.remove(folder)
-    for folder in path.glob("removed-*"):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _committed_layer(path: Path, environment: Environment, reader: Reader, present: Description) -> Layer:
@@ -532,10 +467,3 @@ def boot_id() -> str:
     """The machine's boot id. A file that was never synced is trusted only on the boot that wrote it. Two machines, and
     two boots of one machine, have different ones; containers of one machine share it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _disk_bytes(folder: Path) -> int:
-    try:
-        return sum(file.stat().st_blocks * 512 for file in folder.iterdir())
-    except FileNotFoundError:
-        return 0  # the layer has been folded in the meantime

@@ -131,8 +131,8 @@ def encode(description: Description) -> bytes:
     description.check()
     plain = {"format": FORMAT, **asdict(description)}
     if description.merge_progress is not None:
-        plain["merge_progress"] = _renamed(plain["merge_progress"], _STORED_PROGRESS_NAMES)
-    return json.dumps(_renamed(plain, _STORED_NAMES), sort_keys=True).encode()
+        plain["merge_progress"] = _rename(plain["merge_progress"], _STORED_PROGRESS_NAMES)
+    return json.dumps(_rename(plain, _STORED_NAMES), sort_keys=True).encode()
 
 
 @lru_cache(maxsize=64)  # each step reads it twice, and it changes with a checkpoint only; a process has a few databases
@@ -142,7 +142,7 @@ def decode(text: bytes) -> Description:
     plain["identity"] = Identity(**plain["identity"])  # it has this place in every format
     if (found := plain.pop("format")) != FORMAT:
         raise FormatUnknown(plain["identity"], found)
-    plain = _renamed(plain, _FIELD_NAMES)
+    plain = _rename(plain, _FIELD_NAMES)
     plain["versions"] = tuple(VersionId(**version) for version in plain["versions"])
     plain["freezing"] = plain["freezing"] and VersionId(**plain["freezing"])
     plain["table_bytes"] = _by_table(plain["table_bytes"])
@@ -154,12 +154,12 @@ def decode(text: bytes) -> Description:
 
 
 def _progress(stored: dict[str, Any]) -> MergeProgress:
-    plain = _renamed(stored, _PROGRESS_FIELD_NAMES)
+    plain = _rename(stored, _PROGRESS_FIELD_NAMES)
     plain["table_bytes"] = _by_table(plain["table_bytes"])
     return MergeProgress(**plain)
 
 
-def _renamed(plain: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename(plain: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in plain.items()}
 
 

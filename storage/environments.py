@@ -46,8 +46,9 @@ META_PAGES = 2
 READERS_MAX = 1024  # workers and queries on one host that read at the same time
 REPLACED_MAX = 16  # each means that another process has replaced the environment while this one waited
 LOCK_FILE_BYTES = 68 << 10  # READERS_MAX slots of 64 bytes, and LMDB's header
-# A few MB of keys whose values were verified. When it is full, it is emptied, and values are verified once more.
 VERIFIED_KEYS_MAX = 1 << 16
+"""A few MB of keys whose values were verified. When it is full, it is emptied, and values are verified once more."""
+
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # LMDB reports a half-written page as EIO
 
 

@@ -6,30 +6,36 @@ belongs to storage itself, and scans do not show it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+TABLE_MAX = 0xFFFE
+"""Table 0xFFFF is RESERVED."""
 
-TABLE_MAX = 0xFFFE  # table 0xFFFF is RESERVED
 SLOT_MAX = 0xFFFF
-KEY_BYTES_MAX = 507  # LMDB's limit is 511, and the committed environment adds at most four bytes to a key
+
+KEY_BYTES_MAX = 507
+"""LMDB's limit is 511, and the committed environment adds at most four bytes to a key."""
+
 PREFIX_BYTES = 4
+"""Those of the table and the slot."""
 
 RESERVED = b"\xff\xff"
-STEP_KEY = RESERVED + b"step"  # its value: the number of the next step to apply; it is versioned like any other record
-CUT_KEY = RESERVED + b"cut"  # its value: the number of the last cut that the database has done
-OWNED_KEY = (
-    RESERVED + b"owned"
-)  # its value: the slots of which the database has the state, as SlotSet.to_bytes gives them
-IN_ERROR_KEY = RESERVED + b"in_error"  # its value: names as JSON; see Transaction.get_in_error
-STAGED_KEY = RESERVED + b"staged"  # its value: the slots of which it has copies that nobody sees, in the same form
+
+STEP_KEY = RESERVED + b"step"
+"""Its value: the number of the next step to apply. It is versioned like any other record."""
+
+CUT_KEY = RESERVED + b"cut"
+"""Its value: the number of the last cut that the database has done."""
+
+OWNED_KEY = RESERVED + b"owned"
+"""Its value: the slots of which the database has the state, as SlotSet.to_bytes gives them."""
+
+IN_ERROR_KEY = RESERVED + b"in_error"
+"""Its value: names as JSON; see Transaction.get_in_error."""
+
+STAGED_KEY = RESERVED + b"staged"
+"""Its value: the slots of which it has copies that nobody sees, in the form of OWNED_KEY."""
 
 TABLE_FIRST = 16
 """The records of tables from this one on belong to slots, and move with them. Tables below are a worker's own, and stay."""
-
-
-class ParsedKey(NamedTuple):
-    table: int
-    slot: int
-    suffix: bytes
 
 
 def table_prefix(table: int) -> bytes:
@@ -49,12 +55,6 @@ def record_key(table: int, slot: int, suffix: bytes) -> bytes:
     key = slot_prefix(table, slot) + suffix
     assert len(key) <= KEY_BYTES_MAX, f"a key of {len(key)} bytes; the limit is {KEY_BYTES_MAX}"
     return key
-
-
-def parse_key(key: bytes) -> ParsedKey:
-    """The reverse of `record_key`."""
-    assert len(key) >= PREFIX_BYTES, f"not a record's key: {key.hex()}"
-    return ParsedKey(int.from_bytes(key[:2]), int.from_bytes(key[2:4]), key[4:])
 
 
 def key_table(key: bytes) -> int:

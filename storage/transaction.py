@@ -29,8 +29,8 @@ from storage.pins import Pin, pinned_below
 
 T = TypeVar("T")
 Rank = int
-# When a record's checksum is verified; "once" means once per process, environment and key.
 Check = Literal["always", "once"]
+"""When a record's checksum is verified; "once" means once per process, environment and key."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Transaction:
     def scan(self, prefix: bytes, *, immutable: bool = False) -> Iterator[tuple[bytes, memoryview]]:
         """All (key, value) whose key begins with `prefix`, in the order of the keys. The scan does not see changes that
         are made after it began. Raises CorruptRecord."""
-        for key, stored in self._merged(prefix, _check(immutable)):
+        for key, stored in self._merge(prefix, _check(immutable)):
             yield key, records.value_of(stored)
 
     def keys(self, prefix: bytes) -> Iterator[bytes]:
@@ -263,11 +263,11 @@ class Transaction:
                 return stored
         return None
 
-    def _merged(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
+    def _merge(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """As `_all_merged`, without what is staged."""
-        return (item for item in self._all_merged(prefix, check) if not self._staged.has(item[0]))
+        return (item for item in self._merge_all(prefix, check) if not self._staged.has(item[0]))
 
-    def _all_merged(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
+    def _merge_all(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """The uppermost stored record of each key, without tombstones, in the order of the keys."""
         last: bytes | None = None
         for key, _, stored in heapq.merge(*self._streams(prefix, check)):
@@ -279,14 +279,14 @@ class Transaction:
         """One ordered stream for each layer. Each stream has its own rank, so the merge never compares values."""
         changes = [(key, memoryview(self._writes[key])) for key in self._written_keys(prefix)]
         layers = [changes, *(layer.items(prefix, check) for layer in self._layers)]
-        return [_ranked(rank, stream) for rank, stream in enumerate(layers)]
+        return [_with_rank(rank, stream) for rank, stream in enumerate(layers)]
 
     def _all_keys(self, prefix: bytes) -> Iterator[bytes]:
         """Each key whose uppermost record is no tombstone, in the order of the keys."""
         changes = [(key, records.is_tombstone(self._writes[key])) for key in self._written_keys(prefix)]
         layers = [changes, *(layer.keys(prefix) for layer in self._layers)]
         last: bytes | None = None
-        for key, _, is_tombstone in heapq.merge(*(_ranked(rank, stream) for rank, stream in enumerate(layers))):
+        for key, _, is_tombstone in heapq.merge(*(_with_rank(rank, stream) for rank, stream in enumerate(layers))):
             if key != last and not is_tombstone:
                 yield key
             last = key
@@ -299,6 +299,6 @@ def _check(immutable: bool) -> Check:
     return "once" if immutable else "always"
 
 
-def _ranked(rank: Rank, items: Iterable[tuple[bytes, T]]) -> Iterator[tuple[bytes, Rank, T]]:
+def _with_rank(rank: Rank, items: Iterable[tuple[bytes, T]]) -> Iterator[tuple[bytes, Rank, T]]:
     for key, what in items:
         yield key, rank, what

@@ -30,7 +30,7 @@ COMPRESSED_BYTES_MIN = 512  # compressing less saves too little for the 10 us th
 def put(writer: Writer, key: bytes, former: bytes | None, part_bytes: int | None) -> None:
     """Logs what was stored under a key before the fold: the stored record, which is not verified here, or None."""
     full_key = UNDO + key
-    entry = records.tombstone(full_key) if former is None else records.encode(full_key, _compressed(former))
+    entry = records.tombstone(full_key) if former is None else records.encode(full_key, _compress(former))
     parts.put(writer, full_key, entry, part_bytes)
 
 
@@ -67,7 +67,7 @@ class UndoLayer(Layer):
         return memoryview(_former(self.reader, key, stored, self.place))
 
 
-def _compressed(former: bytes) -> bytes:
+def _compress(former: bytes) -> bytes:
     if len(former) >= COMPRESSED_BYTES_MIN:
         compressed: bytes = pa.compress(former, codec=CODEC, asbytes=True)
         if len(compressed) < len(former):
@@ -81,14 +81,14 @@ def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes
     try:
         entry = memoryview(parts.read_whole(reader, UNDO + key, stored))
         records.verify(UNDO + key, entry)
-        former = records.tombstone(key) if records.is_tombstone(entry) else _decompressed(records.value_of(entry))
+        former = records.tombstone(key) if records.is_tombstone(entry) else _decompress(records.value_of(entry))
         records.verify(key, former)
     except records.ChecksumMismatch:
         raise CorruptRecord(place, key) from None
     return former
 
 
-def _decompressed(content: memoryview) -> bytes:
+def _decompress(content: memoryview) -> bytes:
     length, rest = int.from_bytes(content[:LENGTH_BYTES]), content[LENGTH_BYTES:]
     if not length:
         return bytes(rest)

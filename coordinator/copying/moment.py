@@ -47,7 +47,7 @@ class MomentOf:
 
 def positions_before(step: int, log: LogValue, read: Collection[str]) -> dict[TopicPartition, int]:
     """Where a step with `first <= step` was to begin, of the topics that are `read`. Its division and later ones do not count."""
-    positions = dict(log.positions)
+    positions = dict(log.next_offsets)
     for number in range(log.division_next - 1, step - 1, -1):
         positions.update({r.where: r.start for r in log.divisions[number].ranges})
     return {where: position for where, position in sorted(positions.items()) if where.topic in read}

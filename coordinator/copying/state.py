@@ -136,7 +136,7 @@ def copied_state(
         topic,
         divisions=Numbered(step),
         step_records=Numbered(step),
-        positions=positions,
+        next_offsets=positions,
         firsts=_with_loads(firsts, loads, ends=False),
         topics=topics,
         checkpoints=(version,),

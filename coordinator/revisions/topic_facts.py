@@ -27,7 +27,7 @@ def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, ow
     held = {where.topic for where in both if ends[where] > begins[where]}
     return Facts(
         first=log.firsts,
-        positions=log.positions,
+        positions=log.next_offsets,
         begins={where: begins[where] for where in both},
         ends={where: ends[where] for where in both},
         compacted=frozenset(name for name, fact in described.items() if fact.compacted),

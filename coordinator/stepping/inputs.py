@@ -174,8 +174,8 @@ class Inputs:
             plan.circuit, spec.inputs, self._table_ends, limits_of_tables(spec.limits), topics.offsets_since
         )
         # Within a run no question to the broker, which would be part of the pause in which a project changes.
-        starts = positions_if_known(log.positions, spec.inputs, self._identities) if former is not None else None
-        self._starts = self._find_starts(log.positions) if starts is None else starts
+        starts = positions_if_known(log.next_offsets, spec.inputs, self._identities) if former is not None else None
+        self._starts = self._find_starts(log.next_offsets) if starts is None else starts
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         if reading is not None and available_now:
             reading.ends = {}
@@ -209,13 +209,13 @@ class Inputs:
         """Where the next step begins to read, of all partitions that may grow; None if time alone may make a step due at any moment."""
         if self.clock.reading.is_read:
             return None
-        positions = positions_after(self._starts, log.positions)
+        positions = positions_after(self._starts, log.next_offsets)
         return {where: at for where, at in positions.items() if where not in self._table_ends}
 
     def choose(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
         self._check_for_growth_if_due(log)
-        positions = positions_after(self._starts, log.positions)
+        positions = positions_after(self._starts, log.next_offsets)
         return self._divide(step, positions, self._ends_now(positions))
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
@@ -233,7 +233,7 @@ class Inputs:
         is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
         is_due = is_due or self._is_idleness_due(log, step)
         if division is None and (is_first_due or is_due):
-            return empty_division(step, positions_after(self._starts, log.positions))
+            return empty_division(step, positions_after(self._starts, log.next_offsets))
         return division
 
     def choose_ahead(self, log: StepLogState, step: int, errors: Sequence[NodeErrors]) -> list[Division]:
@@ -251,7 +251,7 @@ class Inputs:
             return []  # there was no backlog, so the next division reads the end offsets itself
         self._check_for_growth_if_due(log)
         chosen: list[Division] = []
-        positions = positions_after(self._starts, log.positions)
+        positions = positions_after(self._starts, log.next_offsets)
         ends = self._ends_now(positions)
         for later in undivided:
             division = self._divide(later, positions, ends)
@@ -447,5 +447,5 @@ class Inputs:
         if found == self._identities:
             return
         self._identities, self._announced = found, False
-        self._starts = self._find_starts(positions_after(self._starts, log.positions))
+        self._starts = self._find_starts(positions_after(self._starts, log.next_offsets))
         _log.info("an input topic has grown", partitions=len(self._starts))

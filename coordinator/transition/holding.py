@@ -102,7 +102,7 @@ class Holding:
         for source in self.course.document_of(intent).inputs:
             form = source.table.format
             is_keyed = isinstance(form, SourceFormat) and form.keyed and source.table.handle in handles
-            mine = [where for where in log.positions if reads(source, where)]
+            mine = [where for where in log.next_offsets if reads(source, where)]
             if is_keyed and grown_topics(source, mine, log.grown):
                 yield (
                     f"the topic of {source.table.handle} has got more partitions meanwhile, so the order of the messages of a key "

@@ -32,7 +32,7 @@ class Messages:
         starts = {} if phase is None else {each.where: each.start for each in phase.intent.again}
         at = log.reads_again
         done = sum(offset - starts.get(where, offset) for where, offset in at.items())
-        return cls(done, sum(max(0, log.positions.get(where, offset) - offset) for where, offset in at.items()))
+        return cls(done, sum(max(0, log.next_offsets.get(where, offset) - offset) for where, offset in at.items()))
 
     @property
     def share(self) -> float:

@@ -52,7 +52,7 @@ class ReadingAgain:
     def left(self, log: StepLogState) -> int:
         """How many offsets wait to be read again, of those that may be read now."""
         starts, only_new = log.reads_again, log.only_read_again
-        ends = self._ends(starts, {where: at for where, at in log.positions.items() if where not in only_new}, log)
+        ends = self._ends(starts, {where: at for where, at in log.next_offsets.items() if where not in only_new}, log)
         return sum(ends[where] - start for where, start in starts.items())
 
     def choose(

@@ -28,11 +28,11 @@ class Rereads:
     def at(self, log: LogValue) -> tuple[ReadAgain, ...]:
         """What the intent records at this moment. A partition that the revision in force reads and has not begun is left out: the first division
         that has it says where both begin. One that it has begun since the plan was made is among them."""
-        since = {where: at for where, at in log.firsts.items() if where in log.positions and self._is_read(where)}
+        since = {where: at for where, at in log.firsts.items() if where in log.next_offsets and self._is_read(where)}
         made = []
         for where, start in sorted({**since, **self.starts}.items()):
             is_live = any(reads(source, where) for source in self.live)
-            if not is_live or where in log.positions:
+            if not is_live or where in log.next_offsets:
                 is_from_now = where in self.from_now
                 first = log.firsts.get(where, start) if is_live and not is_from_now else start
                 made.append(

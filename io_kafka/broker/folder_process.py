@@ -21,15 +21,15 @@ from pathlib import Path
 
 import psutil
 
-# A clean stop of a broker takes 1 to 2 s, and one of a Spark daemon less. After a SIGKILL a broker recovers from its log.
 STOP_SECONDS_MAX = 30
+"""A clean stop of a broker takes 1 to 2 s, and one of a Spark daemon less. After a SIGKILL a broker recovers from its log."""
 
 POLL_SECONDS = 0.05
 
 LOG_TAIL_LINES = 12
 
-# A process forks children in its first seconds only. A tree that still grows after so many looks is not one of ours.
 TREE_LOOKS_MAX = 100
+"""A process forks children in its first seconds only. A tree that still grows after so many looks is not one of ours."""
 
 
 class FolderProcess:
@@ -94,9 +94,9 @@ class FolderProcess:
         if process is not None:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(sign)
-                if not _ended(process):
+                if not _wait_for_end(process):
                     process.kill()
-                    _ended(process)
+                    _wait_for_end(process)
         self.reap()
 
     def kill_tree(self) -> None:
@@ -108,7 +108,7 @@ class FolderProcess:
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
             for each in tree:
-                _ended(each)
+                _wait_for_end(each)
         self.reap()
 
     def reap(self) -> None:
@@ -174,7 +174,7 @@ def _descendants(root: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _ended(process: psutil.Process) -> bool:
+def _wait_for_end(process: psutil.Process) -> bool:
     """Waits for the end of the process, and returns whether it has ended. A zombie counts as ended, because only its parent can reap it."""
     deadline = time.monotonic() + STOP_SECONDS_MAX
     while time.monotonic() < deadline:

@@ -26,22 +26,21 @@ from io_kafka.errors import JarsUnavailable
 
 KAFKA_VERSION = "4.1.1"
 
-# Kafka's POM leaves out the binding of its log, without which a broker that fails to start logs nothing. The version is
-# that of its log4j-core.
 LOG4J_VERSION = "2.24.3"
+"""Kafka's POM leaves out the binding of its log, without which a broker that fails to start logs nothing. The version is
+that of its log4j-core."""
 
 SETTINGS_VARIABLE = "STEPWELL_IVY_SETTINGS"
 
-# The broker of this version needs Java 17, though Kafka's client classes run on 11.
 JAVA_VERSION_MIN = 17
+"""The broker of this version needs Java 17, though Kafka's client classes run on 11."""
 
-# 45 jars of 43 MB took 40 s on a slow connection; after ten times that the connection hangs.
 FETCH_SECONDS_MAX = 600
+"""45 jars of 43 MB took 40 s on a slow connection; after ten times that the connection hangs."""
 
-# Ivy caches what it has fetched, so a second try after a broken connection fetches only the rest.
 FETCH_TRIES_MAX = 2
+"""Ivy caches what it has fetched, so a second try after a broken connection fetches only the rest."""
 
-# A resolve without the runtime scope succeeds, but lacks some of these, and then the broker ends for a missing class.
 REQUIRED_MODULES = (
     f"kafka_2.13-{KAFKA_VERSION}",
     *(
@@ -56,6 +55,7 @@ REQUIRED_MODULES = (
     f"log4j-slf4j-impl-{LOG4J_VERSION}",
     "metrics-core-", "caffeine-", "commons-validator-", "zstd-jni-", "lz4-java-", "snappy-java-",
 )  # fmt: skip
+"""A resolve without the runtime scope succeeds, but lacks some of these, and then the broker ends for a missing class."""
 
 _IVY_MODULE = f"""<ivy-module version="2.0">
   <info organisation="stepwell" module="local-broker"/>

@@ -25,8 +25,8 @@ from io_kafka.errors import BrokerUnreachable, LocalBrokerFault
 
 HOST = "127.0.0.1"
 
-# A start takes 2.3 s on an idle machine, and many times that on a busy one.
 START_SECONDS_MAX = 120
+"""A start takes 2.3 s on an idle machine, and many times that on a busy one."""
 
 ANSWER_SECONDS_MAX = 5
 """For one answer of a node that has just opened its port."""

@@ -6,11 +6,11 @@ import random
 import socket
 from collections.abc import Collection
 
-# Below the range from which systems choose the ports of outgoing connections, which could occupy the port while its owner is down.
 PORTS = range(20_000, 32_000)
+"""Below the range from which systems choose the ports of outgoing connections, which could occupy the port while its owner is down."""
 
-# Another process can occupy a port between the check and the owner's bind. Three times in a row has another cause.
 PORT_TRIES_MAX = 3
+"""Another process can occupy a port between the check and the owner's bind. Three times in a row has another cause."""
 
 _SAMPLE = 100
 """If so many random ports are taken, something else is wrong than bad luck."""

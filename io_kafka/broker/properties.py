@@ -15,7 +15,6 @@ from pathlib import Path
 GROUP_SIZES = (1, 3)
 """How many nodes a group may have. Two nodes would have no majority when one is lost."""
 
-# What every node has, with small numbers where the default is meant for a large cluster.
 COMMON: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -35,6 +34,7 @@ COMMON: Mapping[str, str] = {
     # The cleaner's buffer is taken from the heap at once; the default of 128 MB would be a large part of it.
     "log.cleaner.dedupe.buffer.size": "16777216",
 }
+"""What every node has, with small numbers where the default is meant for a large cluster."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.clients.client_faults import NO_ANSWER, fault_of
 from io_kafka.clients.open_transaction import errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import NO_ANSWER, Topics, fault_of
+from io_kafka.clients.topics import Topics
 from io_kafka.errors import BrokerUnreachable
 
 SILENCE_SECONDS_MAX = 30.0
@@ -69,7 +70,7 @@ def send(settings: KafkaSettings, topic: str, messages: Iterable[ByHand]) -> int
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged"))
     except KafkaException as error:
         fault = fault_of(error, settings.bootstrap_servers, doing, topic)
-        raise reports.explained(fault) if isinstance(fault, BrokerUnreachable) else fault from error
+        raise reports.explain(fault) if isinstance(fault, BrokerUnreachable) else fault from error
     return sent
 
 
@@ -87,7 +88,7 @@ def messages_of(settings: KafkaSettings, topic: str, *, follow: bool) -> Iterato
                 silent_s += POLL_SECONDS
                 if unread and silent_s > SILENCE_SECONDS_MAX:
                     reason = f"no message and no end of partition {min(unread)} in {SILENCE_SECONDS_MAX:g} s"
-                    raise reports.explained(BrokerUnreachable(settings.bootstrap_servers, doing, reason))
+                    raise reports.explain(BrokerUnreachable(settings.bootstrap_servers, doing, reason))
                 continue
             silent_s = 0.0
             error = message.error()

@@ -102,7 +102,7 @@ class ConnectionReports:
         """The fault of a lasting reason, after a call without an answer. None if there is no such reason, and after an earlier answer."""
         return None if self.has_answered else self.lasting()
 
-    def explained(self, fault: BrokerUnreachable) -> CannotConnect | BrokerUnreachable:
+    def explain(self, fault: BrokerUnreachable) -> CannotConnect | BrokerUnreachable:
         """The fault to raise after all waiting, in place of `fault`, with the reason that the client has reported."""
         lasting = self.lasting()
         if lasting is not None:
@@ -123,7 +123,7 @@ class ConnectionReports:
         if reports and self._is_none_left:
             faults = [self._fault_of(server, node, error) for (server, node), error in reports]
             return faults[0] if all(fault is not None for fault in faults) else None
-        return self._unexplained() if self._are_all_down and not reports else None
+        return self._tls_port_fault() if self._are_all_down and not reports else None
 
     @property
     def _is_none_left(self) -> bool:
@@ -139,19 +139,17 @@ class ConnectionReports:
         text = error.str()
         alert = _CERTIFICATE_ALERT.search(text)
         if alert is not None:
-            return self._certificate_refused(server, alert["alert"])
+            return self._certificate_fault(server, alert["alert"])
         if "SSL_HANDSHAKE" in text and "closed by peer" in text:
             # Also a broker that stops closes a connection then, so it is asked.
-            return self._no_tls(server) if what_listens(server) == "plain" else None
+            return self._plain_port_fault(server) if what_listens(server) == "plain" else None
         if error.code() not in _LASTING:
             return None
         if error.code() == KafkaError._RESOLVE:
             return _unknown_host(server, node, _plain(error))
-        return (
-            self._not_trusted(server, error) if error.code() == KafkaError._SSL else self._login_refused(server, error)
-        )
+        return self._trust_fault(server, error) if error.code() == KafkaError._SSL else self._login_fault(server, error)
 
-    def _unexplained(self) -> CannotConnect | None:
+    def _tls_port_fault(self) -> CannotConnect | None:
         """A listener that expects TLS closes a connection without it, and the client reports no reason."""
         protocol = self._protocol
         if not protocol.endswith("PLAINTEXT") or what_listens(self._servers) != "tls":
@@ -162,21 +160,21 @@ class ConnectionReports:
             "or name the broker's port without TLS in kafka.bootstrap.servers.",
         )
 
-    def _no_tls(self, server: str) -> CannotConnect:
+    def _plain_port_fault(self, server: str) -> CannotConnect:
         plain = "SASL_PLAINTEXT" if self._protocol.startswith("SASL") else "PLAINTEXT"
         return WrongProtocol(
             f"kafka.security.protocol is {self._protocol}, and the Kafka port at {server} does not speak TLS.",
             f"Name the broker's TLS port in kafka.bootstrap.servers, or set kafka.security.protocol to {plain}.",
         )
 
-    def _certificate_refused(self, server: str, alert: str) -> CannotConnect:
+    def _certificate_fault(self, server: str, alert: str) -> CannotConnect:
         location = self._options.get("ssl.certificate.location") or self._options.get("ssl.keystore.location")
         if location is None and "ssl.certificate.pem" not in self._options:
             return CertificateRefused(
                 f"the Kafka broker at {server} asks for a client certificate, and none is set ({alert}).",
                 "Set kafka.ssl.certificate.location and kafka.ssl.key.location to PEM files that the broker's authority has signed.",
             )
-        ended = None if location is None else _expired(Path(location))
+        ended = None if location is None else _past_expiry(Path(location))
         if ended is not None:
             return CertificateRefused(
                 f"the Kafka broker at {server} refuses the client certificate {location}: it has expired on {ended:%Y-%m-%d %H:%M} UTC.",
@@ -188,7 +186,7 @@ class ConnectionReports:
             "its key.",
         )
 
-    def _not_trusted(self, server: str, error: KafkaError) -> CannotConnect:
+    def _trust_fault(self, server: str, error: KafkaError) -> CannotConnect:
         if "certificate verify failed" not in error.str():
             return BrokerNotTrusted(
                 f"TLS with the Kafka broker at {server} fails: {_plain(error)}.",
@@ -208,7 +206,7 @@ class ConnectionReports:
             what_to_do,
         )
 
-    def _login_refused(self, server: str, error: KafkaError) -> CannotConnect:
+    def _login_fault(self, server: str, error: KafkaError) -> CannotConnect:
         reason = re.sub(r"^SASL authentication error: ", "", _plain(error))
         offered = re.search(r"supported mechanisms: ?(?P<names>[\w,.-]*)", error.str())
         if offered is not None and not offered["names"]:
@@ -254,7 +252,7 @@ def _plain(error: KafkaError) -> str:
     return _STATE.sub("", _PLACE.sub("", error.str())).rstrip(".")
 
 
-def _expired(location: Path) -> datetime | None:
+def _past_expiry(location: Path) -> datetime | None:
     """When the certificate in this PEM file has expired; None if it has not, and if it cannot be read."""
     from cryptography import x509  # takes 0.1 s to load, and is needed after a fault only
 

@@ -13,48 +13,48 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.consumed import Consumed, Event, source_of
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import fault_of
 from io_kafka.errors import BrokerUnreachable, NoLeader, OffsetGone, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.outside import CLIENT_LOG
 
-# A call for fewer messages costs more per message. A call for more has no effect but on memory.
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
+"""A call for fewer messages costs more per message. A call for more has no effect but on memory."""
 
-# The bytes that one call should return at most, estimated from the messages before. A call copies what it returns.
 CALL_BYTES_MAX = 16 << 20
+"""The bytes that one call should return at most, estimated from the messages before. A call copies what it returns."""
 
-# The longest wait of one call, because a pending signal is handled only between calls.
 CONSUME_SECONDS_MAX = 0.25
+"""The longest wait of one call, because a pending signal is handled only between calls."""
 
-# A partition whose range is read goes on delivering while others are read. Beyond this it loses its place, to bound memory.
 SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
+"""A partition whose range is read goes on delivering while others are read. Beyond this it loses its place, to bound memory."""
 
-# The same in bytes, over all partitions together. A partition may also exceed its share by so much while others are waited for.
 SURPLUS_BYTES_MAX = 16 << 20
+"""The same in bytes, over all partitions together. A partition may also exceed its share by so much while others are waited for."""
 
-# What a reader may fetch of the next ranges while the caller works on this one; never more than the bytes of one step. It is two steps of
-# the default size. With larger messages it is fewer messages, because bytes fill the memory.
 AHEAD_BYTES_MAX = 64 << 20
+"""What a reader may fetch of the next ranges while the caller works on this one; never more than the bytes of one step. It is two steps of
+the default size. With larger messages it is fewer messages, because bytes fill the memory."""
 
-# Of that only so many times what was just read, because more would take processor time from the steps and not be needed soon. When new nodes
-# began to read 1.3 GB of history beside steps of 1 MB, the first half second of 64 MB ahead made seven steps two to four times as long.
 AHEAD_READS = 4
+"""Of that only so many times what was just read, because more would take processor time from the steps and not be needed soon. When new nodes
+began to read 1.3 GB of history beside steps of 1 MB, the first half second of 64 MB ahead made seven steps two to four times as long."""
+
 AHEAD_BYTES_MIN = 1 << 20
 
-# After so many empty calls, a millisecond apart, reading ahead stops until the next read: it is at the end of the log.
 AHEAD_EMPTY_LOOKS_MAX = 20
+"""After so many empty calls, a millisecond apart, reading ahead stops until the next read: it is at the end of the log."""
 
-# For asking which offsets a partition holds, which happens only when a read fails.
 DIAGNOSIS_SECONDS_MAX = 5.0
+"""For asking which offsets a partition holds, which happens only when a read fails."""
 
-# The reason in the error of a read without progress, if the client reported none.
 NO_ANSWER = "no answer"
+"""The reason in the error of a read without progress, if the client reported none."""
 
-# The client recovers from these by itself. They become a fault only if a read makes no progress.
 _TRANSIENT = frozenset(
     (
         KafkaError._TRANSPORT,
@@ -76,8 +76,12 @@ _TRANSIENT = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     )
 )
+"""The client recovers from these by itself. They become a fault only if a read makes no progress."""
+
 _MISSING = frozenset((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION))
-_REFUSALS = _OF_ONE_TOPIC = _MISSING | frozenset((KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+_OF_ONE_TOPIC = _MISSING | frozenset((KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+"""A topic that is not there, or that the user may not read."""
+
 _OUT_OF_RANGE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION))
 
 
@@ -319,7 +323,7 @@ class PositionedConsumer:
         """The client's error callback. It runs within a call to the client and must not raise."""
         self._troubled_by(error)
         self.reports.note(error)
-        if error.code() in _REFUSALS:
+        if error.code() in _OF_ONE_TOPIC:
             self.refusal = error
 
     def _refused(self, error: KafkaError) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaException
 
+from io_kafka.clients.broker_requests import FIRST_ANSWER_SECONDS
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import FIRST_ANSWER_SECONDS
 
 ANSWER_SECONDS_MAX = 2.0
 """A broker answers this question within milliseconds, a loaded one within a second."""

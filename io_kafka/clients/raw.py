@@ -18,8 +18,8 @@ from io_kafka.extras import columns_of
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 
-# The length of a null in the checksum, so that a null and an empty string differ.
 _NULL_LENGTH = -1
+"""The length of a null in the checksum, so that a null and an empty string differ."""
 
 
 @dataclass(frozen=True)

@@ -48,20 +48,21 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.byte_bound import level_of, undecided_ranges
 from io_kafka.step_log.plans import PlanMissing, text_in
 
-# A read fails after so long without progress. A restart of a broker and the election of a leader take less.
 STALL_SECONDS_MAX = 60.0
+"""A read fails after so long without progress. A restart of a broker and the election of a leader take less."""
 
-# Between two looks for a document whose transaction is acknowledged and whose marker is on its way. It comes within milliseconds.
 MARKER_SECONDS = 0.02
+"""Between two looks for a document whose transaction is acknowledged and whose marker is on its way. It comes within milliseconds."""
 
-# If a log ends below a range's end for so long, it has lost messages: a new leader catches up sooner.
 SHORT_LOG_SECONDS_MAX = 5.0
+"""If a log ends below a range's end for so long, it has lost messages: a new leader catches up sooner."""
 
-# How long a consumer tries to connect before its reasons are looked at, in a process that no broker has ever answered.
 CONNECT_SECONDS_MAX = 2.0
+"""How long a consumer tries to connect before its reasons are looked at, in a process that no broker has ever answered."""
 
-# By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched.
 _CONSUMERS: dict[tuple[int, KafkaSettings], PositionedConsumer] = {}
+"""By process id, because a client does not survive a fork. An entry with another id belongs to the parent and is never touched."""
+
 _CONSUMERS_LOCK = threading.Lock()
 
 
@@ -85,7 +86,7 @@ class RangeReader:
             span.check()
         assert len({span.where for span in ranges}) == len(ranges), "two ranges of one partition"
         while True:
-            held = self._positioned()
+            held = self._own_consumer()
             with held.lock_for_reader():
                 if held.closed:  # another thread's read failed while this one waited
                     continue
@@ -138,7 +139,7 @@ class RangeReader:
                 self._drop(held)
             held.await_pump()
 
-    def _positioned(self) -> PositionedConsumer:
+    def _own_consumer(self) -> PositionedConsumer:
         key = (self._settings.outside.pid(), self._settings)
         with _CONSUMERS_LOCK:
             if key not in _CONSUMERS:
@@ -164,7 +165,7 @@ class RangeReader:
             settled = set() if bytes_max is None else self._bound(held, ranges, bytes_max)
             missing = [s for s in ranges if held.positions[s.where].reached < s.end and s.where not in settled]
             if not missing:
-                taken = {span.where: _taken(held.positions[span.where], span.end) for span in ranges}
+                taken = {span.where: _take_up_to(held.positions[span.where], span.end) for span in ranges}
                 held.shed(())
                 return taken
             held.shed(held.wanted)
@@ -235,7 +236,7 @@ class _Taken(NamedTuple):
 _NOTHING = _Taken((), None)
 
 
-def _taken(position: PartitionPosition, end: int) -> _Taken:
+def _take_up_to(position: PartitionPosition, end: int) -> _Taken:
     return _Taken(position.take(end), position.timestamps.take(end))
 
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
+from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import Topics, fault_of
-from io_kafka.errors import NotAuthorized, RightsMissing, UnknownTopic
+from io_kafka.clients.topics import Topics
+from io_kafka.errors import KafkaFault, NotAuthorized, RightsMissing, UnknownTopic
 
 Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"]
 Kind = Literal["topic", "transactional-id"]
@@ -103,6 +105,22 @@ def rights_missing(settings: KafkaSettings, missing: Collection[Right], doing: s
         f"{doing}: the user of the `kafka.` settings has no right {shown}. Nothing was changed.",
         f"Grant it: {'; '.join(acl_lines(settings, missing))}. `stepwell doctor` looks at all rights.",
     )
+
+
+def rights_refused(
+    settings: KafkaSettings, cause: KafkaError, transactional_id: str, topics: Collection[str], doing: str
+) -> RightsMissing | None:
+    """The fault of a write that was refused for `cause`; None if that is not for a right, or if no right is known to be missing. The client says
+    neither of which topic nor which right, so the broker is asked. `topics`: those that were to be written. `doing`: see `refuse_without`."""
+    if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return rights_missing(settings, {Right("transactional-id", transactional_id, "Write")}, doing)
+    if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        with suppress(KafkaFault):
+            write: tuple[Operation, ...] = ("Write",)
+            missing = missing_on_topics(Topics(settings), dict.fromkeys(topics, write))
+            if missing:
+                return rights_missing(settings, missing, doing)
+    return None
 
 
 def may_use_transactional_id(settings: KafkaSettings, name: str) -> bool:

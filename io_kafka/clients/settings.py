@@ -26,7 +26,6 @@ from io_kafka.outside import CLIENT_LOG, REAL, Outside
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
-# Options that Stepwell decides: its value, and the reason or what a user does instead. An option with that value is accepted.
 _OURS: dict[str, tuple[str | None, str]] = {
     "isolation.level": ("read_committed", "messages of an aborted transaction must never count"),
     "auto.offset.reset": (None, "use the table's `startingOffsets`; later offsets come from the step log"),
@@ -46,6 +45,7 @@ _OURS: dict[str, tuple[str | None, str]] = {
     "value.deserializer": (None, "the table's `format` says it"),
     "interceptor.classes": (None, "they are Java classes, and Stepwell's client is librdkafka"),
 }
+"""Options that Stepwell decides: its value, and the reason or what a user does instead. An option with that value is accepted."""
 
 _CONSUMER = {
     "isolation.level": "read_committed",
@@ -55,7 +55,6 @@ _CONSUMER = {
     "enable.partition.eof": True,
     "check.crcs": True,
 }
-# Defaults that a user may change.
 _CONSUMER_DEFAULTS = {
     # librdkafka requires one, but no group is ever joined.
     "group.id": "stepwell",
@@ -66,6 +65,8 @@ _CONSUMER_DEFAULTS = {
     # With the default of 64 MB per process, a partition that moves to another process has much of it fetched in vain.
     "queued.max.messages.kbytes": 16_384,
 }
+"""Defaults that a user may change."""
+
 _SECOND_DEFAULTS = {
     # It begins with a long history beside steps, which a full queue would delay. This is several steps of messages, or half of a large portion.
     "queued.max.messages.kbytes": 4_096,
@@ -93,11 +94,12 @@ _COMMON_DEFAULTS = {
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Options under librdkafka's names. Invariants: they are sorted by name, `bootstrap.servers` is among them, and none of `_OURS` is.
-    `outside` makes the clients, and provides all else that a run needs of its machine."""
+    """With which settings clients of Kafka are made, and by whom."""
 
     options: tuple[tuple[str, str], ...] = field(repr=False)
+    """(name, value) under librdkafka's names. They are sorted by name, `bootstrap.servers` is among them, and none of `_OURS` is."""
     outside: Outside = field(default=REAL, compare=False, repr=False)
+    """It makes the clients, and provides all else that a run needs of its machine."""
     extras: Extras = Extras.NONE
     """What a reader with these settings returns of each message besides key, value and offset. It enters the checksum of what was read, so all
     readers of a revision must agree."""
@@ -107,7 +109,7 @@ class KafkaSettings:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> KafkaSettings:
         """The settings for `options`, whose names have no prefix `kafka.`. Raises BadOption, which names the option and what to do."""
-        chosen = {"bootstrap.servers": DEFAULT_BOOTSTRAP_SERVERS, **_translated(options)}
+        chosen = {"bootstrap.servers": DEFAULT_BOOTSTRAP_SERVERS, **_translate(options)}
         for name in list(chosen):
             if name in _OURS:
                 _refuse_unless_ours(name, chosen.pop(name))
@@ -187,11 +189,11 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
             text = error.args[0].str()
             name = re.search(r'No such configuration property: "([^"]+)"', text)
             if name is None or name.group(1) not in rest:
-                raise _refused(text, rest) from error
+                raise _refusal(text, rest) from error
             unknown.append(name.group(1))
             del rest[name.group(1)]
         except TypeError as error:
-            raise _refused(str(error), rest) from error
+            raise _refusal(str(error), rest) from error
     if unknown:
         names = ", ".join(f"kafka.{name}" for name in sorted(unknown))
         raise BadOption(
@@ -201,7 +203,7 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
         )
 
 
-def _refused(text: str, rest: Mapping[str, str]) -> BadOption:
+def _refusal(text: str, rest: Mapping[str, str]) -> BadOption:
     given = ", ".join(f"kafka.{name}" for name in sorted(rest))
     return BadOption(f"one of the options {given} is refused by the Kafka client: {text}. Correct it.")
 
@@ -218,7 +220,7 @@ _RENAMED = {
 }
 
 
-def _translated(options: Mapping[str, str]) -> dict[str, str]:
+def _translate(options: Mapping[str, str]) -> dict[str, str]:
     """The options under librdkafka's names. An option that needs no translation stays as it is."""
     given = {name: str(value) for name, value in options.items()}
     out: dict[str, str] = {}
@@ -262,10 +264,10 @@ def _login(given: dict[str, str]) -> dict[str, str]:
     if not {"username", "password"} <= found.keys():
         raise BadOption(f"kafka.sasl.jaas.config has no username or no password. {advice}")
     given.setdefault("sasl.mechanism", mechanism) if "sasl.mechanisms" not in given else None
-    return {"sasl.username": _unquoted(found["username"]), "sasl.password": _unquoted(found["password"])}
+    return {"sasl.username": _unquote(found["username"]), "sasl.password": _unquote(found["password"])}
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
 
 

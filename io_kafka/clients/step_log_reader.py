@@ -15,19 +15,10 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SECONDS, PASSING_SECONDS
+from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import (
-    ANSWER_SECONDS_MIN,
-    FIRST_ANSWER_SECONDS,
-    NO_ANSWER,
-    NO_LEADER,
-    OLD_EPOCH,
-    PASSING_SECONDS,
-    UNKNOWN_TOPIC,
-    TopicFacts,
-    Topics,
-    fault_of,
-)
+from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode
@@ -183,9 +174,9 @@ class StepLogReader:
     def _records(self, begin: Callable[[int, int], int], unknown_s: float = 0.0) -> list[tuple[int, Record]]:
         """Every committed record from the offset `begin(first offset held, last stable offset)` to that last stable offset. Later records are
         left out, because they may be half of a transaction. `unknown_s`: how long a broker may not know the topic."""
-        return self._repeated(partial(self._records_now, begin), unknown_s)
+        return self._repeat(partial(self._records_now, begin), unknown_s)
 
-    def _repeated(self, ask: Callable[[float, float], A], unknown_s: float = 0.0) -> A:
+    def _repeat(self, ask: Callable[[float, float], A], unknown_s: float = 0.0) -> A:
         """Does `ask(deadline, seconds for an answer)` again while what fails may pass."""
         outside = self._settings.outside
         began = outside.monotonic()
@@ -231,7 +222,7 @@ class StepLogReader:
             with self._client(config) as consumer:
                 return int(consumer.get_watermark_offsets(partition, timeout=answer_s, cached=False)[1])
 
-        return self._repeated(ask)
+        return self._repeat(ask)
 
     @contextmanager
     def _client(self, config: Mapping[str, Any]) -> Iterator[Consumer]:
@@ -249,7 +240,7 @@ class StepLogReader:
             if self._settings.outside.monotonic() > deadline:
                 where, why = TopicPartition(self._topic, 0), "the step log has to be read whole"
                 raise ReadDeadline(where, position=at, end=end, deadline_s=self._timeout_s, reason=why)
-            for message in _arrived(consumer):
+            for message in _next_messages(consumer):
                 error = message.error()
                 if error is None:
                     at = message.offset() + 1
@@ -265,7 +256,7 @@ class StepLogReader:
         doing = f"reading the step log {self._topic!r}"
         fault = fault_of(error, self._settings.bootstrap_servers, doing, self._topic, 0)
         if isinstance(fault, BrokerUnreachable):
-            return self._reports.explained(fault)
+            return self._reports.explain(fault)
         return self._gone_or_hidden() if isinstance(fault, UnknownTopic) else fault
 
     def _gone_or_hidden(self) -> KafkaFault:
@@ -281,7 +272,7 @@ class StepLogReader:
         return StepLogGone(self._topic)
 
 
-def _arrived(consumer: Consumer) -> list[Message]:
+def _next_messages(consumer: Consumer) -> list[Message]:
     """The messages that have arrived, after waiting for the first one. `consume` alone would wait for a full batch."""
     first = consumer.poll(_POLL_SECONDS_MAX)
     return [] if first is None else [first, *consumer.consume(_BATCH_MESSAGES_MAX, timeout=0)]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.open_transaction import errors_of_the_client
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import fault_of
 from io_kafka.errors import BrokerUnreachable, KafkaFault
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class TableWriter:
         if left:
             error = KafkaError(KafkaError._TIMED_OUT, f"{left} messages not acknowledged")
             fault = fault_of(KafkaException(error), self._servers, self._doing)
-            raise self._reports.explained(fault) if isinstance(fault, BrokerUnreachable) else fault
+            raise self._reports.explain(fault) if isinstance(fault, BrokerUnreachable) else fault
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         number, offset = int(message.partition() or 0), message.offset()

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
@@ -41,10 +41,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
-from io_kafka.clients.rights import Operation, Right, missing_on_topics, rights_missing
+from io_kafka.clients.rights import rights_refused
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
-from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer_faults import (
     AWAY,
     FENCED_CODES,
@@ -57,37 +56,13 @@ from io_kafka.clients.writer_faults import (
     is_retriable,
     may_pass,
 )
-from io_kafka.errors import BrokerRefused, KafkaFault, OffsetGone, RightsMissing
+from io_kafka.clients.writer_limits import LAST_LIMITS, WriterLimits
+from io_kafka.errors import BrokerRefused, KafkaFault, OffsetGone
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Claim, Ended, Record, encode
 from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("io_kafka.clients.transactions")
-
-
-@dataclass(frozen=True)
-class WriterLimits:
-    """Bounds of the writer's waits and retries. `tries_max` is the number of attempts for one transaction."""
-
-    init_seconds_max: float = 30.0  # measured 0.05 to 0.5 s; longer while a broker recovers the last transaction
-    flush_seconds_max: float = 60.0  # for the largest step over a slow link
-    commit_seconds_max: float = 30.0  # measured 2 to 4 ms; after the deadline the log shows the outcome
-    abort_seconds_max: float = 5.0  # it only spares consumers a wait: the next init aborts anyway
-    recovery_seconds_max: float = 120.0  # a broker that restarts is back in seconds, a loaded one in a minute
-    tries_max: int = 5
-    wait_seconds_max: float = 5.0  # the longest pause between two tries
-    # A transaction that timed out on the broker fences its producer without a successor.
-    fenced_without_claim_max: int = 2
-    # In a row. Two runs that fence each other commit few transactions between two fences.
-    fence_forgotten_commits: int = 100
-    # After it the broker aborts the transaction of a dead writer. Consumers wait that long.
-    transaction_timeout_ms: int = 60_000
-
-
-LAST_LIMITS = WriterLimits(
-    init_seconds_max=5.0, flush_seconds_max=5.0, commit_seconds_max=5.0, recovery_seconds_max=5.0, tries_max=1
-)
-"""Of the record that a run has ended. A run that is stopped without a broker ends within the usual time of grace of 30 s."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +76,17 @@ class TransactionPoints:
 
 LOG_POINTS = TransactionPoints(begun="log.begun", sent="log.sent", committed="log.committed")
 OUTPUT_POINTS = TransactionPoints(begun="output.begun", sent="output.sent", committed="output.committed")
+
+
+@dataclass(frozen=True)
+class Claimant:
+    """The run that claims a pipeline, as its claim names it."""
+
+    pipeline: str
+    host: str
+    pid: int
+    endpoint: str | None = None
+    """The address of its control endpoint, if it has one."""
 
 
 Send = Callable[[OpenTransaction], list[Record]]
@@ -152,16 +138,7 @@ class FencedLog:
         assert self._claim is not None, "not started"
         return self._claim.epoch
 
-    def start(
-        self,
-        *,
-        pipeline: str,
-        host: str,
-        pid: int,
-        endpoint: str | None = None,
-        expect_epoch: int | None = None,
-        above: int = -1,
-    ) -> int:
+    def start(self, claimant: Claimant, *, expect_epoch: int | None = None, above: int = -1) -> int:
         """Fences every older writer, reads the log, commits the claim of the next epoch and returns it.
 
         `expect_epoch`: the epoch whose holder did not answer. `above`: the epoch is higher than this one too. Raises Fenced if another run has
@@ -179,9 +156,7 @@ class FencedLog:
             if holder is None or holder.run_id != self.run_id:
                 if self._state.epoch != before:
                     raise Fenced(self._id, before, holder)
-                holder = Claim(
-                    epoch=epoch, pipeline=pipeline, run_id=self.run_id, host=host, pid=pid, endpoint=endpoint
-                )
+                holder = Claim(epoch=epoch, run_id=self.run_id, **asdict(claimant))
                 self._commit_claim(holder)
             self._claim = holder
             return holder.epoch
@@ -389,7 +364,7 @@ class FencedLog:
             if isinstance(error, KafkaException) and code_of(error) in FENCED_CODES:
                 raise Fenced(self._id, self._state.epoch, None) from error
             if isinstance(error, KafkaException) and code_of(error) in REFUSED_CODES:
-                raise self._refused(what, None, error.args[0], {self._log_topic}) from error
+                raise self._refusal(what, None, error.args[0], set()) from error
             reason = self._reports.reason or str(error)
             raise OutcomeUnknown(what, self._limits.recovery_seconds_max, reason) from error
 
@@ -400,23 +375,16 @@ class FencedLog:
         with suppress(KafkaException):
             transaction.producer.abort_transaction(self._limits.abort_seconds_max)
         self._discard()
-        raise self._refused(what, transaction.where, cause, {self._log_topic, *transaction.topics}) from error
+        raise self._refusal(what, transaction.where, cause, transaction.topics) from error
 
-    def _refused(
+    def _refusal(
         self, what: str, where: TopicPartition | None, cause: KafkaError, topics: Collection[str]
-    ) -> WriteRefused | RightsMissing:
-        """The fault of a refusal. If it is for a right, the client says neither of which topic nor which right, so the broker is asked.
-        `topics`: those that the transaction writes to."""
-        doing = f"{what} cannot be written"
-        if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            return rights_missing(self._settings, {Right("transactional-id", self._id, "Write")}, doing)
-        if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            with suppress(KafkaFault):
-                write: tuple[Operation, ...] = ("Write",)
-                missing = missing_on_topics(Topics(self._settings), dict.fromkeys(topics, write))
-                if missing:
-                    return rights_missing(self._settings, missing, doing)
-        return WriteRefused(what, where, cause)
+    ) -> KafkaFault:
+        """`topics`: those that the transaction writes to beside the log."""
+        missing = rights_refused(
+            self._settings, cause, self._id, {self._log_topic, *topics}, f"{what} cannot be written"
+        )
+        return WriteRefused(what, where, cause) if missing is None else missing
 
     def _look_for_a_claim(self, error: KafkaException, tail: list[Record]) -> None:
         """After a fence. Raises Fenced if the log has a higher claim, or if this producer was fenced too often without one. A few fences without

@@ -22,6 +22,7 @@ from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.clients.transactions import (
     LOG_POINTS,
     OUTPUT_POINTS,
+    Claimant,
     FencedLog,
 )
 from io_kafka.offsets import TopicPartition
@@ -89,20 +90,9 @@ class PipelineWriter:
         """See FencedLog.epoch."""
         return self._log.epoch
 
-    def start(
-        self,
-        *,
-        pipeline: str,
-        host: str,
-        pid: int,
-        endpoint: str | None = None,
-        expect_epoch: int | None = None,
-        above: int = -1,
-    ) -> int:
+    def start(self, claimant: Claimant, *, expect_epoch: int | None = None, above: int = -1) -> int:
         """See FencedLog.start."""
-        return self._log.start(
-            pipeline=pipeline, host=host, pid=pid, endpoint=endpoint, expect_epoch=expect_epoch, above=above
-        )
+        return self._log.start(claimant, expect_epoch=expect_epoch, above=above)
 
     def forget(self, step: int) -> None:
         """See FencedLog.forget."""

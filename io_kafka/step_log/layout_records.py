@@ -19,6 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from base.limits import WORKERS_MAX
 from base.slots import SLOTS, SlotSet
+from io_kafka.step_log.common_rules import is_ascending
 from io_kafka.step_log.form import Natural, Part, PartWithLater, RecordBase
 
 RescaleMode = Literal["cold", "live"]
@@ -49,7 +50,7 @@ class Ownership(Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         numbers = [member.worker for member in self.members]
-        if any(left >= right for left, right in pairwise(numbers)):
+        if not is_ascending(numbers):
             raise ValueError("the members are not in ascending order")
         if not self.ranges or self.ranges[0][0] != 0 or self.ranges[-1][0] >= SLOTS:
             raise ValueError("the ranges do not cover all slots")
@@ -148,21 +149,25 @@ class HostsPart(Part):
 
 
 class LayoutIntent(RecordBase, PartWithLater):
-    """`change` is the number of the layout with which the change will end. `budget_bytes` and `budget_ms` bound one cut of a live change;
-    None means that the bound is Stepwell's own. `asked`: that of the layout to come. `protocol`: what decides which slots a cut moves;
-    other than "batches" only for a live change. `hosts`: None if the new workers may be anywhere. `mode`: one of FORMER_MODES is read as what it
-    is now."""
+    """A rescale has begun."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({"hosts"})
     kind: Literal["layout_intent"] = "layout_intent"
     change: Natural
+    """The number of the layout with which the rescale will end."""
     mode: RescaleMode
+    """One of FORMER_MODES is read as what it is now."""
     target: Target
     asked: int | None
+    """That of the layout to come."""
     budget_bytes: Natural | None = None
+    """The bound of one cut of a live rescale; None for Stepwell's own."""
     budget_ms: float | None = None
+    """Likewise."""
     protocol: CutProtocol = "batches"
+    """What decides which slots a cut moves; other than "batches" only for a live rescale."""
     hosts: HostsPart | None = None
+    """Where the new workers may be; None if anywhere."""
 
     @field_validator("mode", mode="before")
     @classmethod

@@ -27,16 +27,14 @@ a newer version wrote it, would show as lost or doubled output much later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from base.options import OnError, Truncate
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.division import Division
+from io_kafka.step_log.division_records import DivisionRecord as DivisionRecord
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, PartWithLater, RecordBase
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
@@ -122,139 +120,23 @@ class Ended(RecordBase):
     kind: Literal["ended"] = "ended"
 
 
-class DivisionRecord(RecordBase, PartWithLater):
-    """The input of a step, and all else that decides what its output is.
-
-    `ranges` are in order of (topic, partition). `topics` are those that this record announces. `on_error` says what is done with malformed
-    messages, by source. `dead_letters` has the topic for them, of the sources that have one. `truncate` says what is done with truncations of
-    tables, of the sources for which that is not `fail`. `grown` are the topics that have more partitions than when the state began, in order.
-    `counted` are the nodes of the circuit whose error rows the step leaves out and counts, in order; the outputs behind them are withheld.
-    `released` are the outputs that were withheld until the step before. `filled`: the position up to which the new nodes of the next revision
-    are filled after the step, while a transition fills them; otherwise None. `again`: the input that is read for them in this step, in order;
-    it reaches no other node. Of a partition that is in `ranges` too it ends there at the latest. `clock_us`: the time of the step in
-    microseconds since 1970-01-01 UTC, if a view reads the clock. It is never before that of a former division. `idle`: the sources that the
-    watermarks of the step leave out because they have been silent, in order."""
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"clock_us", "idle"})
-    kind: Literal["division"] = "division"
-    step: Natural
-    ranges: tuple[InputRange, ...]
-    topics: tuple[TopicIdentity, ...] = ()
-    on_error: dict[str, OnError] = Field(default_factory=dict)
-    dead_letters: dict[str, str] = Field(default_factory=dict)
-    truncate: dict[str, Truncate] = Field(default_factory=dict)
-    grown: tuple[str, ...] = ()
-    counted: tuple[Natural, ...] = ()
-    released: tuple[str, ...] = ()
-    filled: Natural | None = None
-    again: tuple[InputRange, ...] = ()
-    clock_us: Natural | None = None
-    idle: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(
-        epoch: int,
-        division: Division,
-        topics: tuple[TopicIdentity, ...] = (),
-        on_error: dict[str, OnError] | None = None,
-        grown: tuple[str, ...] = (),
-    ) -> DivisionRecord:
-        ranges = tuple(
-            InputRange(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in division.ranges
-        )
-        return DivisionRecord(
-            epoch=epoch, step=division.step, ranges=ranges, topics=topics, on_error=on_error or {}, grown=grown
-        )
-
-    @property
-    def division(self) -> Division:
-        return Division(self.step, tuple(r.span for r in self.ranges))
-
-    def with_policy(
-        self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str], truncate: dict[str, Truncate]
-    ) -> DivisionRecord:
-        """The same step over the same input, recorded again by a later run with another policy."""
-        policy = {"on_error": on_error, "dead_letters": dead_letters, "truncate": truncate}
-        return self.model_copy(update={"epoch": epoch, "topics": (), **policy})
-
-    def with_epoch(self, epoch: int) -> DivisionRecord:
-        """The same step over the same input with the same policy."""
-        return self.with_policy(epoch, self.on_error, self.dead_letters, self.truncate)
-
-    def with_counted(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
-        """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
-        released = tuple(handle for handle in self.released if handle not in held)
-        again = self.with_epoch(epoch)
-        return again.model_copy(update={"counted": counted, "released": released})
-
-    def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
-        """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
-        have, and more input if a view has an error over the rows up to here, which more rows may end."""
-        ranges = tuple(r.with_end(ends.get(r.where, r.end)) for r in self.ranges)
-        return self.with_again_ends(epoch, {r.where: r.end for r in ranges}).model_copy(update={"ranges": ranges})
-
-    def with_again_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
-        """The same step, which reads again up to `ends` at most."""
-        again = tuple(r.with_end(min(r.end, ends.get(r.where, r.end))) for r in self.again)
-        return self.with_epoch(epoch).model_copy(update={"again": again})
-
-    def is_cut_of(self, before: DivisionRecord) -> bool:
-        """Whether this record is equal to `before`, but for less input, of which there is still some."""
-        pairs = list(zip(self.ranges, before.ranges, strict=False))
-        return (
-            self._differs_in_ends(before)
-            and all(r.start <= r.end <= former.end for r, former in pairs)
-            and any(r.end < former.end for r, former in pairs)
-            and any(r.start < r.end for r in self.ranges)
-        )
-
-    def reads_less_again(self, before: DivisionRecord) -> bool:
-        """Whether this record is equal to `before`, but reads less again."""
-        ends = {r.where: r.end for r in self.again}
-        pairs = list(zip(self.again, before.again, strict=False))
-        return (
-            self == before.with_again_ends(self.epoch, ends)
-            and all(r.start <= r.end <= former.end for r, former in pairs)
-            and any(r.end < former.end for r, former in pairs)
-        )
-
-    def is_widening_of(self, before: DivisionRecord) -> bool:
-        """Whether this record is equal to `before`, but for more input."""
-        pairs = list(zip(self.ranges, before.ranges, strict=False))
-        return (
-            self._differs_in_ends(before)
-            and all(r.end >= former.end for r, former in pairs)
-            and any(r.end > former.end for r, former in pairs)
-        )
-
-    def counts_more_than(self, before: DivisionRecord) -> bool:
-        """Whether this record is equal to `before`, but counts the error rows of more nodes."""
-        counting = {"counted": self.counted, "released": self.released}
-        return (
-            self == before.with_epoch(self.epoch).model_copy(update=counting)
-            and set(self.counted) > set(before.counted)
-            and set(self.released) <= set(before.released)
-        )
-
-    def _differs_in_ends(self, before: DivisionRecord) -> bool:
-        """Whether this record is equal to `before`, but for the epoch and the ends of its ranges."""
-        return self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
-
-
 class StepRecord(RecordBase):
-    """A committed step. `outputs` has one part for every (handle, partition), in that order. `inputs`: what was read, and `again`: what was read
-    for the new nodes of a transition alone. `skipped` counts the messages that the step
-    left out, by source: malformed ones, and those that say nothing of the table. `errors` are the error rows after the step, of the nodes
-    that have some."""
+    """A committed step."""
 
     kind: Literal["step"] = "step"
     step: Natural
     outputs: tuple[OutputPart, ...]
+    """One part for every (handle, partition), in that order."""
     encoder: str
+    """The id of the encoder that wrote the messages, which the digests cover."""
     inputs: tuple[InputChecksum, ...] = ()
+    """What was read."""
     again: tuple[InputChecksum, ...] = ()
+    """What was read for the new nodes of a transition alone."""
     skipped: dict[str, Natural] = Field(default_factory=dict)
+    """The number of messages that the step left out, by source: malformed ones, and those that say nothing of the table."""
     errors: tuple[NodeErrors, ...] = ()
+    """The error rows after the step, of the nodes that have some."""
 
     @property
     def digests(self) -> dict[tuple[str, int], str]:
@@ -280,16 +162,18 @@ class CheckpointComplete(RecordBase):
 
 
 class CheckpointStored(RecordBase):
-    """The checkpoint store has the state of this version of all owners. `placed`: which worker owns which slots in it. `manifest`: the name of
-    the object that says where the state is, and `digest` the xxh3_128 of its content in hexadecimal digits. The last such record counts.
-    `restores`: the pipeline goes back to this version, so that no later checkpoint counts any more."""
+    """The checkpoint store has the state of this version of all owners. The last such record counts."""
 
     kind: Literal["checkpoint_stored"] = "checkpoint_stored"
     version: VersionId
     placed: Ownership
+    """Which worker owns which slots in the version."""
     manifest: str
+    """The name of the object that says where the state is."""
     digest: str
+    """The xxh3_128 of that object's content in hexadecimal digits."""
     restores: bool = False
+    """Whether the pipeline goes back to this version, so that no later checkpoint counts any more."""
 
 
 class Refresh(RecordBase):
@@ -328,16 +212,19 @@ class VersionOwnership(Part):
 
 
 class Origin(Part):
-    """From where the state of a pipeline was copied: `pipeline`, the topic id of its step log, its generation, its last epoch, and the version.
-    `manifest`: the object of the checkpoint store that named its state, and `digest` the xxh3_128 of its content in hexadecimal digits."""
+    """From where the state of a pipeline was copied."""
 
     pipeline: str
     log_id: str
+    """The topic id of that pipeline's step log."""
     generation: Natural
     epoch: Natural
+    """The last one of that pipeline."""
     version: VersionId
     manifest: str
+    """The object of the checkpoint store that named the state."""
     digest: str
+    """The xxh3_128 of that object's content in hexadecimal digits."""
 
 
 class Snapshot(RecordBase, PartWithLater):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import assert_never
 
+from io_kafka.step_log.common_rules import is_ascending, why_not_topic
 from io_kafka.step_log.form import TopicIdentity
 from io_kafka.step_log.revision_records import (
     Drain,
@@ -24,23 +24,29 @@ TransitionRecord = RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSett
 
 @dataclass(frozen=True, kw_only=True)
 class RevisionGround:
-    """What the rules depend on. `division_next`: the step of the next division. `is_drained`: whether the steps of all divisions are written.
-    `has_layout`: whether the generation has begun. `is_of_format_2`: whether the log has a circuit in place of a revision. `is_checkpointed`:
-    whether the last complete checkpoint has all steps, and no other is intended. `checkpoint_step`: the steps in that checkpoint; None without
-    any. `filled`: the position before the next division. `is_read_again`: see LogValue. `topics`: those that are known. `loads`: the
-    topics of the loads of batch tables."""
+    """What the rules depend on."""
 
     revisions: RevisionState
     division_next: int
+    """The step of the next division."""
     is_drained: bool
+    """Whether the steps of all divisions are written."""
     has_layout: bool
+    """Whether the generation has begun."""
     is_of_format_2: bool
+    """Whether the log has a circuit in place of a revision."""
     is_checkpointed: bool
+    """Whether the last complete checkpoint has all steps, and no other is intended."""
     checkpoint_step: int | None
+    """The steps in that checkpoint; None without any."""
     filled: int
+    """The position before the next division."""
     is_read_again: bool
+    """See LogValue."""
     topics: Mapping[str, TopicIdentity]
+    """Those that are known."""
     loads: frozenset[str]
+    """The topics of the loads of batch tables."""
 
 
 def why_not_revision(record: RevisionRecord, ground: RevisionGround) -> str | None:
@@ -85,8 +91,7 @@ def _why_not_intent(record: RevisionIntent, ground: RevisionGround) -> str | Non
         return "no revision is in force"
     if record.number != (number := _number_next(ground.revisions)):
         return f"revision {record.number}, where {number} is the next one"
-    places = [each.where for each in record.again]
-    if any(left >= right for left, right in pairwise(places)):
+    if not is_ascending(each.where for each in record.again):
         return "the partitions that are read again are out of order or there twice"
     if (reason := why_not_loads(record.tables, ground.loads)) is not None:
         return reason
@@ -107,9 +112,8 @@ def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | Non
     if len(names) != len(set(names)):
         return "it announces a topic twice"
     for topic in record.topics:
-        known = ground.topics.get(topic.topic, topic)
-        if known.id != topic.id or known.partitions > topic.partitions:
-            return f"topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+        if (reason := why_not_topic(topic, ground.topics)) is not None:
+            return reason
     return _why_not_boundary("the switch", record.step, ground)
 
 

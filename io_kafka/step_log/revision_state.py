@@ -115,19 +115,21 @@ class Passage(PartWithLater):
 
 
 class RevisionState(Part):
-    """A new log has the defaults, and so has a log of format 2.
-
-    `root`: the last record `revision`. Steps below its step belong to another revision and are never replayed. `in_force`: the revision that
-    the next division belongs to, which is `root` or the last one that was switched to. `passages`: of the steps that may be replayed, in
-    order. `filled_before`: the position before the first step in memory. `nodes_gone`: the first step that lacks nodes of the step before it,
-    because a transition has ended or was detached there; their error rows end with them. It is None before any."""
+    """A new log has the defaults, and so has a log of format 2."""
 
     root: RevisionRecord | None = None
+    """The last record `revision`. Steps below its step belong to another revision and are never replayed."""
     in_force: RevisionRecord | None = None
+    """The revision that the next division belongs to: `root`, or the last one that was switched to."""
     phase: Phase | None = None
+    """That of the transition under way; None without one."""
     passages: tuple[Passage, ...] = ()
+    """Those of the steps that may be replayed, in order."""
     filled_before: Natural = 0
+    """The position before the first step in memory."""
     nodes_gone: Natural | None = None
+    """The first step that lacks nodes of the step before it, because a transition has ended or was detached there. Their error rows end with
+    them. None before any."""
 
     def program_of(self, step: int, before: int, after: int) -> ProgramOfStep:
         """What this step runs. `before`, `after`: the positions before and after it."""
@@ -264,27 +266,37 @@ class RevisionState(Part):
 
     def check(self) -> None:
         """Asserts the invariants; a failure is a mistake of Stepwell's own."""
-        assert (self.root is None) == (self.in_force is None)
+        assert (self.root is None) == (self.in_force is None), (
+            "a revision in force without a root, or the other way round"
+        )
         phase = self.phase
         if self.root is None:
             assert phase is None and not self.passages, "a transition from no revision"
         if phase is not None:
-            assert self.in_force is not None and phase.intent.number == phase.before.number + 1
+            assert self.in_force is not None, "a transition without a revision in force"
+            assert phase.intent.number == phase.before.number + 1, (
+                "a transition that does not lead to the next revision"
+            )
             is_next = isinstance(phase, Switching | Draining) or (isinstance(phase, Clearing) and phase.is_switched)
-            assert self.in_force.number == (phase.intent.number if is_next else phase.before.number)
+            number = phase.intent.number if is_next else phase.before.number
+            assert self.in_force.number == number, f"revision {self.in_force.number} in force in place of {number}"
         is_open = [passage.switch is None for passage in self.passages]
         has_no_end = [passage.end is None for passage in self.passages]
         assert not any(has_no_end[:-1]), "a passage without end before another one"
-        assert any(is_open) == isinstance(phase, Filling)
+        assert any(is_open) == isinstance(phase, Filling), "a passage that fills when nothing is filling, or none"
         if isinstance(phase, Switching | Draining):
-            assert (self.passages[-1].switch, self.passages[-1].drain) == (phase.switch.step, phase.switch.drain)
-            assert self.passages[-1].last is None, "a drain that goes on has ended"
+            last = self.passages[-1]
+            assert (last.switch, last.drain) == (phase.switch.step, phase.switch.drain), "a passage with another switch"
+            assert last.last is None, "a drain that goes on has ended"
             assert isinstance(phase, Switching) or phase.switch.drain is not None, "a drain of nothing"
         else:
-            assert any(has_no_end) == isinstance(phase, Filling)
+            assert any(has_no_end) == isinstance(phase, Filling), "a passage that goes on without a transition, or none"
         at = -1
         for passage in self.passages:
-            assert at < passage.first
+            assert at < passage.first, f"the passage from step {passage.first} on begins before another one has ended"
             at = passage.first if passage.end is None else passage.end - 1
-            assert passage.first <= at
-            assert passage.last is None or (passage.switch is not None and passage.switch <= passage.last)
+            assert passage.first <= at, f"the passage from step {passage.first} on ends at step {at}"
+            if passage.last is not None:
+                assert passage.switch is not None and passage.switch <= passage.last, (
+                    "a drain that ends before its switch"
+                )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import assert_never
 
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.common_rules import is_ascending, why_not_topic
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn
 from io_kafka.step_log.layout_rules import why_not_layout, why_not_placed
@@ -36,14 +36,11 @@ from io_kafka.step_log.revision_records import (
 from io_kafka.step_log.revision_rules import why_not_filled, why_not_revision, why_not_transition
 from io_kafka.step_log.snapshots import as_offsets, snapshot_of
 from io_kafka.step_log.table_records import why_not_ranges
-from io_kafka.step_log.value import LogValue
-
-PENDING_STEPS_MAX = 2
-"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
-workers run meanwhile."""
+from io_kafka.step_log.value import PENDING_STEPS_MAX, LogValue
 
 
 def why_not(log: LogValue, record: Record) -> str | None:
+    """Why the record cannot follow what the log says; None if it can. Nothing is folded in, and nothing is written, without this question."""
     if log.claim is None and log.offset_next > 0 and not isinstance(record, Snapshot):
         return "the records before it were deleted, and it is not a snapshot"
     if isinstance(record, Claim):
@@ -174,7 +171,7 @@ def _may_be_firsts(log: LogValue, record: Snapshot) -> bool:
     if record.firsts is None:
         return True
     said = as_offsets(record.firsts)
-    return log.firsts.items() <= said.items() and said.keys() <= log.positions.keys()
+    return log.firsts.items() <= said.items() and said.keys() <= log.next_offsets.keys()
 
 
 def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
@@ -185,42 +182,40 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         if record.reads_less_again(before):
             return None
         if record.epoch > before.epoch:
-            return _why_not_again(log, record, before)
+            return _why_not_recorded_again(log, record, before)
     if record.step != log.division_next:
         return f"of step {record.step}, where step {log.division_next} is the next to be divided"
     if record.step >= log.steps + PENDING_STEPS_MAX:
         return f"of step {record.step}, while output is committed only below step {log.steps}"
-    partitions = [(r.topic, r.partition) for r in record.ranges]
-    if any(left >= right for left, right in pairwise(partitions)):
+    if not is_ascending((r.topic, r.partition) for r in record.ranges):
         return f"of step {record.step}: its partitions are out of order or there twice"
     for r in record.ranges:
-        start = log.positions.get(TopicPartition(r.topic, r.partition), r.start)
+        start = log.next_offsets.get(TopicPartition(r.topic, r.partition), r.start)
         if r.start != start or r.end < r.start:
             where = f"{r.topic}/{r.partition}"
             return f"of step {record.step}: {where} has the range [{r.start}, {r.end}), but should start at {start}"
     for topic in record.topics:
-        known = log.topics.get(topic.topic, topic)
-        if known.id != topic.id or known.partitions > topic.partitions:
-            return f"of step {record.step}: topic {topic.topic!r} was {known.id}, now {topic.id}, or has shrunk"
+        if (reason := why_not_topic(topic, log.topics)) is not None:
+            return f"of step {record.step}: {reason}"
     if record.grown != (grown := log.topics_grown(record.topics)):
         return f"of step {record.step}: it says that {record.grown} have grown, the records before it {grown}"
     if (record.clock_us or 0) < (log.clock_us or 0) and record.clock_us is not None:
         return f"of step {record.step}: its time is {record.clock_us}, and that of a step before it {log.clock_us}"
-    if any(left >= right for left, right in pairwise(record.idle)):
+    if not is_ascending(record.idle):
         return f"of step {record.step}: its idle sources are out of order or there twice"
-    reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_again_read(log, record)
+    reason = why_not_filled(record.step, record.filled, log.filled, log.revisions) or _why_not_read_again(log, record)
     return reason or _why_not_counted(log, record)
 
 
-def _why_not_again_read(log: LogValue, record: DivisionRecord) -> str | None:
+def _why_not_read_again(log: LogValue, record: DivisionRecord) -> str | None:
     """Each partition is read again without gap, from where its transition says. A partition that its topic got meanwhile is read from where the
     pipeline began with it. New nodes never get input before the revision in force does."""
     if record.again and log.revisions.passage_that_fills(record.step) is None:
         return f"of step {record.step}: it reads input again, and the step fills nothing"
-    if any(left.where >= right.where for left, right in pairwise(record.again)):
+    if not is_ascending(r.where for r in record.again):
         return f"of step {record.step}: what it reads again is out of order or there twice"
     starts, ends = log.reads_again, {r.where: r.end for r in record.ranges}
-    new = {r.where: r.start for r in record.ranges if r.where not in log.positions}
+    new = {r.where: r.start for r in record.ranges if r.where not in log.next_offsets}
     for r in record.again:
         start = starts.get(r.where, log.firsts.get(r.where, new.get(r.where)))
         if r.start != start or not r.start <= r.end <= ends.get(r.where, r.end):
@@ -248,7 +243,7 @@ def _why_not_counted(log: LogValue, record: DivisionRecord) -> str | None:
     return None
 
 
-def _why_not_again(log: LogValue, record: DivisionRecord, before: DivisionRecord) -> str | None:
+def _why_not_recorded_again(log: LogValue, record: DivisionRecord, before: DivisionRecord) -> str | None:
     """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
     written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_cut_of` and
     `is_widening_of` handle a division over less or more input.)"""
@@ -262,8 +257,7 @@ def _why_not_step(log: LogValue, record: StepRecord) -> str | None:
         return f"of step {record.step}, where step {log.steps} is the next to be written"
     if record.step not in log.divisions:
         return f"of step {record.step}, which was never divided"
-    partitions = [(part.handle, part.partition) for part in record.outputs]
-    if any(left >= right for left, right in pairwise(partitions)):
+    if not is_ascending((part.handle, part.partition) for part in record.outputs):
         return f"of step {record.step}: its output partitions are out of order or there twice"
     for part in record.outputs:
         before = log.ends.get(part.where, 0)

@@ -59,14 +59,14 @@ NOT_IN_SNAPSHOTS = {
 """The fields of the state that a snapshot does not have, with the reason."""
 
 _AS_THEY_ARE = {each.name for each in fields(LogValue)} & Snapshot.model_fields.keys() - {
-    *("positions", "firsts", "ends", "topics", "intent", "checkpoints", "tables", "grown", "revisions", "again"),
+    *("firsts", "ends", "topics", "intent", "checkpoints", "tables", "grown", "revisions", "again"),
 }
 
 IN_SNAPSHOTS: Mapping[str, Callable[[LogValue], Any]] = {
     **{name: attrgetter(name) for name in _AS_THEY_ARE},
     "steps": lambda log: log.steps,
     "pending": lambda log: log.pending,
-    "positions": lambda log: _as_parts(log.positions),
+    "positions": lambda log: _as_parts(log.next_offsets),
     "firsts": lambda log: _as_parts(log.firsts),
     "ends": lambda log: _as_parts(log.ends),
     "topics": lambda log: tuple(log.topics[name] for name in sorted(log.topics)),
@@ -84,7 +84,7 @@ FROM_SNAPSHOTS: Mapping[str, Callable[[Snapshot], Any]] = {
     **{name: attrgetter(name) for name in _AS_THEY_ARE},
     "divisions": lambda record: Numbered(record.steps, record.pending),
     "step_records": lambda record: Numbered(record.steps),
-    "positions": lambda record: as_offsets(record.positions),
+    "next_offsets": lambda record: as_offsets(record.positions),
     "firsts": lambda record: as_offsets(record.firsts or ()),
     "ends": lambda record: as_offsets(record.ends),
     "topics": lambda record: {topic.topic: topic for topic in record.topics},

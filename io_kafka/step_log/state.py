@@ -49,20 +49,21 @@ record, and reads up to the ends in that record.
 
 The state machine does no I/O. The writer (transactions.py) and the reader (step_log_reader.py) both fold records into it.
 
-The state is a value: a record makes another one. Which record may follow is in rules.py, and what a snapshot has in snapshots.py.
+The state is a value: a record makes another one. Which record may follow is in rules.py, what a snapshot has in snapshots.py, and what is
+always true in invariants.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from itertools import pairwise
 from typing import assert_never
 
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.invariants import check_invariants
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
 from io_kafka.step_log.records import (
     CheckpointComplete,
@@ -88,12 +89,9 @@ from io_kafka.step_log.revision_records import (
     RevisionTurn,
 )
 from io_kafka.step_log.revision_state import Clearing, Filling, RevisionState, Switching
-from io_kafka.step_log.rules import PENDING_STEPS_MAX, why_not
+from io_kafka.step_log.rules import why_not
 from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, as_offsets, snapshot_of
-from io_kafka.step_log.value import LogValue
-
-CHECKPOINTS_KEPT = 2
-"""A database can open at most two versions, so recovery needs no older ones."""
+from io_kafka.step_log.value import CHECKPOINTS_KEPT, LogValue
 
 
 class BrokenStepLog(KafkaFault):
@@ -163,7 +161,7 @@ class StepLogState(LogValue):
                     divisions=self.divisions.with_next(record),
                     counted=record.counted,
                     firsts=self._firsts_with(record),
-                    positions={**self.positions, **{r.where: r.end for r in record.ranges}},
+                    next_offsets={**self.next_offsets, **{r.where: r.end for r in record.ranges}},
                     topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
                     grown=frozenset(record.grown),
                     again={**self.again, **{r.where: r.end for r in record.again}},
@@ -224,10 +222,10 @@ class StepLogState(LogValue):
             case Reset():
                 return self._reset(record)
             case Snapshot():
-                adopted = self._adopted(record) if self.claim is None else self._with_firsts_of(record)
+                adopted = self._adopt(record) if self.claim is None else self._with_firsts_of(record)
                 return replace(adopted, snapshots=(*self.snapshots, (offset, record.steps)))
             case Copied():
-                return self._adopted(record.state)
+                return self._adopt(record.state)
             case _:
                 assert_never(record)
 
@@ -241,7 +239,7 @@ class StepLogState(LogValue):
             self,
             revisions=self.revisions.with_switch(record, self.counted, tuple(sorted(self.topics))),
             topics={**self.topics, **{topic.topic: topic for topic in record.topics if topic.topic not in self.topics}},
-            positions={**self.positions, **self.reads_again},
+            next_offsets={**self.next_offsets, **self.reads_again},
             firsts={**live, **self.firsts, **only_new},
         )
 
@@ -249,7 +247,7 @@ class StepLogState(LogValue):
         return self if record.firsts is None else replace(self, firsts=as_offsets(record.firsts))
 
     def _firsts_with(self, record: DivisionRecord) -> Mapping[TopicPartition, int]:
-        new = {r.where: r.start for r in record.ranges if r.where not in self.positions}
+        new = {r.where: r.start for r in record.ranges if r.where not in self.next_offsets}
         return {**self.firsts, **new} if new else self.firsts
 
     def _with_placed(self, version: VersionId, placed: Ownership) -> StepLogState:
@@ -264,29 +262,29 @@ class StepLogState(LogValue):
         before = self.divisions[record.step]
         if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):
             return replace(self, divisions=self.divisions.with_value(record.step, record))
-        positions = self._positions_before(record.step + 1)
-        positions.update({r.where: r.end for r in record.ranges})
+        starts = self._next_offsets_before(record.step + 1)
+        starts.update({r.where: r.end for r in record.ranges})
         read_again = self._read_again_before(record.step + 1)
         read_again.update({r.where: r.end for r in record.again})
         divisions = self.divisions.drop_from(record.step).with_next(record)
         return replace(
             self,
             divisions=divisions,
-            positions=positions,
+            next_offsets=starts,
             counted=record.counted,
             again=read_again,
             idle=record.idle,
         )
 
-    def _positions_before(self, step: int) -> dict[TopicPartition, int]:
+    def _next_offsets_before(self, step: int) -> dict[TopicPartition, int]:
         """Where the next division starts, if those from `step` on are void."""
-        positions = dict(self.positions)
+        starts = dict(self.next_offsets)
         for void in range(self.division_next - 1, step - 1, -1):
-            positions.update({r.where: r.start for r in self.divisions[void].ranges})
-        return positions
+            starts.update({r.where: r.start for r in self.divisions[void].ranges})
+        return starts
 
     def _read_again_before(self, step: int) -> dict[TopicPartition, int]:
-        """As `_positions_before`, of what is read again."""
+        """As `_next_offsets_before`, of what is read again."""
         again = dict(self.again)
         for void in range(self.division_next - 1, step - 1, -1):
             again.update({r.where: r.start for r in self.divisions[void].again})
@@ -296,19 +294,14 @@ class StepLogState(LogValue):
         """If the turn ends a switch, the divisions from its step on are void, and so is what only the next revision knows of topics."""
         log, phase = self, self.revisions.phase
         if isinstance(phase, Switching):
-            step, known = phase.switch.step, set(phase.known)
-            only_new = (self.topics.keys() | {each.topic for each in phase.intent.again if not each.is_live}) - known
-            positions = self._positions_before(step)
+            step, read_again = phase.switch.step, {each.topic for each in phase.intent.again if not each.is_live}
             log = replace(
                 self,
                 divisions=self.divisions.drop_from(step),
+                next_offsets=self._next_offsets_before(step),
                 counted=phase.counted,
                 idle=(),
-                topics={name: topic for name, topic in self.topics.items() if name in known},
-                grown=self.grown & known,
-                positions={where: at for where, at in positions.items() if where.topic not in only_new},
-                firsts={where: at for where, at in self.firsts.items() if where.topic not in only_new},
-            )
+            )._without_topics((self.topics.keys() | read_again) - set(phase.known))
         if record.reason != "taken_back":  # what was filled is void
             log = replace(log, again={})
         return replace(log, revisions=log.revisions.with_turn(record, log.steps, log.division_next))
@@ -322,13 +315,19 @@ class StepLogState(LogValue):
         if not gone:
             return now
         return replace(
-            now,
+            now._without_topics(gone),
             tables={name: load for name, load in self.tables.items() if name not in gone},
-            topics={name: topic for name, topic in self.topics.items() if name not in gone},
-            positions={where: at for where, at in self.positions.items() if where.topic not in gone},
-            firsts={where: at for where, at in self.firsts.items() if where.topic not in gone},
-            grown=self.grown - gone,
             replayed_from=max(self.replayed_from, phase.since if phase.is_switched else 0),
+        )
+
+    def _without_topics(self, gone: Set[str]) -> StepLogState:
+        """Without what is known of these topics as inputs. A field that tells something of each input topic is named here."""
+        return replace(
+            self,
+            topics={name: topic for name, topic in self.topics.items() if name not in gone},
+            grown=self.grown - gone,
+            next_offsets={where: at for where, at in self.next_offsets.items() if where.topic not in gone},
+            firsts={where: at for where, at in self.firsts.items() if where.topic not in gone},
         )
 
     def _reset(self, record: Reset) -> StepLogState:
@@ -348,56 +347,9 @@ class StepLogState(LogValue):
             auto=self.auto,
         )
 
-    def _adopted(self, record: Snapshot) -> StepLogState:
+    def _adopt(self, record: Snapshot) -> StepLogState:
         return replace(self, **{name: read(record) for name, read in FROM_SNAPSHOTS.items()})
 
     def check(self) -> None:
         """Asserts the invariants; a failure is a mistake of Stepwell's own."""
-        assert 0 <= self.first == self.divisions.first <= self.steps
-        assert self.steps <= self.division_next <= self.steps + PENDING_STEPS_MAX
-        pending = range(self.steps, self.division_next)
-        has_lost_nodes = any(map(self.revisions.lacks_nodes_at, pending))
-        assert has_lost_nodes or self.nodes_in_error <= set(self.counted), (
-            "error rows that the next division does not count"
-        )
-        at: dict[TopicPartition, int] = {}
-        for step in sorted(self.divisions):
-            for r in self.divisions[step].ranges:
-                topic_partition = TopicPartition(r.topic, r.partition)
-                assert at.setdefault(topic_partition, r.start) == r.start <= r.end
-                at[topic_partition] = r.end
-        gone = {where for where in at if self.replayed_from and where not in self.positions}
-        assert all(self.positions[where] == end for where, end in at.items() if where not in gone)
-        assert all(first <= self.positions[where] for where, first in self.firsts.items())
-        assert self.revision is None or (self.circuit is None and self.leaves is None)
-        self._check_revisions()
-        ends: dict[TopicPartition, int] = {}
-        for step in sorted(self.step_records):
-            for topic_partition, end in self.step_records[step].ends.items():
-                assert ends.get(topic_partition, 0) <= end <= self.ends[topic_partition]
-                ends[topic_partition] = end
-        assert all(v.step <= self.steps for v in self.checkpoints)
-        assert self.stored is None or (self.stored.version.step <= self.steps and self.checkpoints)
-        assert all(a.version < b.version for a, b in pairwise(self.checkpoints))
-        assert len(self.checkpoints) <= CHECKPOINTS_KEPT
-        assert self.placed.keys() == {*self.checkpoints, *([] if self.intent is None else [self.intent])}
-        assert self.rescale is None or (self.layout is not None and self.rescale.change == self.layout.number + 1)
-        assert self.rescale is not None or not self.turns
-        assert all(a < b for a, b in pairwise(self.snapshots))
-        assert all(offset < self.offset_next for offset, _ in self.snapshots)
-        assert self.claim is not None or not (self.divisions or self.checkpoints or self.intent or self.snapshots)
-
-    def _check_revisions(self) -> None:
-        revisions = self.revisions
-        revisions.check()
-        if isinstance(revisions.phase, Switching):
-            assert set(revisions.phase.known) <= self.topics.keys()
-            assert self.steps == revisions.phase.switch.step, "a step of the next revision before the switch is written"
-        for step in self.divisions:
-            passage = revisions.passage_that_fills(step)
-            assert passage is None or self.filled_before(step) <= self.filled_after(step) <= passage.intent.whole
-            drain = revisions.drain_at(step)
-            assert drain is None or self.filled_before(step) <= self.filled_after(step) <= drain.whole
-        for passage in revisions.passages:
-            if passage.switch is not None and passage.switch >= self.first:
-                assert self.filled_after(passage.switch - 1) == passage.intent.whole, "a switch before all is filled"
+        check_invariants(self)

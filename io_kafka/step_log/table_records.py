@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Literal
 
 from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.step_log.common_rules import is_ascending
 from io_kafka.step_log.form import Natural, Part, RecordBase, TopicIdentity
 
 
@@ -48,7 +48,7 @@ class TableRecord(RecordBase):
 def why_not_ranges(record: TableRecord) -> str | None:
     """Why these ranges cannot be those of a load; None if they can."""
     partitions = [r.where for r in record.ranges]
-    if any(left >= right for left, right in pairwise(partitions)) or any(r.end < r.start for r in record.ranges):
+    if not is_ascending(partitions) or any(r.end < r.start for r in record.ranges):
         return f"the ranges of the table {record.handle} are out of order, or there twice"
     if any(where.topic != record.topic.topic for where in partitions):
         return f"the table {record.handle} is said to be in several topics"

@@ -39,47 +39,71 @@ from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.revision_rules import RevisionGround
 from io_kafka.step_log.revision_state import Filling, RevisionState
 
+PENDING_STEPS_MAX = 2
+"""How many divisions may be recorded ahead of output: that of the step whose output is next, and that of the step after it, which the
+workers run meanwhile."""
+
+CHECKPOINTS_KEPT = 2
+"""A database can open at most two versions, so recovery needs no older ones."""
+
 
 @dataclass(frozen=True)
 class LogValue:
-    """What is known after the records that were folded in so far. A new log has the defaults, and a `reset` gives them back. `offset_next`:
-    all records below this offset are folded in. At the beginning it is the first offset that the topic still holds. If that is not 0, the
-    first record must be a snapshot. Invariants, which `StepLogState.check()` asserts:
-
-    - `claim` has the highest epoch, and every record after it has that epoch; if `has_ended`, none followed the one that says so;
-    - `step_records` holds the steps `first <= s < steps`; `divisions` those and the pending ones, without gap and in order;
-    - a division starts, in every partition, where the one before it ended; the end of an output never decreases;
-    - `checkpoints` hold only committed steps, and their numbers increase.
-    """
+    """What is known after the records that were folded in so far. A new log has the defaults, and a `reset` gives them back, but for some. The
+    invariants are in invariants.py."""
 
     topic: str
     offset_next: int = 0
+    """All records below this offset are folded in. At the beginning it is the first offset that the topic still holds. If that is not 0, the
+    first record must be a snapshot."""
     claim: Claim | None = None
+    """The claim of the highest epoch, which every record after it has."""
     divisions: Numbered[DivisionRecord] = field(default_factory=Numbered)
+    """Those of the steps in `step_records` and of the pending ones, without gap and in order. In every partition a division starts where the
+    one before it ended."""
     step_records: Numbered[StepRecord] = field(default_factory=Numbered)
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next division starts
+    """Those of the steps `first <= s < steps`."""
+    next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the next division starts."""
     firsts: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the first division of each input began. Those of a log of format 2 whose first divisions were truncated are not known."""
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)  # of outputs
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the outputs end. An end never decreases."""
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
+    """As divisions and switches have announced them, and those of outputs that a refresh has kept."""
     intent: VersionId | None = None
+    """The version of the checkpoint that is intended and not complete."""
     checkpoints: tuple[VersionId, ...] = ()
-    placed: Mapping[VersionId, Ownership] = field(default_factory=dict)  # in the checkpoints and in the intended one
-    layout: LayoutRecord | None = None  # the last one that is settled
-    rescale: LayoutIntent | None = None  # the rescale that is under way
-    turns: tuple[LayoutTurn, ...] = ()  # of that rescale
-    is_former: bool = False  # whether the state was made by a version with another format of this log
+    """The last complete ones, CHECKPOINTS_KEPT at most. They hold only committed steps, and their numbers increase."""
+    placed: Mapping[VersionId, Ownership] = field(default_factory=dict)
+    """The owners of slots in each of the checkpoints and in the intended one."""
+    layout: LayoutRecord | None = None
+    """The last one that is settled."""
+    rescale: LayoutIntent | None = None
+    """The rescale that is under way."""
+    turns: tuple[LayoutTurn, ...] = ()
+    """The turns of that rescale."""
+    is_former: bool = False
+    """Whether the state was made by a version with another format of this log."""
     revisions: RevisionState = field(default_factory=RevisionState)
-    circuit: CircuitRecord | None = None  # in a log of format 2, and None as soon as it has a revision
-    leaves: LeavesRecord | None = None  # likewise
+    circuit: CircuitRecord | None = None
+    """That of a log of format 2. It is None as soon as the log has a revision."""
+    leaves: LeavesRecord | None = None
+    """Likewise."""
     tables: Mapping[str, TableRecord] = field(default_factory=dict)
     """The last record of each load of a batch table, by topic."""
-    generation: int = 0  # the number of full refreshes; it is part of the databases' identity
-    refresh: Refresh | None = None  # the refresh that is under way
-    counted: tuple[int, ...] = ()  # the nodes whose error rows the last division counts
-    errors: tuple[NodeErrors, ...] = ()  # the error rows after the last committed step
-    grown: frozenset[str] = frozenset()  # topics with more partitions than when the state began
-    snapshots: tuple[tuple[int, int], ...] = ()  # (offset, steps committed before it)
+    generation: int = 0
+    """The number of full refreshes. It is part of the databases' identity."""
+    refresh: Refresh | None = None
+    """The refresh that is under way."""
+    counted: tuple[int, ...] = ()
+    """The nodes whose error rows the last division counts."""
+    errors: tuple[NodeErrors, ...] = ()
+    """The error rows after the last committed step."""
+    grown: frozenset[str] = frozenset()
+    """The topics with more partitions than when the state began."""
+    snapshots: tuple[tuple[int, int], ...] = ()
+    """(offset, steps committed before it) of each snapshot in the log."""
     again: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Up to where the transition under way has read input again before the next division, in partitions of which it has read something."""
     replayed_from: int = 0
@@ -95,7 +119,7 @@ class LogValue:
     idle: tuple[str, ...] = ()
     """The sources that the last division says are idle."""
     has_ended: bool = False
-    """Whether the run that has claimed the pipeline last has ended by itself."""
+    """Whether the run that has claimed the pipeline last has ended by itself. No record but a claim follows then."""
 
     @property
     def rescale_hosts(self) -> HostsPart | None:
@@ -191,7 +215,7 @@ class LogValue:
     def is_read_again(self) -> bool:
         """Whether the new nodes of the transition under way have got all that the revision in force has read, of what is read again."""
         only_new, found = self.only_read_again, self.reads_again.items()
-        return all(at == self.positions.get(where, at) for where, at in found if where not in only_new)
+        return all(at == self.next_offsets.get(where, at) for where, at in found if where not in only_new)
 
     @property
     def nodes_in_error(self) -> frozenset[int]:

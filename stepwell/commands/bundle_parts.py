@@ -247,7 +247,7 @@ def _offsets(asked: Asked) -> dict[str, Any]:
     known = sorted(log.topics.keys() & topics.names())
     return {
         "ends": {str(place): end for place, end in sorted(topics.end_offsets(known).items())},
-        "read_up_to": {str(place): at for place, at in sorted(log.positions.items())},
+        "read_up_to": {str(place): at for place, at in sorted(log.next_offsets.items())},
     }
 
 

@@ -7,7 +7,7 @@ import socket
 
 from coordinator.specification import log_topic_of, transactional_id_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.transactions import FencedLog
+from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from stepwell.commands.common import note
 from stepwell.commands.steps import read_log
@@ -22,8 +22,8 @@ def claim_pipeline(project: Project, above: int = -1) -> PipelineWriter:
     turn = wait_for_turn(project.name, lambda: read_log(project), silence_s, take_over=False, say=note)
     writer = PipelineWriter(FencedLog(kafka, transactional_id_of(project.name), log_topic_of(project.name)))
     try:
-        host, pid = socket.gethostname(), os.getpid()
-        writer.start(pipeline=project.name, host=host, pid=pid, expect_epoch=turn, above=above)
+        claimant = Claimant(project.name, socket.gethostname(), os.getpid())
+        writer.start(claimant, expect_epoch=turn, above=above)
     except BaseException:
         writer.close()
         raise

@@ -118,7 +118,7 @@ def step_of_offset(log: StepLogState, topic: str, partition: int, offset: int) -
     """`state` is that of a step, or `not read` for an offset before the pipeline's first one. Raises StepwellError if the pipeline does not
     read this partition."""
     found: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset, "step": None}
-    known = {(place.topic, place.partition) for place in log.positions}
+    known = {(place.topic, place.partition) for place in log.next_offsets}
     if (topic, partition) not in known:
         shown = ", ".join(f"{name}/{number}" for name, number in sorted(known)) or "nothing yet"
         raise StepwellError(f"the pipeline has read nothing of {topic}/{partition}", f"It has read {shown}.")
@@ -131,7 +131,7 @@ def step_of_offset(log: StepLogState, topic: str, partition: int, offset: int) -
     for step, r in ranges:
         if r.start <= offset < r.end:
             return {**found, "step": step, "state": _state(log, step)}
-    end = next(at for place, at in log.positions.items() if (place.topic, place.partition) == (topic, partition))
+    end = next(at for place, at in log.next_offsets.items() if (place.topic, place.partition) == (topic, partition))
     if offset >= end:
         return {**found, "state": "not yet"}
     return {**found, "state": "truncated" if log.first else "not read"}

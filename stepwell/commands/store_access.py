@@ -110,7 +110,9 @@ def missed_text(missing: ObjectMissing, pipeline: str) -> str:
 def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:
     """The first offsets of the inputs that are still there, also of those that only new nodes have read so far."""
     topics = Topics(KafkaSettings.parse(project.settings.kafka))
-    read = {where.topic for where in log.positions} | {r.topic for each in log.divisions.values() for r in each.again}
+    read = {where.topic for where in log.next_offsets} | {
+        r.topic for each in log.divisions.values() for r in each.again
+    }
     return topics.begin_offsets(sorted(read & topics.names()))
 
 

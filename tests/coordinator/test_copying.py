@@ -152,7 +152,7 @@ def test_each_field_of_the_log_is_copied_or_left_out(monkeypatch: pytest.MonkeyP
 def test_a_copy_reads_from_where_its_version_ends() -> None:
     """Not from where the steps end that were divided and not written."""
     state = copy()
-    assert state.positions[TopicPartition("m", 0)] == 15 and state.firsts[TopicPartition("m", 0)] == 10
+    assert state.next_offsets[TopicPartition("m", 0)] == 15 and state.firsts[TopicPartition("m", 0)] == 10
     assert state.steps == state.division_next == state.first == 2 and not state.pending
     assert TopicPartition("x", 0) not in positions_before(2, log(), {"m"})
 
@@ -225,7 +225,7 @@ def test_the_rows_of_tables_are_those_of_the_copy() -> None:
     state, topic = copy(), "stepwell.c.table.0123456789abcdef"
     place = TopicPartition(topic, 0)
     assert loads_of(source()).keys() == {TABLE}
-    assert state.tables.keys() == {topic} and (state.firsts[place], state.positions[place]) == (0, 3)
+    assert state.tables.keys() == {topic} and (state.firsts[place], state.next_offsets[place]) == (0, 3)
     assert TABLE not in state.topics and state.topics[topic].id == f"id of {topic}"
     document = copied_document(source(), {TABLE: load(topic, 0, 3)})
     table = document.inputs[1]

@@ -47,7 +47,7 @@ from io_kafka.step_log.records import (
     InputRange,
     StepRecord,
 )
-from io_kafka.step_log.state import PENDING_STEPS_MAX
+from io_kafka.step_log.value import PENDING_STEPS_MAX
 from tests.io_kafka.growing import GrowingLog
 from tests.io_kafka.layouts import change, layout, owned_by, placed, target
 
@@ -69,7 +69,7 @@ class Log(GrowingLog):
             self.divide()
 
     def divide(self) -> None:
-        start = self.positions.get(INPUT, 0)
+        start = self.next_offsets.get(INPUT, 0)
         span = InputRange(topic="in", partition=0, start=start, end=start + DIVISION_OFFSETS)
         self.append(DivisionRecord(epoch=0, step=self.division_next, ranges=(span,)))
 

@@ -21,7 +21,7 @@ def log_of(filled: int, *, levels: int = 2, again: int | None = None, live: int 
         revisions=SimpleNamespace(phase=SimpleNamespace(intent=SimpleNamespace(whole=levels * HASHES, again=ranges))),
         filled=filled,
         reads_again={} if again is None else {IN: again},
-        positions={IN: live},
+        next_offsets={IN: live},
         is_read_again=again in (None, live),
     )
 

@@ -28,7 +28,7 @@ def test_a_topic_of_the_log_that_is_not_as_it_was_made_is_used() -> None:
         name: TopicIdentity(topic=name, id=f"id of {name}", partitions=1)
         for name in ("empty", "full", "expired", "anew", "gone")
     }
-    log: Any = SimpleNamespace(topics=known, firsts={}, positions={}, grown=frozenset(), tables={})
+    log: Any = SimpleNamespace(topics=known, firsts={}, next_offsets={}, grown=frozenset(), tables={})
     facts = facts_of_topics(log, topics, list(ends), own=frozenset())
     assert facts.used == {"full", "anew", "gone"} and facts.compacted == {"full"}
     assert facts.remade == {"anew"}

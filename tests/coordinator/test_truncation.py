@@ -6,7 +6,7 @@ from coordinator.checkpoints.truncation import snapshot_due, truncate
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import FencedLog
+from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import DivisionRecord, InputRange
 from tests.conftest import Broker
@@ -20,7 +20,7 @@ def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_
 
     def run(first: int, last: int) -> PipelineWriter:
         writer = PipelineWriter(FencedLog(settings, topic_prefix + "id", log))
-        writer.start(pipeline="p", host="h", pid=1)
+        writer.start(Claimant("p", "h", 1))
         for step in range(first, last):
             ranges = (InputRange(topic="in", partition=0, start=step, end=step + 1),)
             writer.append([DivisionRecord(epoch=writer.epoch, step=step, ranges=ranges)])

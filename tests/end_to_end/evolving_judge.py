@@ -309,7 +309,7 @@ class Judge:
             counted: Counter[int] = Counter(m.partition for m in those)
             for partition in counted:
                 last = max(m.offset for m in those if m.partition == partition)
-                at = {(w.topic, w.partition): offset for w, offset in log.positions.items()}.get((topic, partition))
+                at = {(w.topic, w.partition): offset for w, offset in log.next_offsets.items()}.get((topic, partition))
                 if at is not None and at <= last:
                     yield f"{topic}/{partition} was read up to {at}, and has a message at {last}"
 

@@ -718,7 +718,7 @@ class Campaign:
 
             def is_read() -> bool:
                 log = self.play.log(self.judge.now.resolved)
-                return all(log.positions.get(where, 0) >= end for where, end in ends.items())
+                return all(log.next_offsets.get(where, 0) >= end for where, end in ends.items())
 
             self.wait_for(lambda status: is_read())
             self.ask("checkpoint")

@@ -441,7 +441,7 @@ def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_o
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "detached")
         play.send("clicks", clicks(60, 20))
         where = TopicPartition(play.prefix + "clicks", 0)
-        wait_until(lambda: run.fault is not None or play.log(before).positions[where] == 80)
+        wait_until(lambda: run.fault is not None or play.log(before).next_offsets[where] == 80)
     with play.running(before) as run:
         assert held(run)["phase"] == "detached"
         ask(run, "abort")

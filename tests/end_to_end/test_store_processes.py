@@ -259,5 +259,5 @@ def resumed(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def has_read_all(play: Playground, resolved: Resolved, messages: int) -> bool:
-    positions = play.log(resolved).positions
+    positions = play.log(resolved).next_offsets
     return sum(positions.values()) >= messages

@@ -172,7 +172,7 @@ def test_an_expired_client_certificate_is_told_with_its_date(tmp_path: Path) -> 
 def test_a_connection_that_is_refused_is_waited_for_and_explained_at_the_end() -> None:
     found = reports(CLOSED, ALL_DOWN)
     assert found.refusal() is None
-    fault = found.explained(BrokerUnreachable(SERVERS, "asking", "timed out"))
+    fault = found.explain(BrokerUnreachable(SERVERS, "asking", "timed out"))
     assert isinstance(fault, BrokerUnreachable)
     assert f"{SERVERS} while asking: Connect to ipv4#10.0.0.1:9094 failed: Connection refused." in str(fault)
     assert "dev up" not in str(fault)  # it is not a broker of this machine
@@ -190,7 +190,7 @@ def test_a_broker_that_another_one_has_named_does_not_speak_for_it() -> None:
     for servers in ("kafka-1:9094,kafka-2:9094,kafka-3:9094", "kafka-1:9094", "kafka-2:9094"):
         found = reports(UNKNOWN_2, servers=servers)
         assert found.refusal() is None
-        fault = found.explained(BrokerUnreachable(servers, "asking", "timed out"))
+        fault = found.explain(BrokerUnreachable(servers, "asking", "timed out"))
         assert type(fault) is BrokerUnreachable
         assert "Failed to resolve 'kafka-2:9094'" in str(fault) and "broker 2 advertises that name" in str(fault)
         found.note(ALL_DOWN)
@@ -292,7 +292,7 @@ def test_a_client_that_was_answered_waits_for_a_login_too() -> None:
     found.note(LOGIN)
     found.note(ALL_DOWN)
     assert found.refusal() is None
-    assert isinstance(found.explained(BrokerUnreachable(SERVERS, "asking", "timed out")), LoginRefused)
+    assert isinstance(found.explain(BrokerUnreachable(SERVERS, "asking", "timed out")), LoginRefused)
 
 
 def test_a_token_that_is_not_given_is_a_reason_of_no_broker() -> None:
@@ -314,10 +314,10 @@ def test_connections_that_end_without_a_reason_are_looked_into(monkeypatch: pyte
     assert isinstance(fault, WrongProtocol) and "speaks TLS" in str(fault)
     found = reports(ALL_DOWN, security_protocol="SSL")
     assert found.refusal() is None
-    assert ENDS_CONNECTIONS in str(found.explained(BrokerUnreachable(SERVERS, "asking", "timed out")))
+    assert ENDS_CONNECTIONS in str(found.explain(BrokerUnreachable(SERVERS, "asking", "timed out")))
     listens("nothing")
     assert reports(ALL_DOWN).refusal() is None
-    assert "timed out" in str(reports(ALL_DOWN).explained(BrokerUnreachable(SERVERS, "asking", "timed out")))
+    assert "timed out" in str(reports(ALL_DOWN).explain(BrokerUnreachable(SERVERS, "asking", "timed out")))
     assert reports().refusal() is None
 
 

@@ -45,17 +45,17 @@ def test_each_partition_is_read_again_without_gap() -> None:
     assert folded(*HALF).reads_again == {IN: 6, FRESH: 8} and not folded(*HALF).is_read_again
     level = folded(*LEVEL)
     assert level.reads_again == {IN: 13, FRESH: 20} and level.is_read_again
-    assert level.positions == {IN: 13}, "the revision in force does not read the new topic"
+    assert level.next_offsets == {IN: 13}, "the revision in force does not read the new topic"
     level.check()
 
 
 def test_the_next_revision_goes_on_where_its_nodes_were_given_input() -> None:
     switched = folded(*LEVEL, switches(2, 3))
-    assert switched.positions == {IN: 13, FRESH: 20} and switched.firsts == {IN: 2, FRESH: 7}
+    assert switched.next_offsets == {IN: 13, FRESH: 20} and switched.firsts == {IN: 2, FRESH: 7}
     assert switched.reads_again == {}
     of_switch = DivisionRecord(epoch=0, step=3, topics=(NEW,), ranges=(ranged(IN, 13, 13), ranged(FRESH, 20, 22)))
     written = folded(*LEVEL, switches(2, 3), of_switch, step(3, 4))
-    assert (written.positions[FRESH], written.firsts[FRESH], written.again) == (22, 7, {})
+    assert (written.next_offsets[FRESH], written.firsts[FRESH], written.again) == (22, 7, {})
     with pytest.raises(BrokenStepLog, match=r"new/0 has the range \[7, 9\), but should start at 20"):
         switched.apply(DivisionRecord(epoch=0, step=3, ranges=(ranged(FRESH, 7, 9),)), 99)
 
@@ -78,7 +78,7 @@ def test_a_switch_that_fails_leaves_the_positions_as_they_were(reason: str) -> N
     for log in ((*LEVEL, switches(2, 3), turn), (*LEVEL, switches(2, 3), of_switch, turn)):
         state, before = folded(*log), folded(*LEVEL)
         state.check()
-        assert (state.positions, state.firsts, state.topics) == (before.positions, before.firsts, before.topics)
+        assert (state.next_offsets, state.firsts, state.topics) == (before.next_offsets, before.firsts, before.topics)
         assert state.reads_again == (before.reads_again if reason == "taken_back" else {})
 
 
@@ -150,5 +150,5 @@ def test_a_log_that_begins_with_a_snapshot_goes_on_alike() -> None:
     for log in (BEGUN, HALF, LEVEL, (*LEVEL, switches(2, 3)), (*HALF, turns("detached", 1))):
         whole = folded(*log)
         cut = StepLogState("log", offset_next=50).apply(whole.snapshot(), 50)
-        for name in ("reads_again", "is_read_again", "positions", "firsts", "again"):
+        for name in ("reads_again", "is_read_again", "next_offsets", "firsts", "again"):
             assert getattr(cut, name) == getattr(whole, name), name

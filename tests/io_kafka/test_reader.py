@@ -336,7 +336,7 @@ def test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read(
     reader.read([OffsetRange(gone, 0, 0, 1), OffsetRange(topic, 0, 0, 1)], ahead=ahead)
     admin.delete_topics([gone], operation_timeout=30)[gone].result()
     deadline, at = time.monotonic() + 60, 2
-    while any(where.topic == gone for where in reader._positioned().positions):
+    while any(where.topic == gone for where in reader._own_consumer().positions):
         assert time.monotonic() < deadline, "the client does not notice that the topic is gone"
         transactions.put(topic, [b"y"])
         await_end(settings, topic, 0, at + 2)
@@ -439,7 +439,7 @@ def test_what_was_read_ahead_is_handed_out_once_and_a_fault_of_it_is_forgotten(
     await_end(settings, topic, 0, 14)
     for fault in (False, True):
         (first,) = reader.read([OffsetRange(topic, 0, 0, 2)], ahead=True)
-        held = reader._positioned()
+        held = reader._own_consumer()
         place = held.positions[TopicPartition(topic, 0)]
         if fault:
             with held.lock_for_reader():
@@ -488,7 +488,7 @@ def test_what_is_read_ahead_is_bounded(
     monkeypatch.setattr(consumer_module, "CONSUME_MESSAGES_MAX", 10)
     transactions.put(topic, [bytes(100)] * 500)
     await_end(settings, topic, 0, 501)
-    held = reader._positioned()
+    held = reader._own_consumer()
     pump = held._asked = Rests()
     reader.read([OffsetRange(topic, 0, 0, read)], ahead=True)
     place = held.positions[TopicPartition(topic, 0)]
@@ -520,7 +520,7 @@ def test_a_partition_far_ahead_of_its_range_gives_up_its_place(
     transactions.put(topic, [b"%d" % i for i in range(100)])
     await_end(settings, topic, 0, 101)
     assert reader.read([OffsetRange(topic, 0, 0, 10)])[0].messages.length == 10
-    assert not reader._positioned().positions
+    assert not reader._own_consumer().positions
     assert rows(reader.read([OffsetRange(topic, 0, 10, 12)])[0]) == [(10, b"10"), (11, b"11")]
 
 
@@ -541,7 +541,7 @@ def read_within(
         cut = [OffsetRange(r.topic, r.partition, r.start, fault.ends.get(r.where, r.end)) for r in ranges]
     assert cut != ranges
     with pytest.MonkeyPatch.context() as patch:  # it is not cut again, and not fetched again
-        patch.setattr(reader._positioned(), "receive", failing)
+        patch.setattr(reader._own_consumer(), "receive", failing)
         return cut, reader.read(cut, bytes_max=bytes_max)
 
 

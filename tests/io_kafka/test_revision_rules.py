@@ -149,10 +149,10 @@ def test_a_load_counts_from_the_intent_on_and_until_nobody_needs_it() -> None:
     topic = TopicIdentity(topic="former", id="f", partitions=1)
     first = DivisionRecord(epoch=0, step=0, ranges=(read, *fills(0, None).ranges), topics=(topic,))
     reading = folded(*(first if record == fills(0, None) else record for record in switched))
-    assert TopicPartition("former", 0) in reading.positions and "former" in reading.topics
+    assert TopicPartition("former", 0) in reading.next_offsets and "former" in reading.topics
     after = reading.apply(settles(2, 3, "former"), reading.offset_next)
     after.check()
-    assert {where.topic for where in (*after.positions, *after.firsts)} == {"in"} and "former" not in after.topics
+    assert {where.topic for where in (*after.next_offsets, *after.firsts)} == {"in"} and "former" not in after.topics
     aborted = folded(*filled, turns("abort"), *checkpoint(version(0, 2), 0, 1), settles(2, 2, "new"))
     assert (aborted.tables, aborted.replayed_from) == ({"former": former}, 0), "all steps run the former project"
     assert folded(*switched, settles(2, 3)).replayed_from == 0
@@ -225,7 +225,17 @@ def test_a_switch_that_is_taken_back_leaves_all_as_it_was() -> None:
         turn = turns(reason, 3 if reason == "taken_back" else None)
         ahead = fills(4, None, start=9).model_copy(update={"counted": (7,), "grown": ("new",)})
         state = folded(*SWITCHING, of_switch, ahead, turn)
-        for name in ("positions", "firsts", "topics", "grown", "counted", "pending", "division_next", "filled", "ends"):
+        for name in (
+            "next_offsets",
+            "firsts",
+            "topics",
+            "grown",
+            "counted",
+            "pending",
+            "division_next",
+            "filled",
+            "ends",
+        ):
             if (reason, name) != ("abort", "filled"):
                 assert getattr(state, name) == getattr(before, name), name
     state = folded(*SWITCHING, of_switch, turns("taken_back", 3))
@@ -568,7 +578,7 @@ def test_error_rows_end_with_their_nodes() -> None:
 def of_steps(draw: st.DrawFn, state: StepLogState) -> list[Record]:
     """Divisions, new ones and those that are pending once more, and the next step. Some of them several times, because they are drawn more
     often then."""
-    epoch, number, at = state.epoch, state.division_next, state.positions.get(TopicPartition("in", 0), 0)
+    epoch, number, at = state.epoch, state.division_next, state.next_offsets.get(TopicPartition("in", 0), 0)
     passage = state.revisions.passage_that_fills(number)
     filled = None
     drain = state.revisions.drain_at(number)

@@ -144,7 +144,7 @@ def test_the_state_after_a_run() -> None:
     state = folded(*STORY)
     assert (state.epoch, state.steps, state.step_last, state.division_next) == (0, 1, 0, 2)
     assert [d.step for d in state.pending] == [1]
-    assert state.positions == {TopicPartition("in", 0): 12} and state.ends == {TopicPartition("out", 0): 5}
+    assert state.next_offsets == {TopicPartition("in", 0): 12} and state.ends == {TopicPartition("out", 0): 5}
     assert state.step_records[0].digests == {("v", 0): "d0"}
 
 
@@ -161,7 +161,7 @@ def test_a_later_epoch_may_change_the_policy_of_a_step_without_output() -> None:
     two_pending = (*STORY, division(2, 12, 15), claim(1))
     state = folded(*two_pending, again(1, 10, 12, 1), again(2, 12, 15, 1))
     assert [d.on_error for d in state.pending] == [{"t": "skip"}, {"t": "skip"}]
-    assert state.positions == folded(*two_pending).positions == {TopicPartition("in", 0): 15}
+    assert state.next_offsets == folded(*two_pending).next_offsets == {TopicPartition("in", 0): 15}
     assert folded(*two_pending, again(1, 10, 12, 1), step(1, 6, 1), again(2, 12, 15, 1), step(2, 7, 1)).steps == 3
     assert [d.truncate for d in state.pending] == [{"t": "apply"}, {"t": "apply"}]
     once_more = (claim(2), again(1, 10, 12, 2, on_error={"t": "dead-letter"}, dead_letters={"t": "d"}))
@@ -175,7 +175,7 @@ def test_the_last_division_may_be_recorded_again_over_less_input() -> None:
         cut = before.with_ends(len(log) - len(STORY), {TopicPartition("in", 0): 11})
         assert cut.is_cut_of(before)
         state = folded(*log, cut)
-        assert state.positions == {TopicPartition("in", 0): 11} and [d.step for d in state.pending] == [1]
+        assert state.next_offsets == {TopicPartition("in", 0): 11} and [d.step for d in state.pending] == [1]
         epoch = cut.epoch
         assert folded(*log, cut, step(1, 6, epoch), division(2, 11, 15, epoch)).division_next == 3
 
@@ -189,7 +189,7 @@ def test_a_pending_division_may_be_recorded_again_over_more_input() -> None:
         assert wider.is_widening_of(before) and not wider.is_cut_of(before) and not before.is_widening_of(before)
         state = folded(*log, wider)
         state.check()
-        assert state.positions == {TopicPartition("in", 0): 14} and [d.step for d in state.pending] == [1]
+        assert state.next_offsets == {TopicPartition("in", 0): 14} and [d.step for d in state.pending] == [1]
         assert folded(*log, wider, step(1, 6, epoch), division(2, 14, 15, epoch)).division_next == 3
     with pytest.raises(BrokenStepLog, match="of step 0"):
         folded(*STORY, division(0, 0, 10).with_ends(0, {TopicPartition("in", 0): 11}))
@@ -214,7 +214,7 @@ def test_a_pending_division_may_be_recorded_again_to_count_error_rows() -> None:
         again = before.with_counted(folded(*log).epoch, (3, 4), frozenset())
         state = folded(*log, again)
         assert ([d.step for d in state.pending], state.counted) == ([1], (3, 4))
-        assert state.positions == {TopicPartition("in", 0): 12}
+        assert state.next_offsets == {TopicPartition("in", 0): 12}
     state = folded(*STORY, before.with_counted(0, (3,), frozenset()), before.with_counted(0, (3, 4), frozenset()))
     assert state.counted == (3, 4)
     for wrong in (
@@ -261,7 +261,7 @@ def test_a_division_over_less_input_voids_those_after_it() -> None:
     )
     state = folded(*STORY, later, less(1, 10, 12, 11))
     assert [d.step for d in state.pending] == [1]
-    assert state.positions == {TopicPartition("in", 0): 11, TopicPartition("in", 1): 4}
+    assert state.next_offsets == {TopicPartition("in", 0): 11, TopicPartition("in", 1): 4}
     state = folded(*STORY, later, less(1, 10, 12, 11), division(2, 11, 15))
     assert [d.step for d in state.pending] == [1, 2]
 
@@ -373,6 +373,21 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(
     with pytest.raises(BrokenStepLog, match=f"'log' partition 0 offset 99: .*{reason}"):
         state = state.apply(record, 99)
     assert state == folded(*before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"next_offsets": {TopicPartition("in", 0): 11}}, "the next division begins elsewhere than at 12"),
+        ({"ends": {TopicPartition("out", 0): 4}}, "the end of .* is above that of the log"),
+        ({"checkpoints": (version(1, 2),)}, "a checkpoint of a step that is not written"),
+        ({"snapshots": ((1, 0), (1, 0))}, "snapshots out of order"),
+        ({"claim": None}, "records before any claim"),
+    ],
+)
+def test_a_broken_invariant_is_told(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(AssertionError, match=told):
+        replace(folded(*STORY), **changes).check()
 
 
 def test_a_record_is_folded_once() -> None:
@@ -516,7 +531,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
         "ended",
     ]
     for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
-        epoch, at = state.epoch, state.positions.get(TopicPartition("in", 0), 0)
+        epoch, at = state.epoch, state.next_offsets.get(TopicPartition("in", 0), 0)
         record: Record
         if state.refresh is not None and kind not in ("claim", "snapshot", "taken_back", "reset", "ended"):
             continue
@@ -866,7 +881,7 @@ def full_state() -> StepLogState:
 
 KEPT_BY_A_REFRESH = {"topic", "offset_next", "claim", "revisions", "topics", "ends", "generation", "auto"}
 FORGOTTEN_BY_A_REFRESH = {
-    *("divisions", "step_records", "positions", "firsts", "intent", "checkpoints", "placed", "layout", "rescale", "turns", "is_former"),
+    *("divisions", "step_records", "next_offsets", "firsts", "intent", "checkpoints", "placed", "layout", "rescale", "turns", "is_former"),
     *("circuit", "leaves", "tables", "refresh", "counted", "errors", "grown", "snapshots", "again", "replayed_from", "stored", "origin"),
     *("clock_us", "idle", "has_ended"),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from io_kafka.clients.broker_requests import BrokerRequests
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import BrokerUnreachable, NoLeader, UnknownTopic
@@ -127,16 +128,16 @@ def test_an_unreachable_broker_is_reported_with_its_address() -> None:
 
 def test_a_request_with_a_transient_error_is_repeated(broker: Broker) -> None:
     """A leader elected a moment ago has an epoch that this client does not know yet."""
-    topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
+    requests = BrokerRequests(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
     answers = [KafkaException(KafkaError(KafkaError.UNKNOWN_LEADER_EPOCH)), "answer"]
 
-    def request(seconds: float) -> dict[str, Future[str]]:
+    def request(admin: AdminClient, seconds: float) -> dict[str, Future[str]]:
         future: Future[str] = Future()
         answer = answers.pop(0)
         future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
         return {"topic": future}
 
-    assert topics._ask("asking", request, str) == {"topic": "answer"}
+    assert requests.ask("asking", request, str) == {"topic": "answer"}
 
 
 class Restarting:
@@ -166,14 +167,14 @@ def test_a_request_to_a_restarting_broker_is_repeated(broker: Broker, topic_pref
     topics = Topics(settings)
     topics.ensure(topic_prefix + "in", 1)
     place = TopicPartition(topic_prefix + "in", 0)
-    real = topics._admin
+    real = topics._requests.admin
     catching_up = KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)
     for answers in ((KafkaError(KafkaError._NOENT), catching_up, -1001, -1, 7), (7,)):
-        topics._admin = restarting = Restarting(*answers)  # type: ignore[assignment]
+        topics._requests.admin = restarting = Restarting(*answers)  # type: ignore[assignment]
         restarting.describe_topics = real.describe_topics  # type: ignore[attr-defined]
         assert topics.end_offsets_of([place]) == {place: 7}
     impatient = Topics(settings, timeout_s=0.3)
-    impatient._admin = Restarting(*[-1001] * 100)  # type: ignore[assignment]
+    impatient._requests.admin = Restarting(*[-1001] * 100)  # type: ignore[assignment]
     with pytest.raises(NoLeader, match="in' partition 0 has no leader while reading the end offsets"):
         impatient.end_offsets_of([place])
 
@@ -183,7 +184,7 @@ def test_a_client_that_knows_a_former_leader_epoch_is_replaced(broker: Broker, t
     topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
     topics.ensure(topic_prefix + "in", 1)
     old = Restarting(*[KafkaError(KafkaError.FENCED_LEADER_EPOCH)] * 10)
-    topics._admin = old  # type: ignore[assignment]
+    topics._requests.admin = old  # type: ignore[assignment]
     place = TopicPartition(topic_prefix + "in", 0)
     assert topics.end_offsets_of([place]) == {place: 0}
     assert len(old.answers) == 9
@@ -193,7 +194,7 @@ def test_a_client_that_gets_no_answer_is_replaced(broker: Broker, topic_prefix: 
     """As after the loss of the broker that it knows as leader: it would wait for that broker and not look for its successor."""
     topics = Topics(KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers}))
     topics.ensure(topic_prefix + "in", 1)
-    topics._admin = Restarting(*[KafkaError(KafkaError._TIMED_OUT)] * 1000)  # type: ignore[assignment]
+    topics._requests.admin = Restarting(*[KafkaError(KafkaError._TIMED_OUT)] * 1000)  # type: ignore[assignment]
     place = TopicPartition(topic_prefix + "in", 0)
     assert topics.end_offsets_of([place]) == {place: 0}
 

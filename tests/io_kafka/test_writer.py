@@ -24,9 +24,10 @@ from io_kafka.clients import step_log_reader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import FencedLog, WriterLimits
+from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import STEP_HEADER, PipelineWriter, StepOutput
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown, WriteRefused
+from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import NoLeader
 from io_kafka.outside import REAL
 from io_kafka.step_log.digest import MESSAGES_SCHEMA, canonical, digest
@@ -61,7 +62,7 @@ class Pipe:
 
     def started(self, limits: WriterLimits | None = None) -> PipelineWriter:
         writer = self.writer(limits)
-        writer.start(pipeline="p", host="here", pid=os.getpid())
+        writer.start(Claimant("p", "here", os.getpid()))
         return writer
 
     def outputs(self, step: int) -> list[StepOutput]:
@@ -195,7 +196,7 @@ def test_a_claim_over_another_holder_than_the_one_looked_at_is_refused(pipe: Pip
     holder = pipe.started()
     late = pipe.writer()
     with pytest.raises(Fenced, match="epoch 0"):
-        late.start(pipeline="p", host="there", pid=1, expect_epoch=-1)
+        late.start(Claimant("p", "there", 1), expect_epoch=-1)
     assert settled_log(pipe.settings, pipe.log).epoch == holder.epoch
 
 
@@ -217,7 +218,7 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
         return tail
 
     monkeypatch.setattr(new._log._reader, "read_tail", read_then_overtake)
-    new.start(pipeline="p", host="here", pid=os.getpid())
+    new.start(Claimant("p", "here", os.getpid()))
     assert overtaken and new.state.steps == 2
     pipe.step(new, 2)
     pipe.check_exactly(3)
@@ -246,7 +247,7 @@ def write_until_killed(bootstrap_servers: str, prefix: str, told: Connection) ->
     pipe = Pipe(bootstrap_servers, prefix)
     log = Stopping(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     for step in range(2):
         pipe.step(writer, step)
     writer.append([pipe.division(2, writer.epoch)])
@@ -316,7 +317,7 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     log = Doubting(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
     log.instead = fault
-    assert writer.start(pipeline="p", host="here", pid=os.getpid()) == 0  # also the claim's own
+    assert writer.start(Claimant("p", "here", os.getpid())) == 0  # also the claim's own
     assert settled_log(pipe.settings, pipe.log).epoch == 0
     writer.append([layout()])
     for step in range(3):
@@ -336,7 +337,7 @@ def test_a_fence_after_a_commit_without_an_answer_does_not_write_again(pipe: Pip
     """Another run made its producer and ended before its claim, while the commit was done and its answer lost."""
     log = Doubting(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
 
     def fenced(commit: Callable[[], None]) -> None:
         commit()
@@ -372,7 +373,7 @@ def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None
     settings = replace(pipe.settings, outside=replace(REAL, producer=made))
     log = Doubting(settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
     assert len(reports) == 1
     writer.append([pipe.division(1, 0)])
@@ -407,7 +408,7 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: Leaderless(dict(config))))
     log = Doubting(settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
 
     def leaderless_after(commit: Callable[[], None]) -> None:
@@ -435,7 +436,7 @@ def test_a_broker_that_has_not_heard_of_a_new_step_log_is_waited_for(
     monkeypatch.setattr(Leaderless, "answers", [unknown] * 3)
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: Leaderless(dict(config))))
     writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
     pipe.check_exactly(1)
     Leaderless.answers.extend([unknown] * 3)
@@ -466,10 +467,10 @@ def test_a_successor_whose_claim_has_no_marker_yet_is_waited_for(pipe: Pipe, mon
     """A commit is acknowledged before its marker is written. A suspended run that wakes up in between would not find its successor."""
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: LateMarkers(dict(config))))
     writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     writer.confirm()
     before = writer.state.offset_next
-    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).start(pipeline="p", host="there", pid=os.getpid())
+    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).start(Claimant("p", "there", os.getpid()))
     monkeypatch.setattr(LateMarkers, "answers", [before] * 3)
     with pytest.raises(Fenced, match="on there"):
         writer.confirm()
@@ -479,7 +480,7 @@ def test_a_successor_whose_claim_has_no_marker_yet_is_waited_for(pipe: Pipe, mon
 def test_a_transaction_that_stays_open_is_not_waited_for(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: LateMarkers(dict(config))))
     writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     monkeypatch.setattr(step_log_reader, "DECIDED_SECONDS_MAX", 0.2)
     monkeypatch.setattr(LateMarkers, "answers", [writer.state.offset_next] * 1000)
     with pytest.raises(OutcomeUnknown, match="neither committed nor aborted"):
@@ -496,7 +497,7 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
     pipe = Pipe(mortal.bootstrap_servers, topic_prefix)
     log = Doubting(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(pipeline="p", host="here", pid=os.getpid())
+    writer.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
     writer.append([pipe.division(1, writer.epoch)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 RULES, LOG, VALUE = "io_kafka/step_log/rules.py", "io_kafka/step_log/state.py", "io_kafka/step_log/value.py"
-RECORDS, READING = "io_kafka/step_log/records.py", "coordinator/transition/reading.py"
+RECORDS, READING = "io_kafka/step_log/division_records.py", "coordinator/transition/reading.py"
 STEPPING, TASKS, SOURCES = "coordinator/stepping/stepping.py", "engine/run/tasks.py", "engine/run/sources.py"
 TIME_CUT = "io_kafka/clients/time_cut.py"
 TEST_RULES, TEST_READING = "tests/io_kafka/test_read_again_rules.py", "tests/coordinator/test_reading_again.py"
@@ -42,7 +42,7 @@ READ_AGAIN = (
         (
             Edit(
                 VALUE,
-                "return all(at == self.positions.get(where, at) for where, at in found if where not in only_new)",
+                "return all(at == self.next_offsets.get(where, at) for where, at in found if where not in only_new)",
                 "return bool(only_new) or True",
             ),
         ),
@@ -55,8 +55,8 @@ READ_AGAIN = (
         (
             Edit(
                 LOG,
-                "            positions={**self.positions, **self.reads_again},\n",
-                "            positions={**self.positions, **live},\n",
+                "            next_offsets={**self.next_offsets, **self.reads_again},\n",
+                "            next_offsets={**self.next_offsets, **live},\n",
             ),
         ),
         (f"{TEST_RULES}::test_the_next_revision_goes_on_where_its_nodes_were_given_input",),
@@ -215,7 +215,7 @@ READ_AGAIN = (
             Edit(
                 "coordinator/transition/course.py",
                 "topics = {*spec.input_topics, *(",
-                "topics = {*(where.topic for where in self._writer.state.positions), *(",
+                "topics = {*(where.topic for where in self._writer.state.next_offsets), *(",
             ),
         ),
         (f"{TEST_RUNS}::test_a_topic_that_joins_a_pattern_is_read_again_too",),

@@ -56,7 +56,13 @@ THE_CLOCK = (
         "the-time-is-lost-when-a-step-is-divided-again",
         "The record of a step that is divided again has no time.",
         "2 determinism",
-        (Edit("io_kafka/step_log/records.py", '"topics": (), **policy', '"topics": (), "clock_us": None, **policy'),),
+        (
+            Edit(
+                "io_kafka/step_log/division_records.py",
+                '"topics": (), **policy',
+                '"topics": (), "clock_us": None, **policy',
+            ),
+        ),
         (
             "tests/io_kafka/test_step_log.py::"
             "test_the_time_of_steps_never_goes_back_and_stays_with_a_step_that_is_divided_again",

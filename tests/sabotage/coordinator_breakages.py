@@ -358,7 +358,7 @@ COORDINATOR = (
         "expected-epoch-dropped",
         "The loop does not hand on which holder was found silent.",
         "5 fences",
-        (Edit(LOOP, "            expect_epoch=expect_epoch,\n", "            expect_epoch=None,\n"),),
+        (Edit(LOOP, "start(claimant, expect_epoch=expect_epoch)", "start(claimant)"),),
         (f"{END_TO_END}/test_fences.py::test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once",),
     ),
     Breakage(

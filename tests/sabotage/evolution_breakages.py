@@ -434,7 +434,7 @@ EVOLUTION = (
         (
             Edit(
                 "io_kafka/step_log/rules.py",
-                "return log.firsts.items() <= said.items() and said.keys() <= log.positions.keys()",
+                "return log.firsts.items() <= said.items() and said.keys() <= log.next_offsets.keys()",
                 "return log.firsts == said",
             ),
         ),

@@ -421,7 +421,7 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        positions.update({r.where: r.end for r in record.ranges})\n",
+                "        starts.update({r.where: r.end for r in record.ranges})\n",
                 "",
             ),
         ),
@@ -461,8 +461,8 @@ KAFKA = (
         "no silence",
         (
             Edit(
-                "io_kafka/clients/topics.py",
-                "self._admin, client_began, patience_s = self._new_admin(), outside",
+                "io_kafka/clients/broker_requests.py",
+                "self.admin, client_began, patience_s = self.new_admin(), outside",
                 "client_began, patience_s = outside",
             ),
         ),

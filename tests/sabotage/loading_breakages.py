@@ -91,8 +91,8 @@ LOADED = (
         (
             Edit(
                 STATE,
-                "positions={where: at for where, at in self.positions.items() if where.topic not in gone},\n            firsts",
-                "firsts",
+                "            next_offsets={where: at for where, at in self.next_offsets.items() if where.topic not in gone},\n",
+                "",
             ),
         ),
         (f"{TEST_RULES}::test_a_load_counts_from_the_intent_on_and_until_nobody_needs_it",),

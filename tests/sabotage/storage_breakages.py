@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 HOST_FOLDER, TEST_HOST_FOLDER = "storage/host_folder.py", "tests/storage/test_host_folder.py"
 DATABASE, FOLDING, PARTS, UNDO = "storage/database.py", "storage/folding.py", "storage/parts.py", "storage/undo.py"
+ROLLBACK = "storage/rollback.py"
 COMMITTED = "storage/committed.py"
 TEST = "tests/storage/test_database.py"
 TEST_CRASH, TEST_COMPACTION = "tests/storage/test_crash.py", "tests/storage/test_compaction.py"
@@ -186,8 +187,8 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "                _remove_layers(path)\n                new = _with_working(path, replace(\n",
-                "                made = replace if old.working else (lambda old, **new: _with_working(path, replace(old, **new)))\n"
+                "                remove_layers(path)\n                new = with_working(path, replace(\n",
+                "                made = replace if old.working else (lambda old, **new: with_working(path, replace(old, **new)))\n"
                 "                new = (made(\n",
             ),
         ),
@@ -198,7 +199,7 @@ STORAGE = (
         "`open` keeps a frozen layer that was never folded.",
         "6 two versions",
         (
-            Edit(DATABASE, "                _remove_layers(path)\n                new", "                new"),
+            Edit(DATABASE, "                remove_layers(path)\n                new", "                new"),
             Edit(
                 DATABASE,
                 "boot=boot_id(), frozen=None, freezing=None,\n",
@@ -265,7 +266,7 @@ STORAGE = (
         "6 two versions",
         (
             Edit(
-                DATABASE,
+                ROLLBACK,
                 "    if old.merge_progress is None:\n        return None\n    has_more",
                 "    return None\n    has_more",
             ),
@@ -416,7 +417,7 @@ STORAGE = (
         "rollback-not-verified",
         "`open` drops the later version before it has verified that the undo log is intact.",
         "6 two versions",
-        (Edit(DATABASE, "        undo.verify(writer, place)\n", ""),),
+        (Edit(ROLLBACK, "        undo.verify(writer, place)\n", ""),),
         ("tests/storage/test_faults.py::test_a_damaged_undo_log_refuses_the_rollback",),
     ),
     Breakage(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 LOG, VALUE, RULES = (f"io_kafka/step_log/{name}.py" for name in ("state", "value", "rules"))
-SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/records.py"
+SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/division_records.py"
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
 TEST, TEST_NEXT = "tests/io_kafka/test_revision_rules.py", "tests/end_to_end/test_next_views.py"
 
@@ -137,7 +137,7 @@ TRANSITIONS = (
         "a-switch-to-another-topic",
         "The next revision takes a topic for one that it has known, although it was made again.",
         "no silence",
-        (Edit(REVISION_RULES, "if known.id != topic.id or", "if"),),
+        (Edit(REVISION_RULES, "why_not_topic(topic, ground.topics)", "why_not_topic(topic, {})"),),
         (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
     ),
     Breakage(
@@ -293,8 +293,8 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "topics={name: topic for name, topic in self.topics.items() if name in known},",
-                "topics=dict(self.topics),",
+                "_without_topics((self.topics.keys() | read_again) - set(phase.known))",
+                "_without_topics(read_again - self.topics.keys())",
             ),
         ),
         (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),

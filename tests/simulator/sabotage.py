@@ -172,8 +172,8 @@ def cut_that_voids_no_later_division() -> Iterator[None]:
     def keep(self: Any, cut: DivisionRecord) -> Any:
         if cut.counted != self.divisions[cut.step].counted or cut.ranges == self.divisions[cut.step].ranges:
             return real(self, cut)
-        positions = {**self.positions, **{r.where: r.end for r in cut.ranges}}
-        return replace(self, divisions=self.divisions.with_value(cut.step, cut), positions=positions)
+        positions = {**self.next_offsets, **{r.where: r.end for r in cut.ranges}}
+        return replace(self, divisions=self.divisions.with_value(cut.step, cut), next_offsets=positions)
 
     with broken(StepLogState, "_with_division_again", keep):
         yield
@@ -187,12 +187,12 @@ def division_from_the_beginning_at_every_start() -> Iterator[None]:
         """Remembers its own divisions, and nothing of the log's."""
 
         def __init__(self, spec: Any, topics: Any, board: Any, identities: Any, log: Any, **options: Any) -> None:
-            self._before = dict(log.positions)
+            self._at_start = dict(log.next_offsets)
             super().__init__(spec, topics, board, identities, log, **options)
 
         def choose(self, log: Any, step: int) -> Any:
-            known = {place: at for place, at in log.positions.items() if at != self._before.get(place)}
-            return super().choose(SimpleNamespace(positions=known), step)  # type: ignore[arg-type]
+            known = {place: at for place, at in log.next_offsets.items() if at != self._at_start.get(place)}
+            return super().choose(SimpleNamespace(next_offsets=known), step)  # type: ignore[arg-type]
 
     with (
         broken(loop, "Inputs", FromTheBeginning),
@@ -755,13 +755,13 @@ def version_that_all_have_not_declared_complete() -> Iterator[None]:
 @contextmanager
 def working_layer_kept_by_open() -> Iterator[None]:
     """What was written after the version that is opened stays."""
-    real = database._with_working
+    real = database.with_working
 
     def with_working(path: Any, old: Any) -> Any:
         kept = next((folder.name for folder in path.iterdir() if folder.name.startswith("layer-")), None)
         return real(path, old) if kept is None or old.frozen is not None else replace(old, working=kept)
 
-    with broken(database, "_with_working", with_working), broken(database, "_remove_layers", lambda path: None):
+    with broken(database, "with_working", with_working), broken(database, "remove_layers", lambda path: None):
         yield
 
 

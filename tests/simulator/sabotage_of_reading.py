@@ -71,7 +71,7 @@ def _chosen(change: Any) -> Iterator[None]:
 
     with (
         broken(reading.ReadingAgain, "choose", choose),
-        broken(rules, "_why_not_again_read", lambda log, record: None),
+        broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
 
@@ -97,7 +97,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
                 where: max(at, self.topics.end_offsets_of([where])[where]) for where, at in starts.items()
             },
         ),
-        broken(rules, "_why_not_again_read", lambda log, record: None),
+        broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
 
@@ -116,7 +116,7 @@ def a_new_topic_read_twice() -> Iterator[None]:
     def with_switch(self: Any, record: Any) -> Any:
         starts = {each.where: each.start for each in self.revisions.phase.intent.again if not each.is_live}
         after = real(self, record)
-        return replace(after, positions={**after.positions, **starts})
+        return replace(after, next_offsets={**after.next_offsets, **starts})
 
     with broken(StepLogState, "_with_switch", with_switch):
         yield
@@ -163,7 +163,7 @@ def a_cut_that_leaves_new_nodes_ahead() -> Iterator[None]:
 
     with (
         broken(DivisionRecord, "with_ends", with_ends),
-        broken(rules, "_why_not_again_read", lambda log, record: None),
+        broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
 

@@ -39,7 +39,7 @@ from engine.run.stage import StageResult, WorkerStep
 from faults import points
 from io_kafka.clients import connection_faults, consumed, reader, time_cut
 from io_kafka.outside import Outside
-from storage import committed, database, drafts, durable, folding, host_folder
+from storage import committed, database, drafts, durable, folding, host_folder, layer_folders
 from storage.remote import pack, patience, restoring, spool, uploading
 from tests.simulator import circuit, clients, environments, stages
 from tests.simulator.disk import Disk, SimPath
@@ -155,7 +155,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - how much one cut may move, and how often a file is looked at (slots, preparing, folds): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
-    - LMDB and the disk below it, which are a room of their own (database, drafts, folding, host_folder, spool, restoring);
+    - LMDB and the disk below it, which are a room of their own (database, layer_folders, drafts, folding, host_folder, spool, restoring);
     - how much is one block, pack or transaction of the checkpoint store, and how long a run waits for it (pack, uploading, restoring, storing);
     - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
@@ -171,10 +171,10 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             database,
             {
                 "environments": environments,
-                "shutil": SimpleNamespace(rmtree=_remove),
                 "boot_id": lambda: world.disk.boot(world.acting().host),
             },
         ),
+        (layer_folders, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
         (committed, {"environments": environments, "exchange": SimPath.exchange}),
         (drafts, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
         (spool, {"environments": environments}),

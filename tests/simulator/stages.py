@@ -29,7 +29,7 @@ from engine.run.exchange import ExchangeMessage, sort_messages
 from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import TaskSetup
 from engine.state.store import Store
-from storage.keys import key_slot, parse_key, record_key, table_prefix
+from storage.keys import PREFIX_BYTES, key_slot, record_key, table_prefix
 from tests.simulator import circuit
 from tests.simulator.circuit import AGGREGATE_NUMBER, PARTITIONS, ROWS, WRONG, Message, Row
 
@@ -157,7 +157,7 @@ def _fed(task: WorkerStep, store: Store, node: ContentFeed, change: Changes) -> 
 def _content(store: Store, table: int, *, is_text: bool) -> Iterator[tuple[Any, ...]]:
     """Of an aggregate, whose keys are texts or numbers. The row in error is not among it."""
     for key in list(store.keys(table_prefix(table))):
-        text = bytes(parse_key(key).suffix).decode()
+        text = bytes(key[PREFIX_BYTES:]).decode()
         if text != WRONG or table != circuit.STATE_TABLE:
             group = text if is_text else int(text)
             yield (group, *_stored(store, table, group))
@@ -214,7 +214,7 @@ def _added(store: Store, table: int, slots: tuple[int, int] = (0, 1 << 16)) -> C
     for key in [key for key in store.keys(table_prefix(table)) if slots[0] <= key_slot(key) < slots[1]]:
         value = store.get(key)
         assert value is not None
-        found.append((tuple(json.loads(bytes(parse_key(key).suffix))), struct.unpack(">q", bytes(value))[0]))
+        found.append((tuple(json.loads(bytes(key[PREFIX_BYTES:]))), struct.unpack(">q", bytes(value))[0]))
     return found
 
 

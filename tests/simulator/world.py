@@ -86,6 +86,7 @@ DRIVER, HOSTS = "host0", ("host0", "host1", "host2")
 """The coordinators run on the first host."""
 
 SIZES = (1, 2, 3, 4)
+"""To how many workers a layout may be changed."""
 
 BUDGETS = (None, 1, 12, 18)
 """In bytes, of one cut of a live change. A record counts for about 6, so 12 and 18 are two or three. With 1 all slots are copied first."""
@@ -98,7 +99,6 @@ REPLACED_CHANCE = 0.2
 
 POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
 """Those that a change asks for. Most change nothing of it."""
-"""To how many workers a layout may be changed."""
 
 STALE_CHANCE = 0.15
 """That a disk that was lost comes back instead of an empty one."""

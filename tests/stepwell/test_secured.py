@@ -18,7 +18,7 @@ from io_kafka.clients.rights import Right, acl_lines, may_use_transactional_id, 
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import OUTPUT_POINTS, FencedLog
+from io_kafka.clients.transactions import OUTPUT_POINTS, Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import (
     BrokerNotTrusted,
@@ -126,10 +126,10 @@ def test_a_password_that_is_changed_while_a_client_lives_is_waited_for(secured: 
     topics = Topics(KafkaSettings.parse(secured.options()), timeout_s=60.0)
     assert topics.names() == set()
     secured.set_password("another")
-    topics._admin = topics._new_admin()  # as after a broken connection
+    topics._requests.admin = topics._requests.new_admin()  # as after a broken connection
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(topics.names)
-        eventually(lambda: topics._reports.reason is not None, True)
+        eventually(lambda: topics._requests.reports.reason is not None, True)
         secured.set_password()
         assert asked.result(60.0) == set()
 
@@ -197,7 +197,7 @@ def test_doctor_finds_each_right_that_is_missing_and_no_other(allowed: SecuredBr
 def test_a_check_of_a_transactional_id_fences_nobody(allowed: SecuredBroker) -> None:
     settings = settings_of(allowed)
     writer = PipelineWriter(FencedLog(settings, ID, LOG))
-    writer.start(pipeline=NAME, host="h", pid=1)
+    writer.start(Claimant(NAME, "h", 1))
     producer = writer._log._producer
     assert may_use_transactional_id(settings, ID)
     writer.append([division(writer)])
@@ -223,11 +223,11 @@ def test_a_writer_names_the_right_that_is_missing(allowed: SecuredBroker) -> Non
             RightsMissing,
             match=rf"the claim of epoch .* has no right Write on {right.kind} {right.name}\. .*--operation Write",
         ):
-            log.start(pipeline=NAME, host="h", pid=1)
+            log.start(Claimant(NAME, "h", 1))
         allowed.allow([right])
     eventually(lambda: found_missing(allowed), set())
     log = FencedLog(settings, ID, LOG)
-    log.start(pipeline=NAME, host="h", pid=1)
+    log.start(Claimant(NAME, "h", 1))
     output = Right("topic", "totals", "Write")
     allowed.take_away([output])
     eventually(lambda: found_missing(allowed), set(words_of(acl_lines(settings, [output])[0])))
@@ -252,7 +252,7 @@ def test_a_log_that_the_user_may_not_see_is_not_taken_for_one_that_is_gone(allow
 def test_nobody_needs_a_right_on_the_group(allowed: SecuredBroker) -> None:
     """`allowed` has granted none."""
     writer = PipelineWriter(FencedLog(settings_of(allowed), ID, LOG))
-    writer.start(pipeline=NAME, host="h", pid=1)
+    writer.start(Claimant(NAME, "h", 1))
     writer.close()
     state = StepLogReader(settings_of(allowed), LOG).read()
     assert state.offset_next > 0
@@ -261,7 +261,7 @@ def test_nobody_needs_a_right_on_the_group(allowed: SecuredBroker) -> None:
 def test_a_log_that_cannot_be_truncated_is_told_once_an_hour(allowed: SecuredBroker) -> None:
     settings, now = settings_of(allowed), [0.0]
     writer = PipelineWriter(FencedLog(settings, ID, LOG))
-    writer.start(pipeline=NAME, host="h", pid=1)
+    writer.start(Claimant(NAME, "h", 1))
     for _ in range(4):
         writer.append([division(writer)])
         writer.write_step(writer.state.steps, [], encoder="e")

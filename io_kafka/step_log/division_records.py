@@ -1,0 +1,137 @@
+"""The record of a division, and in which ways a run may record a division again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from base.options import OnError, Truncate
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.division import Division
+from io_kafka.step_log.form import Natural, PartWithLater, RecordBase, TopicIdentity
+from io_kafka.step_log.table_records import InputRange
+
+
+class DivisionRecord(RecordBase, PartWithLater):
+    """The input of a step, and all else that decides what its output is."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"clock_us", "idle"})
+    kind: Literal["division"] = "division"
+    step: Natural
+    ranges: tuple[InputRange, ...]
+    """What the step reads, in order of (topic, partition)."""
+    topics: tuple[TopicIdentity, ...] = ()
+    """The topics that this record announces."""
+    on_error: dict[str, OnError] = Field(default_factory=dict)
+    """What is done with malformed messages, by source."""
+    dead_letters: dict[str, str] = Field(default_factory=dict)
+    """The topic for malformed messages, of the sources that have one."""
+    truncate: dict[str, Truncate] = Field(default_factory=dict)
+    """What is done with truncations of tables, of the sources for which that is not `fail`."""
+    grown: tuple[str, ...] = ()
+    """The topics that have more partitions than when the state began, in order."""
+    counted: tuple[Natural, ...] = ()
+    """The nodes of the circuit whose error rows the step leaves out and counts, in order. The outputs behind them are withheld."""
+    released: tuple[str, ...] = ()
+    """The outputs that were withheld until the step before."""
+    filled: Natural | None = None
+    """The position up to which the new nodes of the next revision are filled after the step, while a transition fills them; up to which
+    differences have left, during a drain. None otherwise."""
+    again: tuple[InputRange, ...] = ()
+    """The input that is read in this step for the new nodes of a transition, in order. It reaches no other node. Of a partition that is in
+    `ranges` too it ends there at the latest."""
+    clock_us: Natural | None = None
+    """The time of the step in microseconds since 1970-01-01 UTC, if a view reads the clock. It is never before that of a former division."""
+    idle: tuple[str, ...] = ()
+    """The sources that the watermarks of the step leave out because they have been silent, in order."""
+
+    @staticmethod
+    def of(
+        epoch: int,
+        division: Division,
+        topics: tuple[TopicIdentity, ...] = (),
+        on_error: dict[str, OnError] | None = None,
+        grown: tuple[str, ...] = (),
+    ) -> DivisionRecord:
+        ranges = tuple(
+            InputRange(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in division.ranges
+        )
+        return DivisionRecord(
+            epoch=epoch, step=division.step, ranges=ranges, topics=topics, on_error=on_error or {}, grown=grown
+        )
+
+    @property
+    def division(self) -> Division:
+        return Division(self.step, tuple(r.span for r in self.ranges))
+
+    def with_policy(
+        self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str], truncate: dict[str, Truncate]
+    ) -> DivisionRecord:
+        """The same step over the same input, recorded again by a later run with another policy."""
+        policy = {"on_error": on_error, "dead_letters": dead_letters, "truncate": truncate}
+        return self.model_copy(update={"epoch": epoch, "topics": (), **policy})
+
+    def with_epoch(self, epoch: int) -> DivisionRecord:
+        """The same step over the same input with the same policy."""
+        return self.with_policy(epoch, self.on_error, self.dead_letters, self.truncate)
+
+    def with_counted(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
+        """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
+        released = tuple(handle for handle in self.released if handle not in held)
+        again = self.with_epoch(epoch)
+        return again.model_copy(update={"counted": counted, "released": released})
+
+    def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
+        """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
+        have, and more input if a view has an error over the rows up to here, which more rows may end."""
+        ranges = tuple(r.with_end(ends.get(r.where, r.end)) for r in self.ranges)
+        return self.with_again_ends(epoch, {r.where: r.end for r in ranges}).model_copy(update={"ranges": ranges})
+
+    def with_again_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
+        """The same step, which reads again up to `ends` at most."""
+        again = tuple(r.with_end(min(r.end, ends.get(r.where, r.end))) for r in self.again)
+        return self.with_epoch(epoch).model_copy(update={"again": again})
+
+    def is_cut_of(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but for less input, of which there is still some."""
+        pairs = list(zip(self.ranges, before.ranges, strict=False))
+        return (
+            self._differs_in_ends(before)
+            and all(r.start <= r.end <= former.end for r, former in pairs)
+            and any(r.end < former.end for r, former in pairs)
+            and any(r.start < r.end for r in self.ranges)
+        )
+
+    def reads_less_again(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but reads less again."""
+        ends = {r.where: r.end for r in self.again}
+        pairs = list(zip(self.again, before.again, strict=False))
+        return (
+            self == before.with_again_ends(self.epoch, ends)
+            and all(r.start <= r.end <= former.end for r, former in pairs)
+            and any(r.end < former.end for r, former in pairs)
+        )
+
+    def is_widening_of(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but for more input."""
+        pairs = list(zip(self.ranges, before.ranges, strict=False))
+        return (
+            self._differs_in_ends(before)
+            and all(r.end >= former.end for r, former in pairs)
+            and any(r.end > former.end for r, former in pairs)
+        )
+
+    def counts_more_than(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but counts the error rows of more nodes."""
+        counting = {"counted": self.counted, "released": self.released}
+        return (
+            self == before.with_epoch(self.epoch).model_copy(update=counting)
+            and set(self.counted) > set(before.counted)
+            and set(self.released) <= set(before.released)
+        )
+
+    def _differs_in_ends(self, before: DivisionRecord) -> bool:
+        """Whether this record is equal to `before`, but for the epoch and the ends of its ranges."""
+        return self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
