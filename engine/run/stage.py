@@ -52,10 +52,15 @@ class WorkerStep:
     ) -> WorkerStep:
         """`first`, `grown`: see StepFacts."""
         owns_keyless = placement.keyless_worker == worker
-        silent = _idle_inputs(plan.circuit, division.idle)
-        return cls(
-            run, StepFacts(division, plan.input_colocation, owns_keyless, grown, first, silent), plan, placement, worker
+        facts = StepFacts(
+            division,
+            plan.input_colocation,
+            owns_keyless,
+            grown,
+            first=first,
+            idle_inputs=_idle_inputs(plan.circuit, division.idle),
         )
+        return cls(run, facts, plan, placement, worker)
 
 
 def _idle_inputs(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[int]]:

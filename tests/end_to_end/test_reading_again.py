@@ -379,7 +379,7 @@ CREATE MATERIALIZED VIEW times TBLPROPERTIES ('topic' = '@times', 'mode' = 'upse
         settled(run)
         play.send("sales", [{"customer": "c2", "amount": 4}], timestamp=1_100_000_000_000)
         where = TopicPartition(play.prefix + "sales", 0)
-        wait_until(lambda: run.fault is not None or play.log(now).positions[where] == 2)
+        wait_until(lambda: run.fault is not None or play.log(now).next_offsets[where] == 2)
     assert run.fault is None, run.fault
     play.run(now)
     times = {json.loads(m.value or b"{}")["customer"]: json.loads(m.value or b"{}")["last"] for m in play.read("times")}

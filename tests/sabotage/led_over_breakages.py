@@ -139,7 +139,7 @@ LED_OVER = (
         "The step of a switch is divided when there is input, which may never come.",
         "a transition comes to an end",
         (Edit(INPUTS, "        is_due = is_due or log.revisions.is_to_pass_on(step)\n", ""),),
-        (f"{TEST_RUNS}::test_an_abort_leaves_the_old_project",),
+        ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
     ),
     Breakage(
         "filling-waits-for-input",
