@@ -205,7 +205,7 @@ class Core:
 
     def _next_of_steps(self, log: StepLogState) -> Action:
         if not self.drained:
-            return self._under_way(log)
+            return self._next_while_steps_run(log)
         checkpoint = self._checkpoint_action(log)
         if checkpoint is not None:
             return checkpoint
@@ -253,13 +253,13 @@ class Core:
         return due if isinstance(due, LogTurn) else None
 
     def _at_boundary(self, log: StepLogState) -> Boundary:
-        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_under_way)
+        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_checkpointing)
 
     def is_transition_due(self, log: StepLogState) -> bool:
         """Whether no step may be divided ahead, because a transition waits for a boundary without divided steps."""
         return self.transition.is_due(log, self._at_boundary(log))
 
-    def _under_way(self, log: StepLogState) -> Action:
+    def _next_while_steps_run(self, log: StepLogState) -> Action:
         """The next step is given before the last one is settled, so that the workers run it meanwhile."""
         if self.ran is None:
             assert self.running is not None
@@ -300,11 +300,11 @@ class Core:
         return self.rescale.blocks_steps or self.rescale.next(log, self._moment(log)) is not None
 
     def _moment(self, log: StepLogState) -> Moment:
-        return Moment(self.step, is_folding=self._is_under_way, is_replaying=self.is_replaying(log))
+        return Moment(self.step, is_folding=self._is_checkpointing, is_replaying=self.is_replaying(log))
 
     @property
-    def _is_under_way(self) -> bool:
-        """Whether a checkpoint is."""
+    def _is_checkpointing(self) -> bool:
+        """Whether a checkpoint is wanted or being made."""
         return self.checkpoint is not Checkpoint.NONE
 
     def _fold_action(self) -> CheckpointAction | None:
