@@ -50,10 +50,11 @@ from typing import assert_never
 from base.common_version import common_version
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
+from coordinator.boundary import Boundary
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
-from coordinator.transition.machine import Boundary, LogTurn, Transition, TransitionAction
+from coordinator.rescale.phases import Burying, Moved, Moving, Staffing, Wanted
+from coordinator.transition.machine import LogTurn, Transition, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
 
@@ -211,7 +212,7 @@ class Core:
             return checkpoint
         if self.stopping:
             return self._accepted_abort(log) or self._stop_action(log)
-        due = self.rescale.next(log, self._moment(log))
+        due = self.rescale.next(log, self._at_boundary(log))
         if due is not None:
             return due
         if self.only_layout and self.rescale.is_idle:
@@ -253,6 +254,7 @@ class Core:
         return due if isinstance(due, LogTurn) else None
 
     def _at_boundary(self, log: StepLogState) -> Boundary:
+        """The one at which the workers are, or the next one if they run a step."""
         return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_checkpointing)
 
     def is_transition_due(self, log: StepLogState) -> bool:
@@ -273,7 +275,7 @@ class Core:
 
     def _cut_between_steps(self, log: StepLogState) -> Cut | None:
         """A cut that need not wait until the last step is settled."""
-        due = self.rescale.next(log, self._moment(log)) if self.rescale.mode == "live" else None
+        due = self.rescale.next(log, self._at_boundary(log)) if self.rescale.mode == "live" else None
         return due if isinstance(due, Cut) else None
 
     def _given_below(self, log: StepLogState) -> int:
@@ -290,17 +292,14 @@ class Core:
         ahead = self.step + 1
         if log.program_key(ahead) != self.program or self.is_transition_due(log):
             return True
-        due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._moment(log))
+        due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._at_boundary(log))
         return due or self.rescale.blocks_steps
 
     def is_blocked(self, log: StepLogState) -> bool:
         """Whether the workers have no step because a rescale has something to do first, or holds the steps."""
         if self.running is not None or self.rescale.is_idle:
             return False
-        return self.rescale.blocks_steps or self.rescale.next(log, self._moment(log)) is not None
-
-    def _moment(self, log: StepLogState) -> Moment:
-        return Moment(self.step, is_folding=self._is_checkpointing, is_replaying=self.is_replaying(log))
+        return self.rescale.blocks_steps or self.rescale.next(log, self._at_boundary(log)) is not None
 
     @property
     def _is_checkpointing(self) -> bool:
@@ -360,7 +359,7 @@ class Core:
     def request_periodic_checkpoint(self, log: StepLogState) -> bool:
         """Asks for a checkpoint because the last one was made long ago. It comes after what a rescale does as soon as no checkpoint is
         under way. Where a checkpoint takes as long as the interval between two, the rescale would otherwise wait for ever."""
-        due = self.rescale.next(log, replace(self._moment(log), is_folding=False))
+        due = self.rescale.next(log, replace(self._at_boundary(log), is_checkpointing=False))
         return not isinstance(due, LogRescale | Staff | Bury) and self.request_checkpoint()
 
     def request_pause(self) -> None:

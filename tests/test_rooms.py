@@ -225,7 +225,17 @@ def test_a_folder_of_io_kafka_says_who_may_come_in(folder: str) -> None:
 def test_the_coordinator_is_a_loop_and_folders() -> None:
     """What is loose is the loop, its core, and what all others need. Everything else has a folder."""
     loose = {path.stem for path in (ROOT / "coordinator").glob("*.py")} - {"__init__"}
-    assert loose == {"loop", "core", "requests", "status", "shown_status", "measures", "specification", "beside"}
+    assert loose == {
+        "loop",
+        "core",
+        "boundary",
+        "requests",
+        "status",
+        "shown_status",
+        "measures",
+        "specification",
+        "beside",
+    }
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

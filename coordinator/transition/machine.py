@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from base.version import VersionId
+from coordinator.boundary import Boundary
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
@@ -67,15 +68,6 @@ class LogSettled:
 
 
 TransitionAction = LogTransition | Look | Measure | LogSwitch | LogTurn | Clear | LogSettled
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """`step`: the next step. `is_replaying`: the log has its output already. `is_checkpointing`: a checkpoint is under way."""
-
-    step: int
-    is_replaying: bool
-    is_checkpointing: bool
 
 
 @dataclass

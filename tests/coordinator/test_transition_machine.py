@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from base.version import EMPTY
+from coordinator.boundary import Boundary
 from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.transition.machine import (
-    Boundary,
     Clear,
     LogSettled,
     LogSwitch,

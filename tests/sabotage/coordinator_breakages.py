@@ -217,10 +217,12 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if not self.drained:\n            return self._next_while_steps_run(log)\n        checkpoint = self._checkpoint_action(log)\n"
+                "        if not self.drained:\n            return self._next_while_steps_run(log)\n"
+                "        checkpoint = self._checkpoint_action(log)\n"
                 "        if checkpoint is not None:\n            return checkpoint\n",
-                "        checkpoint = self._checkpoint_action(log) if self.ran is None else None\n        if checkpoint is not None:\n"
-                "            return checkpoint\n        if not self.drained:\n            return self._next_while_steps_run(log)\n",
+                "        checkpoint = self._checkpoint_action(log) if self.ran is None else None\n"
+                "        if checkpoint is not None:\n            return checkpoint\n"
+                "        if not self.drained:\n            return self._next_while_steps_run(log)\n",
             ),
         ),
         (f"{TEST_CORE}::test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries",),

@@ -22,12 +22,13 @@ from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
 from coordinator import core, loop
+from coordinator.boundary import Boundary
 from coordinator.checkpoints import checkpointing
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
 from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Moment, Staffing
+from coordinator.rescale.phases import Staffing
 from coordinator.starting import binding, binding_rules, positions, start
 from coordinator.starting.beginning import Beginning
 from coordinator.stepping import inputs, stepping
@@ -813,7 +814,7 @@ def cut_between_intent_and_freeze() -> Iterator[None]:
 
     def checkpoint_action(self: Core, log: Any) -> Any:
         if log.intent == self.pending is not None and not self.rescale.is_idle:
-            due = self.rescale.next(log, self._moment(log))
+            due = self.rescale.next(log, self._at_boundary(log))
             if isinstance(due, Cut):
                 return due
         return real(self, log)
@@ -842,8 +843,8 @@ def worker_that_does_not_enter() -> Iterator[None]:
 def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
     real = Rescale.next
 
-    def following(self: Any, log: Any, moment: Moment) -> Any:
-        return real(self, log, replace(moment, is_folding=False))
+    def following(self: Any, log: Any, at: Boundary) -> Any:
+        return real(self, log, replace(at, is_checkpointing=False))
 
     with (
         broken(Rescale, "next", following),
@@ -857,12 +858,12 @@ def workers_leave_before_the_rescale_is_settled() -> Iterator[None]:
     """As soon as they own nothing, and a crash may still go back to a version in which they do."""
     real = Rescale.next
 
-    def following(self: Any, log: Any, moment: Moment) -> Any:
-        if log.target is not None and not moment.is_folding and not isinstance(self.phase, Staffing):
+    def following(self: Any, log: Any, at: Boundary) -> Any:
+        if log.target is not None and not at.is_checkpointing and not isinstance(self.phase, Staffing):
             idle = tuple(w for w, own in self.owned.items() if own == NO_SLOTS and w not in log.target.members)
             if idle:
                 return Bury(idle)
-        return real(self, log, moment)
+        return real(self, log, at)
 
     def buried(self: Any, owned: Any) -> None:
         self.rescale.phase = replace(self.rescale.phase, owned=owned)
