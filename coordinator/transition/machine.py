@@ -91,7 +91,7 @@ class Transition:
     waits_for_store: bool = False
     """Whether loads of batch tables go with the end of the transition that the version in the checkpoint store still needs; the shell sets
     it."""
-    frozen_revision: int | None = None
+    unrunnable_revision: int | None = None
     """The revision that this release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition."""
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
@@ -149,8 +149,8 @@ class Transition:
         return isinstance(log.revisions.phase, Clearing) or is_between or self.waits_beside
 
     def holds_steps(self, log: StepLogState) -> bool:
-        """Whether no step may be divided, because it would run the frozen revision alone."""
-        is_in_force = log.revision is not None and log.revision.number == self.frozen_revision
+        """Whether no step may be divided, because it would run alone the revision that this release cannot run."""
+        is_in_force = log.revision is not None and log.revision.number == self.unrunnable_revision
         return is_in_force and not isinstance(log.revisions.phase, Filling)
 
     def is_at_end(self, log: StepLogState) -> bool:

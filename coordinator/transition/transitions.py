@@ -121,7 +121,7 @@ class Transitions:
             is_paused=asked.is_paused,
             is_switch_asked=asked.is_switch_asked,
             turn=asked.turn,
-            frozen_revision=asked.frozen_revision,
+            unrunnable_revision=asked.unrunnable_revision,
         )
         self.show()
 
@@ -132,7 +132,7 @@ class Transitions:
 
     def take_recorded(self, revision: Revision) -> None:
         """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
-        self.machine.frozen_revision = revision.number if revision.document.frozen else None
+        self.machine.unrunnable_revision = revision.number if revision.document.frozen else None
 
     def check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""

@@ -106,7 +106,7 @@ def test_a_revision_that_this_release_cannot_run_has_steps_in_a_transition_alone
     log = log_of()
     core = core_of(log, PRESENT)
     machine = core.transition
-    machine.frozen_revision, machine.preparing = 1, True
+    machine.unrunnable_revision, machine.preparing = 1, True
     assert core.next(log) == Wait() and not machine.is_at_end(log)
     machine.preparing = False
     assert core.next(log) == Wait() and machine.is_at_end(log)
@@ -117,7 +117,7 @@ def test_a_revision_that_this_release_cannot_run_has_steps_in_a_transition_alone
     assert not machine.holds_steps(log) and not machine.is_at_end(log)
     aborted = log_of(begins(), turns("abort"))
     assert machine.holds_steps(aborted) and not machine.is_at_end(aborted), "tables are to be cleared"
-    machine.frozen_revision = 3
+    machine.unrunnable_revision = 3
     assert not machine.holds_steps(log_of()) and not machine.is_at_end(log_of())
 
 
