@@ -76,7 +76,6 @@ from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import Limits
 from engine.resident.roster import RECOVERABLE
-from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
@@ -249,7 +248,7 @@ class Pipeline:
         self._available_now, self._finishes = available_now, finishes
         self._transitions.may_begin = not self._only_layout
         self._inputs_before = None
-        self._recover_and_loop(course, log_id)
+        self._recover_and_loop(course)
         assert self._writer.state.revision is not None
         return course.answers_of(self._writer.state.revision.number)
 
@@ -287,7 +286,7 @@ class Pipeline:
             made_with=spec.made_with if document is None else document.made_with,
         )
 
-    def _start_again(self, course: Course, log_id: str) -> None:
+    def _start_again(self, course: Course) -> None:
         """After a loss, workers are started with the revision that is in force then."""
         record = self._writer.state.revision
         assert record is not None
@@ -295,17 +294,17 @@ class Pipeline:
             revision = Revision(record.number, course.document(record))
             spec = former_project(revision.document, course.files)
             spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
-            course.start = self._start(spec, revision, log_id)
+            course.start = self._start(spec, revision, course.log_id)
 
-    def _recover_and_loop(self, course: Course, log_id: str) -> None:
+    def _recover_and_loop(self, course: Course) -> None:
         recoveries = Recoveries()
         while True:
             try:
-                self._start_again(course, log_id)
+                self._start_again(course)
                 self._spec = course.start.spec
                 inputs = self._inputs(course.start)
-                with closing(self._crew(course.start.setup, log_id)) as crew:
-                    core = self._recover(crew, inputs, log_id)
+                with closing(self._crew(course)) as crew:
+                    core = self._recover(crew, inputs, course)
                     self._transitions.recovered(course)
                     core.transition = self._transitions.machine
                     self._outside.freeze_memory()
@@ -337,14 +336,16 @@ class Pipeline:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _crew(self, setup: TaskSetup, log_id: str) -> Crew:
+    def _crew(self, course: Course) -> Crew:
         """Of the next attempt of the epoch."""
         term, spec = Term(self._writer.epoch, self._attempts), self._spec
         self._attempts += 1
         limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
-        tasks = rules_of(spec, self._writer.state, log_id).tasks
+        tasks = rules_of(spec, self._writer.state, course.log_id).tasks
         transport = self._cluster.make_transport()
-        return Crew(setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits)
+        return Crew(
+            course.start.setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits
+        )
 
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
         """Counts a lost worker. Raises RecoveryFailed if too many were lost in a row without progress."""
@@ -358,13 +359,13 @@ class Pipeline:
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 
-    def _recover(self, crew: Crew, inputs: Inputs, log_id: str) -> Core:
+    def _recover(self, crew: Crew, inputs: Inputs, course: Course) -> Core:
         """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
         began = self._outside.monotonic()
         crew.launch()
         inputs.check_topics()  # while the workers start
         found = bind_workers(
-            crew, self._spec, self._writer.state, log_id, distrusted=self._distrusted, restore=self._restore
+            crew, self._spec, self._writer.state, course.log_id, distrusted=self._distrusted, restore=self._restore
         )
         version, owned = open_latest(crew, self._writer.state, found)
         remove_left(crew, found, self._writer.epoch)

@@ -462,7 +462,7 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
     kept: dict[int, Any] = {}  # by epoch
     found: dict[Any, Any] = {}  # by crew: what binding it has found
 
-    def make(self: Any, setup: Any, attempt: int, log_id: str) -> Any:
+    def make(self: Any, course: Any) -> Any:
         old = kept.pop(self._writer.epoch, None)
         if old is not None:
             members = old._roster.members.values()
@@ -474,16 +474,16 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
                 kept[self._writer.epoch] = old
                 return old
             real_close(old)
-        kept[self._writer.epoch] = real_crew(self, setup, attempt, log_id)
+        kept[self._writer.epoch] = real_crew(self, course)
         return kept[self._writer.epoch]
 
     def launch(self: Any) -> None:
         if not self.recruiting._jobs:
             real_launch(self)
 
-    def bind_workers(kept_or_new: Any, *rest: Any) -> Any:
+    def bind_workers(kept_or_new: Any, *rest: Any, **named: Any) -> Any:
         if kept_or_new not in found:
-            found[kept_or_new] = real_bind(kept_or_new, *rest)
+            found[kept_or_new] = real_bind(kept_or_new, *rest, **named)
         return found[kept_or_new]
 
     real_bind = loop.bind_workers
