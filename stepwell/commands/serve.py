@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from base.address import Address
 from base.fault import exit_code_of
 from base.on_change import OnChange
-from coordinator.loop import Pipeline
+from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.specification import PipelineSpec, log_topic_of

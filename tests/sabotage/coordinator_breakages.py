@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/starting/start.py"
+CORE, PIPELINE, START = "coordinator/core.py", "coordinator/pipeline.py", "coordinator/starting/start.py"
 REACH = "coordinator/starting/reach.py"
 BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
@@ -360,7 +360,7 @@ COORDINATOR = (
         "expected-epoch-dropped",
         "The loop does not hand on which holder was found silent.",
         "5 fences",
-        (Edit(LOOP, "start(claimant, expect_epoch=expect_epoch)", "start(claimant)"),),
+        (Edit(PIPELINE, "start(claimant, expect_epoch=expect_epoch)", "start(claimant)"),),
         (f"{END_TO_END}/test_fences.py::test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once",),
     ),
     Breakage(

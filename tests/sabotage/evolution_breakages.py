@@ -228,7 +228,9 @@ EVOLUTION = (
         "1 division first",
         (
             Edit(
-                "coordinator/loop.py", "                self._finish_recorded_steps(revision, log_facts.topic_id)\n", ""
+                "coordinator/pipeline.py",
+                "                self._finish_recorded_steps(revision, begins.spec, log_id)\n",
+                "",
             ),
             Edit(
                 REVISION_RULES,
@@ -250,7 +252,7 @@ EVOLUTION = (
         "the-same-term-twice",
         "The workers of the changed project have the term of those before them.",
         "5 fences",
-        (Edit("coordinator/loop.py", "        self._attempts += 1\n", ""),),
+        (Edit("coordinator/running/recovery.py", "        self._attempts += 1\n", ""),),
         (f"{REVISIONS}::test_the_workers_of_each_revision_have_a_higher_term",),
     ),
     Breakage(

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException
 from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
-from coordinator import core, loop
+from coordinator import core, loop, pipeline
 from coordinator.boundary import Boundary
 from coordinator.checkpoints import checkpointing
 from coordinator.core import Action, Collect, Core, Divide, Give, Settle
@@ -29,6 +29,7 @@ from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Staffing
+from coordinator.running import recovery
 from coordinator.starting import binding, binding_rules, positions, start
 from coordinator.starting.beginning import Beginning
 from coordinator.stepping import inputs, stepping
@@ -458,7 +459,7 @@ def _arrived(event: Any) -> bool:
 @contextmanager
 def recovery_with_the_workers_of_before() -> Iterator[None]:
     """A recovery goes on with the crew that has failed, if it was bound completely and its connections are there."""
-    real_crew, real_close, real_launch = loop.Pipeline._crew, crew.Crew.close, crew.Crew.launch
+    real_crew, real_close, real_launch = recovery.Recovery.crew, crew.Crew.close, crew.Crew.launch
     kept: dict[int, Any] = {}  # by epoch
     found: dict[Any, Any] = {}  # by crew: what binding it has found
 
@@ -486,10 +487,10 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
             found[kept_or_new] = real_bind(kept_or_new, *rest, **named)
         return found[kept_or_new]
 
-    real_bind = loop.bind_workers
+    real_bind = recovery.bind_workers
     with (
-        broken(loop, "bind_workers", bind_workers),
-        broken(loop.Pipeline, "_crew", make),
+        broken(recovery, "bind_workers", bind_workers),
+        broken(recovery.Recovery, "crew", make),
         broken(crew.Crew, "close", lambda self: None),
         broken(crew.Crew, "launch", launch),
     ):
@@ -736,20 +737,23 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
 @contextmanager
 def checkpoint_while_a_step_is_under_way() -> Iterator[None]:
     """The core does not wait for a drained boundary."""
-    real = core.Core._under_way
+    real = core.Core._next_while_steps_run
 
-    def under_way(self: Core, log: Any) -> Action:
+    def next_while_steps_run(self: Core, log: Any) -> Action:
         wanted = None if self.ran is not None else self._checkpoint_action(log)
         return real(self, log) if wanted is None else wanted
 
-    with broken(core.Core, "_under_way", under_way), broken(core.Core, "_boundary_due", lambda self, log: False):
+    with (
+        broken(core.Core, "_next_while_steps_run", next_while_steps_run),
+        broken(core.Core, "_boundary_due", lambda self, log: False),
+    ):
         yield
 
 
 @contextmanager
 def version_that_all_have_not_declared_complete() -> Iterator[None]:
     """A run that ended between the last fold and the record leaves that to its successor."""
-    with broken(loop, "record_completion", lambda writer, version: None):
+    with broken(recovery, "record_completion", lambda writer, version: None):
         yield
 
 
@@ -896,7 +900,7 @@ def recovery_with_the_owners_of_the_target() -> Iterator[None]:
             owned = {**dict.fromkeys(owned, NO_SLOTS), **state.target.owned}
         return version, owned
 
-    with broken(loop, "open_latest", opened):
+    with broken(recovery, "open_latest", opened):
         yield
 
 
@@ -941,7 +945,7 @@ def checkpoint_with_the_owners_of_the_layout() -> Iterator[None]:
 @contextmanager
 def databases_that_no_version_needs_kept() -> Iterator[None]:
     """What a change that was broken off has made is there for ever."""
-    with broken(loop, "remove_left", lambda made, found, epoch: None):
+    with broken(recovery, "remove_left", lambda made, found, epoch: None):
         yield
 
 
@@ -1119,7 +1123,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 @contextmanager
 def files_read_within_a_transition() -> Iterator[None]:
     """A run that finds one begins with what the files say."""
-    with broken(loop, "beginning", lambda files, revision, state, on_change, chosen: Beginning(files)):
+    with broken(pipeline, "beginning", lambda files, revision, state, on_change, chosen: Beginning(files)):
         yield
 
 
