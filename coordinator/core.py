@@ -1,9 +1,9 @@
 """What the coordinator does next: a state machine without I/O, clock or randomness.
 
-The shell (loop.py) calls `next(log)`, where `log` is the state of the step log at that moment. It carries out the action that is returned, and
-then reports it with the method in the last column. An action is always carried out before it is reported. What an action wrote into the
-log is not reported at all, because the core reads it there. So the core remembers only what the log cannot know: how far the workers are,
-how far a checkpoint has got in them, and what was requested.
+The shell (loop.py) calls `next(log, holds)`, where `log` is the state of the step log at that moment, and `holds` what the checkpoint store
+holds. It carries out the action that is returned, and then reports it with the method in the last column. An action is always carried out
+before it is reported. What an action wrote into the log is not reported at all, because the core reads it there. So the core remembers only
+what the log cannot know: how far the workers are, how far a checkpoint has got in them, and what was requested.
 
     action                      what the shell does                                            report
     Divide(step)                end offsets -> division -> log, or find nothing to read        nothing_to_read, if so
@@ -124,6 +124,17 @@ class Adopt:
 
 
 @dataclass(frozen=True)
+class Holds:
+    """What the checkpoint store holds, because it is behind. `steps`: no step begins that is not replayed. `stop`: the run does not end."""
+
+    steps: bool = False
+    stop: bool = False
+
+
+NOTHING_HELD = Holds()
+
+
+@dataclass(frozen=True)
 class Wait:
     pass
 
@@ -161,8 +172,7 @@ class Core:
     `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
     runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
     the replay is left to the next run. `finishes`: it reads nothing new. `exhausted`: what it runs has nothing more to read.
-    `store_holds_steps`, `store_holds_stop`: no step begins, or the run does not end, because the checkpoint store is behind; the shell sets
-    both."""
+    `holds`: those of the last call of `next`."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
@@ -179,8 +189,7 @@ class Core:
     paused: bool = False
     stopping: bool = False
     finishes: bool = False
-    store_holds_steps: bool = False
-    store_holds_stop: bool = False
+    holds: Holds = NOTHING_HELD
     exhausted: bool = field(init=False)
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
 
@@ -197,9 +206,10 @@ class Core:
         """Whether the log has the output of the next step already."""
         return self.step < log.steps
 
-    def next(self, log: StepLogState) -> Action:
+    def next(self, log: StepLogState, holds: Holds = NOTHING_HELD) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint."""
         self.check(log)
+        self.holds = holds
         action = self._fold_action() or self._next_of_steps(log)
         self.story.append(action)
         return action
@@ -222,7 +232,7 @@ class Core:
             self.rescale.rested()
             aborting = self._changing(log) if self.transition.is_aborting(log) else None
             return aborting or Wait()
-        if self.rescale.blocks_steps or (self.store_holds_steps and not self.is_replaying(log)):
+        if self.rescale.blocks_steps or (self.holds.steps and not self.is_replaying(log)):
             return Wait()
         changing = self._changing(log)
         if changing is not None:
@@ -287,7 +297,7 @@ class Core:
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
-        if self.stopping or self.paused or self.store_holds_steps or self.checkpoint is Checkpoint.WANTED:
+        if self.stopping or self.paused or self.holds.steps or self.checkpoint is Checkpoint.WANTED:
             return True
         ahead = self.step + 1
         if log.program_key(ahead) != self.program or self.is_transition_due(log):
@@ -330,7 +340,7 @@ class Core:
         if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):
             self.checkpoint = Checkpoint.WANTED
             return self._begin_checkpoint(log)
-        return Wait() if self.store_holds_stop else Exit()
+        return Wait() if self.holds.stop else Exit()
 
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""

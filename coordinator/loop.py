@@ -18,7 +18,21 @@ import structlog
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
-from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.core import (
+    Adopt,
+    Collect,
+    Complete,
+    Core,
+    Divide,
+    Exit,
+    Fold,
+    Freeze,
+    Give,
+    Holds,
+    LogIntent,
+    Settle,
+    Wait,
+)
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
@@ -111,6 +125,7 @@ class RevisionRun:
         self._checkpoints, self._rescaling, self._automatic = parts.checkpoints, parts.rescaling, parts.automatic
         self._storing, self._transitions = parts.storing, parts.transitions
         self._inputs_before: Inputs | None = None  # which have read last
+        self._checkpoint_at = 0.0  # when a checkpoint was asked for last, because of the interval between two
 
     def run(self, spec: PipelineSpec, revision: Revision | None) -> NumberedCircuit:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
@@ -279,28 +294,16 @@ class RevisionRun:
         )
 
     def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
-        monotonic, interval_s = self._outside.monotonic, self.running.spec.checkpoint_interval_s
         steps = self._steps(course.start, inputs)
-        checkpoint_at = monotonic()
+        self._checkpoint_at = self._outside.monotonic()
         if self._to_apply is not None:
             asked, self._to_apply = self._to_apply, None
             self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
         while True:
-            self._in_force.take(core, crew, is_finishing=self._finishes)
-            if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
-                checkpoint_at = monotonic()
-            self._rescaling.look(core, crew)
-            self._automatic.look(core)
-            self._transitions.advance(crew)
-            self._transitions.check_goes_on(core)
-            self._storing.advance(core.version, crew)
-            self._transitions.wait_for_store(self._storing.insisted_on)
-            core.store_holds_steps = self._storing.holds_steps
-            core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
+            holds = self._look_around(core, crew)
             owner.keep(self._writer.state)
-            inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
-            inputs.is_filling_paused = core.transition.is_paused
-            action = core.next(self._writer.state)
+            inputs.allow(ahead=not core.is_transition_due(self._writer.state), filling=not core.transition.is_paused)
+            action = core.next(self._writer.state, holds)
             left = max(0, self._writer.state.steps - core.step)
             self._board.update(phase=self._phase(core), steps_to_replay=left)
             match action:
@@ -342,6 +345,26 @@ class RevisionRun:
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
 
+    def _look_around(self, core: Core, crew: Crew) -> Holds:
+        """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
+        transition come before the store, which records what it has stored: a transition that has become due waits for that, and what the
+        store holds is known when all of them have had their say."""
+        self._in_force.take(core, crew, is_finishing=self._finishes)
+        self._request_periodic_checkpoint(core)
+        self._rescaling.look(core, crew)
+        self._automatic.look(core)
+        self._transitions.advance(crew)
+        self._transitions.check_goes_on(core)
+        self._storing.advance(core.version, crew)
+        self._transitions.wait_for_store(self._storing.insisted_on)
+        holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
+        return Holds(self._storing.holds_steps, holds_stop)
+
+    def _request_periodic_checkpoint(self, core: Core) -> None:
+        now, interval_s = self._outside.monotonic(), self._files.checkpoint_interval_s
+        if now - self._checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
+            self._checkpoint_at = now
+
     @property
     def _must_store(self) -> bool:
         """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
@@ -355,6 +378,6 @@ class RevisionRun:
             return "changing"
         if core.is_replaying(self._writer.state):
             return "recovering"
-        if core.store_holds_steps and not core.paused:
+        if core.holds.steps and not core.paused:
             return "waiting for the checkpoint store"
         return "paused" if core.paused else "run"

@@ -136,7 +136,7 @@ class Automatic:
             return "the service is paused."
         if core.is_replaying(log):
             return "steps of an earlier run, or of before a loss, are replayed."
-        if core.store_holds_steps:
+        if core.holds.steps:
             return "the steps wait for the checkpoint store."
         if log.revisions.phase is not None or transition.preparing or transition.is_wanted:
             return "a change of the project is under way."

@@ -136,8 +136,7 @@ class Inputs:
     ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
     `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the
     former project. `former`: by which the same run has read before a recovery or another program. The new ones go on up to the ends that it
-    found at its start, and with as many widenings of a step as are left. `may_divide_ahead`: nothing waits for a boundary without steps that
-    are divided already."""
+    found at its start, and with as many widenings of a step as are left."""
 
     def __init__(
         self,
@@ -163,8 +162,7 @@ class Inputs:
         self._idle_in_last: tuple[str, ...] = ()  # by the last step that is settled
         self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self.finishes = finishes
-        self.may_divide_ahead = True
-        self.is_filling_paused = False
+        self._may_divide_ahead, self._is_filling_paused = True, False
         self._always_counted, self._portions, self._before = frozenset(counted), portions, before
         self._reading = reading
         self._gives_contents = bool(outputs_with_content(plan.circuit))
@@ -199,6 +197,11 @@ class Inputs:
         if self._until is not None and former._until is not None:
             self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
             self.clock.until_us = former.clock.until_us
+
+    def allow(self, *, ahead: bool, filling: bool) -> None:
+        """`ahead`: steps may be divided ahead, because nothing waits for a boundary without steps that are divided already. `filling`: new nodes
+        are filled, because the transition is not paused."""
+        self._may_divide_ahead, self._is_filling_paused = ahead, not filling
 
     @property
     def ends_now(self) -> bool:
@@ -241,7 +244,7 @@ class Inputs:
         AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
         so that it holds what arrives until then. `errors`: the error rows after `step`. If outputs are to be released, the next division is
         chosen at a drained boundary."""
-        if self.finishes or not self.may_divide_ahead or self._is_release_due(log, errors):
+        if self.finishes or not self._may_divide_ahead or self._is_release_due(log, errors):
             return []
         if log.revisions.drain is not None:
             return []  # the step after its end runs another program
@@ -308,7 +311,7 @@ class Inputs:
     def _is_portion_due(self, log: StepLogState, step: int) -> bool:
         """Whether a step without input fills new nodes."""
         passage = log.revisions.passage_that_fills(step)
-        if passage is None or self.is_filling_paused:
+        if passage is None or self._is_filling_paused:
             return False
         if log.filled < passage.intent.whole or self._reading is None:
             return log.filled < passage.intent.whole
@@ -346,11 +349,11 @@ class Inputs:
         again: tuple[InputRange, ...] = ()
         is_read = True
         if self._reading is not None:
-            may_read = not self.is_filling_paused and self._portions.are_messages_next(position)
+            may_read = not self._is_filling_paused and self._portions.are_messages_next(position)
             rows = self._portions.next_messages(division.rows, self._spec.limits.rows) if may_read else 0
             with self._of_new_nodes(division.step):
                 again, is_read = self._reading.choose(log, division, rows, after)
-        if not self.is_filling_paused and (is_read or not self._portions.are_messages_next(position)):
+        if not self._is_filling_paused and (is_read or not self._portions.are_messages_next(position)):
             position = self._portions.next(position, division.rows, passage.intent.whole)
         return {"filled": position, "again": again}
 
@@ -409,7 +412,7 @@ class Inputs:
     def _limits(self) -> Limits:
         """As long as messages are read again, a step reads half as many new ones as it may. The other half is for those."""
         limits = self._spec.limits
-        if self._reading is None or self.is_filling_paused:
+        if self._reading is None or self._is_filling_paused:
             return limits
         return replace(limits, rows_max=max(1, limits.rows_max // 2))
 
