@@ -302,7 +302,9 @@ class RevisionRun:
         while True:
             holds = self._look_around(core, crew)
             owner.keep(self._writer.state)
-            inputs.allow(ahead=not core.is_transition_due(self._writer.state), filling=not core.transition.is_paused)
+            inputs.allow(
+                ahead=not core.is_transition_due(self._writer.state), filling=not core.transition.asked.is_paused
+            )
             action = core.next(self._writer.state, holds)
             left = max(0, self._writer.state.steps - core.step)
             self._board.update(phase=self._phase(core), steps_to_replay=left)

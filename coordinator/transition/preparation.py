@@ -59,7 +59,7 @@ class Preparation:
                 self.prepared = self._planning.result()
             except Fault as fault:
                 self._tell(fault)
-                machine.preparing = False
+                machine.refused()
                 return True
             writer.append_plans(topic, self.prepared.plan.texts)
             reached("plan.written")
@@ -68,7 +68,7 @@ class Preparation:
             self._is_foreseeing = True
         if not crew.programs.have_foreseen():
             return False
-        machine.preparing, machine.is_wanted = False, True
+        machine.prepared()
         return True
 
     def accept(self) -> None:

@@ -8,6 +8,7 @@ after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -114,15 +115,7 @@ class Transitions:
         self._forget_look()
         if self._preparation is not None:
             self._preparation.recovered()
-        asked = self.machine
-        self.machine = Transition(
-            preparing=asked.preparing,
-            is_wanted=asked.is_wanted,
-            is_paused=asked.is_paused,
-            is_switch_asked=asked.is_switch_asked,
-            turn=asked.turn,
-            unrunnable_revision=asked.unrunnable_revision,
-        )
+        self.machine = self.machine.after_recovery()
         self.show()
 
     @property
@@ -166,7 +159,7 @@ class Transitions:
                 "the run ends as soon as it has done what it was started for.",
                 "Start the service with `stepwell run`, and ask again.",
             )
-        if (phase := log.revisions.phase) is not None or self.machine.is_wanted or self.machine.preparing:
+        if (phase := log.revisions.phase) is not None or self.machine.request is not None:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
         if request.expect_revision not in (None, revision.number):
             assert request.expect_revision is not None
@@ -178,7 +171,7 @@ class Transitions:
             course.documents.take(found.plan)
             return found
 
-        self.machine.asked()
+        self.machine.preparing()
         self._preparation = Preparation(request, answer, work, outside, self._wake)
 
     def advance(self, crew: Crew) -> None:
@@ -211,29 +204,30 @@ class Transitions:
 
     def _turn(self, what: str) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
+        asked = machine.asked
         if phase is None:
-            if not (machine.preparing or machine.is_wanted):
+            if machine.request is None:
                 raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
             self._only(what, what == "abort", "being prepared")
-            machine.turn = "abort"
+            machine.asked = replace(asked, turn="abort")
             return
         match what:
             case "pause":
                 self._only(what, isinstance(phase, Filling), phase.kind)
-                machine.is_paused = True
+                machine.asked = replace(asked, is_paused=True)
             case "resume":
                 self._only(what, isinstance(phase, Filling | Detached), phase.kind)
-                machine.is_paused = False
                 self._look_again()
-                machine.turn = "resume" if isinstance(phase, Detached) else machine.turn
+                turn = "resume" if isinstance(phase, Detached) else asked.turn
+                machine.asked = replace(asked, is_paused=False, turn=turn)
             case "switch":
                 self._only(what, isinstance(phase, Filling), phase.kind)
                 # What has come since may have removed the reason of a hold, or be another one.
-                machine.is_switch_asked, machine.is_paused = True, False
+                machine.asked = replace(asked, is_switch=True, is_paused=False)
                 self._look_again()
             case _:
                 self._only(what, not isinstance(phase, Draining | Clearing), phase.kind)
-                machine.turn = "abort"
+                machine.asked = replace(asked, turn="abort")
 
     def _look_again(self) -> None:
         self._look = self._looked = None
@@ -327,7 +321,7 @@ class Transitions:
         assert self._looked is not None
         holding = Holding(self.course, self._writer.state, self._filling())
         holds = holding.reasons(
-            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.is_switch_asked
+            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
         reached("ready")

@@ -241,8 +241,8 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "tuple(holds), reads_again and not holds",
-                "tuple(holds), False",
+                "        if reads_again and not holds:\n",
+                "        if False:\n",
             ),
         ),
         (

@@ -47,8 +47,21 @@ LED_OVER = (
         (
             Edit(
                 MACHINE,
-                "self.is_clear, self.needs_checkpoint = is_done, is_last",
-                "self.is_clear, self.needs_checkpoint = is_done, not is_last",
+                'self.checkpoint = "needed" if is_last else None',
+                'self.checkpoint = None if is_last else "needed"',
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
+    ),
+    Breakage(
+        "known-after-a-turn",
+        "What is known of a filling counts in the next phase too, so that a transition goes on with measures of before.",
+        "1 division first",
+        (
+            Edit(
+                MACHINE,
+                "        self.phase, self.checkpoint = NothingKnown(), None\n",
+                "        self.checkpoint = None\n",
             ),
         ),
         (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
@@ -57,7 +70,13 @@ LED_OVER = (
         "filled-over-dirty-tables",
         "A transition that is resumed is filled while tables of the attempt before are there.",
         BATCH,
-        (Edit(MACHINE, 'return LogTurn("resume") if self.is_clear else Clear()', 'return LogTurn("resume")'),),
+        (
+            Edit(
+                MACHINE,
+                'return LogTurn("resume") if isinstance(self.phase, Cleared) else Clear()',
+                'return LogTurn("resume")',
+            ),
+        ),
         (f"{TEST_MACHINE}::test_a_transition_that_is_resumed_is_filled_over_cleared_tables",),
     ),
     Breakage(

@@ -212,8 +212,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "        self.is_wanted = self.is_paused = self.is_switch_asked = False\n",
-                "        self.is_wanted = self.is_paused = self.is_switch_asked = False\n        self.turn = None\n",
+                "self.request, self.asked = None, Asked(turn=self.asked.turn)",
+                "self.request, self.asked = None, NOTHING_ASKED",
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),
@@ -225,8 +225,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "self.preparing, self.turn = True, None",
-                "self.preparing = True",
+                'self.request, self.asked = "preparing", replace(self.asked, turn=None)',
+                'self.request, self.asked = "preparing", replace(self.asked)',
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),

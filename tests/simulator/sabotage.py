@@ -1042,7 +1042,8 @@ def switch_before_all_is_filled() -> Iterator[None]:
     real = transition_machine.Transition._of_filled
 
     def early(self: Any, log: Any, phase: Any) -> Any:
-        return real(self, SimpleNamespace(filled=phase.intent.whole if log.filled else 0), phase)
+        filled = phase.intent.whole if log.filled else 0
+        return real(self, SimpleNamespace(filled=filled, is_read_again=True), phase)
 
     with (
         broken(transition_machine.Transition, "_of_filled", early),
@@ -1114,7 +1115,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 
     def cleared(self: Any, *, is_done: bool, is_last: bool) -> None:
         real(self, is_done=is_done, is_last=is_last)
-        self.needs_checkpoint = False
+        self.checkpoint = None
 
     with broken(transition_machine.Transition, "cleared", cleared):
         yield
