@@ -15,24 +15,11 @@ from typing import assert_never
 
 import structlog
 
+from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
-from coordinator.core import (
-    Adopt,
-    Collect,
-    Complete,
-    Core,
-    Divide,
-    Exit,
-    Fold,
-    Freeze,
-    Give,
-    Holds,
-    LogIntent,
-    Settle,
-    Wait,
-)
+from coordinator.core import Core, Holds
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale

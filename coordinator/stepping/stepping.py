@@ -17,7 +17,8 @@ from typing import assert_never
 
 import structlog
 
-from coordinator.core import Collect, Core, Divide, Give, Settle
+from coordinator.actions import Collect, Divide, Give, Settle
+from coordinator.core import Core
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes

@@ -14,8 +14,9 @@ from typing import assert_never
 import structlog
 
 from base.version import VersionId
+from coordinator.actions import Settle
 from coordinator.beside import Beside
-from coordinator.core import Core, Settle
+from coordinator.core import Core
 from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
     ApplyRequest,

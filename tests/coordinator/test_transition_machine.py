@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from base.version import EMPTY
+from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.boundary import Boundary
-from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.core import Core
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.transition.known import Cleared, Looking, Measured

@@ -111,8 +111,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None\n",
-                "        is_due = self.checkpoint is Checkpoint.WANTED and not self.is_replaying(log)\n"
+                "        return self._begin_checkpoint(log) if self._is_freeze_due else None\n",
+                "        is_due = self._is_freeze_due and not self.is_replaying(log)\n"
                 "        return self._begin_checkpoint(log) if is_due else None\n",
             ),
         ),
@@ -162,8 +162,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        return Freeze(self.pending) if log.intent == self.pending else LogIntent(self.pending)\n",
-                "        return Freeze(self.pending)\n",
+                "        return Freeze(version) if log.intent == version else LogIntent(version)\n",
+                "        return Freeze(version)\n",
             ),
         ),
         (f"{TEST_CORE}::test_the_freeze_waits_until_the_log_has_the_intent",),
@@ -234,7 +234,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "            return self._give(ahead, log)\n",
+                "            return Give(ahead, ahead < log.steps)\n",
                 "            return Settle(self.ran, self.ran < log.steps)\n",
             ),
         ),
@@ -494,7 +494,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                '        assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"\n',
+                '        assert latest == version, f"after checkpoint {version} the workers share {latest}"\n',
                 "",
             ),
         ),

@@ -19,7 +19,7 @@ LED_OVER = (
         (
             Edit(
                 CORE,
-                "if log.program_key(ahead) != self.program or self.is_transition_due(log):",
+                "if log.program_key(self.step + 1) != self.program or self.is_transition_due(log):",
                 "if self.is_transition_due(log):",
             ),
         ),

@@ -22,9 +22,11 @@ from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
 from coordinator import core, loop, pipeline
+from coordinator.actions import Action, Collect, Divide, Give, Settle
 from coordinator.boundary import Boundary
 from coordinator.checkpoints import checkpointing
-from coordinator.core import Action, Collect, Core, Divide, Give, Settle
+from coordinator.checkpoints.phases import NamedCheckpoint
+from coordinator.core import Core
 from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
@@ -817,7 +819,8 @@ def cut_between_intent_and_freeze() -> Iterator[None]:
     real = core.Core._checkpoint_action
 
     def checkpoint_action(self: Core, log: Any) -> Any:
-        if log.intent == self.pending is not None and not self.rescale.is_idle:
+        named = self.checkpoint
+        if isinstance(named, NamedCheckpoint) and log.intent == named.version and not self.rescale.is_idle:
             due = self.rescale.next(log, self._at_boundary(log))
             if isinstance(due, Cut):
                 return due
