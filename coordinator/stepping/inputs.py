@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from base.options import OnError, Truncate
+from base.options import OnError
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
@@ -36,6 +36,7 @@ from engine.run.reading_again import CANNOT_READ, not_read_again
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits, divide
+from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
@@ -358,16 +359,15 @@ class Inputs:
         return {"filled": position, "again": again}
 
     @property
-    def policy(self) -> tuple[dict[str, OnError], dict[str, str], dict[str, Truncate]]:
-        """What is done with malformed messages, by source, the topics for them, and what is done with truncations. No letter is written of what
-        is read again."""
+    def policy(self) -> InputPolicy:
+        """That of the project. No letter is written of what is read again."""
         again = () if self._reading is None else self._reading.sources
         skipped: dict[str, OnError] = {
             each.table.handle: "skip" if each.on_error == "dead-letter" else each.on_error for each in again
         }
         truncated = {each.table.handle: each.truncate for each in again if each.truncate != "fail"}
         spec = self._spec
-        return {**spec.on_error, **skipped}, spec.dead_letter_topics, {**spec.truncate, **truncated}
+        return InputPolicy({**spec.on_error, **skipped}, spec.dead_letter_topics, {**spec.truncate, **truncated})
 
     def record(
         self,
@@ -382,13 +382,13 @@ class Inputs:
         all steps before it are written. `after`: the division before it, if the log does not have it yet."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
-        policy = dict(zip(("on_error", "dead_letters", "truncate"), self.policy, strict=True))
         before = self._before if division.step == log.revisions.switch_step else None
         counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
         counting = {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
         last_us = log.clock_us if after is None else after.clock_us
         time = {"clock_us": self.clock.time(self._wall_us(), last_us), "idle": self._idle_inputs(log, division.step)}
-        return record.model_copy(update={**policy, **counting, **time, **self._portion(log, division, after)})
+        portion = self._portion(log, division, after)
+        return record.model_copy(update={**self.policy._asdict(), **counting, **time, **portion})
 
     def _wall_us(self) -> int:
         return int(1e6 * self._wall_clock())

@@ -364,15 +364,12 @@ class Stepping:
         earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
         if record.epoch == self._writer.epoch:
             return record  # the files of a transition that was given up may have had another policy
-        policy = self._inputs.policy
-        on_error, truncate = record.on_error, record.truncate
+        recorded, policy = record.policy, self._inputs.policy
         if self._writer.state.revisions.passage_that_fills(record.step) is None:
-            # What it was to read again counts no more.
-            on_error = {handle: what for handle, what in on_error.items() if not is_read_again(handle)}
-            truncate = {handle: what for handle, what in truncate.items() if not is_read_again(handle)}
-        if (on_error, record.dead_letters, truncate) == policy:
+            recorded = recorded.without(is_read_again)  # which counts no more
+        if recorded == policy:
             return record
-        again = record.with_policy(self._writer.epoch, *policy)
+        again = record.with_policy(self._writer.epoch, policy)
         self._writer.append([again])
         return again
 

@@ -349,7 +349,7 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        if (on_error, record.dead_letters, truncate) == policy:\n",
+                "        if recorded == policy:\n",
                 "        if record is not None:\n",
             ),
         ),
