@@ -230,6 +230,7 @@ def test_the_coordinator_is_a_loop_and_folders() -> None:
         "shown_status",
         "measures",
         "specification",
+        "topic_names",
         "beside",
     }
 

@@ -20,7 +20,8 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project
 from coordinator.revisions.loads import tables_to_load
-from coordinator.specification import InputTopic, has_rows_of_tables
+from coordinator.specification import InputTopic
+from coordinator.topic_names import has_rows_of_tables
 from engine.model.from_now import handle_of_files
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.unavailable import placeholder_of

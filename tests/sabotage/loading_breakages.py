@@ -148,7 +148,7 @@ LOADED = (
         "loads-of-another-pipeline-deleted",
         "A pipeline takes the topics of one with a longer name for its own, and deletes them.",
         "a pipeline leaves what is not its own alone",
-        (Edit("coordinator/specification.py", "[0-9a-f]{{16}}(\\.[0-9a-f]+)?", ".*[0-9a-f]{{16}}(\\.[0-9a-f]+)?"),),
+        (Edit("coordinator/topic_names.py", "[0-9a-f]{{16}}(\\.[0-9a-f]+)?", ".*[0-9a-f]{{16}}(\\.[0-9a-f]+)?"),),
         (f"{TEST_LOADS}::test_the_topics_of_a_pipelines_loads_are_told_from_all_others",),
     ),
     Breakage(
