@@ -122,7 +122,7 @@ class Wanted:
     def intended(self, intent: LayoutIntent) -> Staffing | Weighing | Moved:
         """The intent is in the log."""
         aim = Aim(intent.mode, intent.protocol, intent.target)
-        return _begun(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
+        return _first_phase(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class UnderWay:
 
     def turned(self, target: Target) -> Staffing | Weighing | Moved:
         """The log has another target. What the sources have counted and copied was for other slots."""
-        return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
+        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
 
     def paused(self, is_paused: bool) -> Self:
         """A user has paused the rescale, or lets it go on."""
@@ -172,7 +172,7 @@ class Staffing(UnderWay):
     def staffed(self, owned: Owned) -> Weighing | Moved:
         """All workers of the target are there."""
         assert drop_empty(owned) == drop_empty(self.owned), "slots moved with the new workers"
-        begun = _begun(owned, self.aim, self.course, is_recruited=False)
+        begun = _first_phase(owned, self.aim, self.course, is_recruited=False)
         assert not isinstance(begun, Staffing), f"workers {begun.new} were not made"
         return begun
 
@@ -330,10 +330,10 @@ def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> 
     where it leads to now."""
     if intent is None or target is None:
         return Idle(owned)
-    return _begun(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
+    return _first_phase(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
 
 
-def _begun(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
+def _first_phase(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
         return Staffing(owned, aim, course, new, is_recruited)

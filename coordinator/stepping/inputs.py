@@ -317,7 +317,7 @@ class Inputs:
         if log.filled < passage.intent.whole or self._reading is None:
             return log.filled < passage.intent.whole
         with self._of_new_nodes(step):
-            return self._reading.left(log) > 0
+            return self._reading.offsets_left(log) > 0
 
     @contextmanager
     def _of_new_nodes(self, step: int) -> Iterator[None]:

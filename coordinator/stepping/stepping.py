@@ -34,8 +34,8 @@ from coordinator.stepping.views_in_error import (
     error_texts,
     errors_before,
     of_division,
-    there,
     totals,
+    without_absent_nodes,
 )
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
@@ -206,7 +206,7 @@ class Stepping:
             compare_inputs(step, result.inputs, log.step_records[step].inputs)
             self._compare_again(crew, record, result.again)
             if before is not None:
-                compare_errors(step, errors, there(numbered, log.step_records[step], revision_since))
+                compare_errors(step, errors, without_absent_nodes(numbered, log.step_records[step], revision_since))
         return errors
 
     def _tell(self, step: int, result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> None:

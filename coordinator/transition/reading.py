@@ -49,7 +49,7 @@ class ReadingAgain:
         self._cut = TimeCut(self.topics.offsets_since)
         self._table_topics = frozenset(topic for source in tables for topic in source.table.topics)
 
-    def left(self, log: StepLogState) -> int:
+    def offsets_left(self, log: StepLogState) -> int:
         """How many offsets wait to be read again, of those that may be read now."""
         starts, only_new = log.reads_again, log.only_read_again
         ends = self._ends(starts, {where: at for where, at in log.next_offsets.items() if where not in only_new}, log)

@@ -397,8 +397,8 @@ LAYOUT = (
         (
             Edit(
                 PHASES,
-                "        return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
-                "        begun = _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
+                "        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
+                "        begun = _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
                 "        is_kept = isinstance(self, Moving) and isinstance(begun, Weighing)\n"
                 "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
             ),

@@ -119,7 +119,7 @@ LED_OVER = (
         (
             Edit(
                 STEPPING,
-                "there(numbered, log.step_records[step], revision_since)",
+                "without_absent_nodes(numbered, log.step_records[step], revision_since)",
                 "log.step_records[step]",
             ),
         ),
