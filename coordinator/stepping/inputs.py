@@ -28,7 +28,7 @@ from coordinator.stepping.idle import IdleInputs
 from coordinator.stepping.views_in_error import is_release_due, next_counted
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
-from coordinator.transition.reading import ReadingAgain
+from coordinator.transition.reread_portions import ReadingAgain
 from engine.analysis.event_time_sources import sides_by_watermark
 from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of

@@ -20,7 +20,7 @@ from coordinator.starting.same_topics import refuse_lost_log
 from coordinator.starting.start import settled_outputs
 from coordinator.transition.documents import Documents
 from coordinator.transition.plan import TransitionFacts
-from coordinator.transition.reading import source_read_again
+from coordinator.transition.reread_portions import source_read_again
 from engine.analysis.filling import Program
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions

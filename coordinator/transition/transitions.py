@@ -48,7 +48,7 @@ from coordinator.transition.machine import (
 )
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
-from coordinator.transition.preparing import Prepared, choices_of, prepare
+from coordinator.transition.prepared_request import Prepared, choices_of, prepare
 from coordinator.transition.told import Told, preparing
 from engine.errors import DataError, TaskLost
 from engine.model.filling import HASHES

@@ -9,7 +9,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from coordinator.revisions.rereading import topics_of
+from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.patterns import with_matching_topics

@@ -11,7 +11,7 @@ from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from coordinator.transition.machine import Transition
 from coordinator.transition.preparation import Answer, Preparation
-from coordinator.transition.rereads import Rereads
+from coordinator.transition.reread_starts import Rereads
 from io_kafka.offsets import TopicPartition
 from tests.coordinator.test_reading_again import source
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import InputTopic
-from coordinator.transition.reading import ReadingAgain
+from coordinator.transition.reread_portions import ReadingAgain
 from engine.run.sources import SourceTable
 from io_kafka.clients.time_cut import PROBES_MAX
 from io_kafka.formats import TableFormat

@@ -689,7 +689,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/rescale/preparing.py",
+                "coordinator/rescale/beside_steps.py",
                 "if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:\n",
                 "if isinstance(rescale.phase, Moved):\n",
             ),

@@ -124,7 +124,7 @@ LOADED = (
         ANSWER,
         (
             Edit(
-                "coordinator/transition/reading.py",
+                "coordinator/transition/reread_portions.py",
                 "known = {**ends_of_loads(log, self._table_topics & log.tables.keys()), **live}",
                 "known = dict(live)",
             ),

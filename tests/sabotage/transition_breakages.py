@@ -509,7 +509,7 @@ TRANSITIONS = (
         "the batch answer",
         (
             Edit(
-                "coordinator/transition/rereads.py",
+                "coordinator/transition/reread_starts.py",
                 "sorted({**since, **self.starts}.items())",
                 "sorted(self.starts.items())",
             ),

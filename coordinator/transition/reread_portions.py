@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from coordinator.revisions.rereading import topics_of
+from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic
 from coordinator.starting.batch_tables import ends_of_loads
 from io_kafka.clients.time_cut import Offsets, TimeCut, proportional
