@@ -11,6 +11,6 @@ cut_budget.py   how much one cut may move
 wishes.py       what users and a start want (requests.py), and what is done about it
 forecast.py     about how long a rescale takes
 replacing.py    a rescale that frees a host
-view.py         a rescale as users see it, with progress.py
+view.py         a rescale as users see it, with progress.py; layout_shown.py is its JSON
 shared.py       what the parts of the shell share
 """
