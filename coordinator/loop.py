@@ -103,7 +103,7 @@ class RevisionRun:
     ) -> None:
         """`files`: see Course. `available_now`, `only_layout`: see Pipeline.run. `finishes`: see Inputs. `to_apply`: is asked for as soon as the
         workers run."""
-        self._parts, self._files, self._log_id = parts, files, log_id
+        self._files, self._log_id = files, log_id
         self._available_now, self._only_layout, self._finishes = available_now, only_layout, finishes
         self._to_apply = to_apply
         self._outside = files.kafka.outside
