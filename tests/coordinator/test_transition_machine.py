@@ -370,6 +370,19 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
     assert machine.next(log, at) == LogTurn("resume") and not machine.needs_checkpoint
 
 
+def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known() -> None:
+    log = log_of(begins(), fills(0, WHOLE))
+    log.write()
+    machine, at = Transition(Asked(is_switch=True), unrunnable_revision=1), Boundary(1, False, False)
+    look_at(machine, log, at)
+    machine.measured((), reads_again=True)
+    again = machine.after_recovery()
+    assert (again.asked, again.unrunnable_revision, again.checkpoint) == (Asked(is_switch=True), 1, None)
+    assert again.next(log, at) == Look()
+    machine = Transition(request="wanted")
+    assert machine.after_recovery().next(log_of(), Boundary(0, False, False)) == LogTransition()
+
+
 IN_FILLING = (begins(), fills(0, 5))
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("another transition is wanted in the phase filling", IN_FILLING, {"request": "wanted"}),

@@ -67,6 +67,13 @@ LED_OVER = (
         (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
     ),
     Breakage(
+        "asked-before-a-recovery",
+        "A switch or an abort that was asked for is forgotten when a worker is lost.",
+        "a command does what it says",
+        (Edit(MACHINE, "Transition(self.asked, self.request", "Transition(NOTHING_ASKED, self.request"),),
+        (f"{TEST_MACHINE}::test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known",),
+    ),
+    Breakage(
         "filled-over-dirty-tables",
         "A transition that is resumed is filled while tables of the attempt before are there.",
         BATCH,
