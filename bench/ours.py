@@ -27,7 +27,7 @@ from bench.measure import Watch
 from bench.result import Result, Step, fill
 from bench.topics import Bench, read_all
 from bench.workloads import BUILD, DEFAULT, PROJECTS, Case
-from coordinator.specification import log_topic_of
+from coordinator.topic_names import log_topic_of
 from io_kafka.step_log.records import DivisionRecord, Record, StepRecord, decode
 from stepwell.errors import StepwellError
 from stepwell.project.loading import STATE_FOLDER

@@ -32,7 +32,7 @@ from bench.generate import PARTITIONS, Shape
 from bench.ours import HERE, Checkout, Prepared, RunFailed
 from bench.topics import Bench, producer_config, send
 from bench.workloads import BUILD, DEFAULT, WORKLOADS, Case
-from coordinator.specification import log_topic_of
+from coordinator.topic_names import log_topic_of
 from io_kafka.broker.local import LocalBroker
 from io_kafka.errors import KafkaFault
 from stepwell.errors import StepwellError

@@ -1,9 +1,9 @@
 """What the coordinator does next: a state machine without I/O, clock or randomness.
 
-The shell (loop.py) calls `next(log)`, where `log` is the state of the step log at that moment. It carries out the action that is returned, and
-then reports it with the method in the last column. An action is always carried out before it is reported. What an action wrote into the
-log is not reported at all, because the core reads it there. So the core remembers only what the log cannot know: how far the workers are,
-how far a checkpoint has got in them, and what was requested.
+The shell (loop.py) calls `next(log, holds)`, where `log` is the state of the step log at that moment, and `holds` what the checkpoint store
+holds. It carries out the action that is returned, and then reports it with the method in the last column. An action is always carried out
+before it is reported. What an action wrote into the log is not reported at all, because the core reads it there. So the core remembers only
+what the log cannot know: how far the workers are, how far a checkpoint has got in them, and what was requested.
 
     action                      what the shell does                                            report
     Divide(step)                end offsets -> division -> log, or find nothing to read        nothing_to_read, if so
@@ -44,106 +44,59 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from base.common_version import common_version
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
-from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff
+from coordinator.actions import (
+    Action,
+    Adopt,
+    CheckpointAction,
+    Collect,
+    Complete,
+    Divide,
+    Exit,
+    Fold,
+    Freeze,
+    Give,
+    LogIntent,
+    Settle,
+    Wait,
+)
+from coordinator.boundary import Boundary
+from coordinator.checkpoints.phases import (
+    NO_CHECKPOINT,
+    CheckpointPhase,
+    DueCheckpoint,
+    Folded,
+    Folding,
+    Frozen,
+    NamedCheckpoint,
+    NoCheckpoint,
+)
+from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Burying, Moment, Moved, Moving, Staffing, Wanted
-from coordinator.transition.machine import Boundary, LogTurn, Transition, TransitionAction
+from coordinator.rescale.phases import Burying, Moved, Moving, Staffing, Wanted
+from coordinator.transition.machine import LogTurn, Transition, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
+
+P = TypeVar("P")
 
 STORY_EVENTS_MAX = 16
 """How many past actions and reports the text of an assertion lists. One checkpoint has eight, and the cause is seldom older than that."""
 
 
-# Actions
-
-
 @dataclass(frozen=True)
-class Divide:
-    """Choose the input of `step`."""
+class Holds:
+    """What the checkpoint store holds, because it is behind. `steps`: no step begins that is not replayed. `stop`: the run does not end."""
 
-    step: int
-
-
-@dataclass(frozen=True)
-class Give:
-    """`replay`: the log has the output of `step` already, so its input must not be divided again."""
-
-    step: int
-    replay: bool
+    steps: bool = False
+    stop: bool = False
 
 
-@dataclass(frozen=True)
-class Collect:
-    step: int
-
-
-@dataclass(frozen=True)
-class Settle:
-    """`replay`: the log has the output of `step` already, so the new output is only compared with it."""
-
-    step: int
-    replay: bool
-
-
-@dataclass(frozen=True)
-class LogIntent:
-    version: VersionId
-
-
-@dataclass(frozen=True)
-class Freeze:
-    version: VersionId
-
-
-@dataclass(frozen=True)
-class Fold:
-    version: VersionId
-
-
-@dataclass(frozen=True)
-class Complete:
-    """`former` is the version before. Nothing older than it is needed once `version` is complete."""
-
-    version: VersionId
-    former: VersionId
-
-
-@dataclass(frozen=True)
-class Adopt:
-    """The workers run another program than `step`, which is the next one."""
-
-    step: int
-
-
-@dataclass(frozen=True)
-class Wait:
-    pass
-
-
-@dataclass(frozen=True)
-class Exit:
-    pass
-
-
-CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | Adopt | Wait | Exit
-
-
-class Checkpoint(Enum):
-    """How far the checkpoint has got; at most one is under way. The log knows whether its intent is written."""
-
-    NONE = "none"
-    WANTED = "wanted"
-    FROZEN = "frozen"
-    FOLDING = "folding"
-    FOLDED = "folded"
+NOTHING_HELD = Holds()
 
 
 @dataclass
@@ -152,16 +105,14 @@ class Core:
     opened it is that of `version`. `running` is the step that the workers have, and `ran` the one that they have finished and that is not
     settled; each is None if there is none. `new_checkpoint_id` returns an id that no checkpoint ever had.
 
-    `pending` is the version that is being made. It gets its name at a boundary, when its intent is to be written, and no step runs until it
-    is frozen. `check` states the invariants.
+    `check` states the invariants.
 
     `program`: what the workers run. `transition` says what leads to another one.
 
     `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
     runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
     the replay is left to the next run. `finishes`: it reads nothing new. `exhausted`: what it runs has nothing more to read.
-    `store_holds_steps`, `store_holds_stop`: no step begins, or the run does not end, because the checkpoint store is behind; the shell sets
-    both."""
+    `holds`: those of the last call of `next`."""
 
     version: VersionId
     new_checkpoint_id: Callable[[], str]
@@ -173,13 +124,11 @@ class Core:
     step: int = field(init=False)
     running: int | None = None
     ran: int | None = None
-    checkpoint: Checkpoint = Checkpoint.NONE
-    pending: VersionId | None = None
+    checkpoint: CheckpointPhase = NO_CHECKPOINT
     paused: bool = False
     stopping: bool = False
     finishes: bool = False
-    store_holds_steps: bool = False
-    store_holds_stop: bool = False
+    holds: Holds = NOTHING_HELD
     exhausted: bool = field(init=False)
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
 
@@ -196,22 +145,23 @@ class Core:
         """Whether the log has the output of the next step already."""
         return self.step < log.steps
 
-    def next(self, log: StepLogState) -> Action:
+    def next(self, log: StepLogState, holds: Holds = NOTHING_HELD) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint."""
         self.check(log)
+        self.holds = holds
         action = self._fold_action() or self._next_of_steps(log)
         self.story.append(action)
         return action
 
     def _next_of_steps(self, log: StepLogState) -> Action:
         if not self.drained:
-            return self._under_way(log)
+            return self._next_while_steps_run(log)
         checkpoint = self._checkpoint_action(log)
         if checkpoint is not None:
             return checkpoint
         if self.stopping:
             return self._accepted_abort(log) or self._stop_action(log)
-        due = self.rescale.next(log, self._moment(log))
+        due = self.rescale.next(log, self._at_boundary(log))
         if due is not None:
             return due
         if self.only_layout and self.rescale.is_idle:
@@ -221,13 +171,13 @@ class Core:
             self.rescale.rested()
             aborting = self._changing(log) if self.transition.is_aborting(log) else None
             return aborting or Wait()
-        if self.rescale.blocks_steps or (self.store_holds_steps and not self.is_replaying(log)):
+        if self.rescale.blocks_steps or (self.holds.steps and not self.is_replaying(log)):
             return Wait()
         changing = self._changing(log)
         if changing is not None:
             return changing
         if self.step < self._given_below(log):
-            return self._give(self.step, log)
+            return Give(self.step, self.is_replaying(log))
         is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
         if self.only_layout or (self.available_now and self.exhausted and not is_switch_left):
             if not self.rescale.is_idle:
@@ -253,13 +203,14 @@ class Core:
         return due if isinstance(due, LogTurn) else None
 
     def _at_boundary(self, log: StepLogState) -> Boundary:
-        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_under_way)
+        """The one at which the workers are, or the next one if they run a step."""
+        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_checkpointing)
 
     def is_transition_due(self, log: StepLogState) -> bool:
         """Whether no step may be divided ahead, because a transition waits for a boundary without divided steps."""
         return self.transition.is_due(log, self._at_boundary(log))
 
-    def _under_way(self, log: StepLogState) -> Action:
+    def _next_while_steps_run(self, log: StepLogState) -> Action:
         """The next step is given before the last one is settled, so that the workers run it meanwhile."""
         if self.ran is None:
             assert self.running is not None
@@ -268,70 +219,67 @@ class Core:
         if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):
             if (cut := self._cut_between_steps(log)) is not None:
                 return cut
-            return self._give(ahead, log)
+            return Give(ahead, ahead < log.steps)
         return Settle(self.ran, self.ran < log.steps)
 
     def _cut_between_steps(self, log: StepLogState) -> Cut | None:
         """A cut that need not wait until the last step is settled."""
-        due = self.rescale.next(log, self._moment(log)) if self.rescale.mode == "live" else None
+        due = self.rescale.next(log, self._at_boundary(log)) if self.rescale.mode == "live" else None
         return due if isinstance(due, Cut) else None
 
     def _given_below(self, log: StepLogState) -> int:
         """The steps below this one may be given to the workers."""
         return log.steps if self.only_layout else log.division_next
 
-    def _give(self, step: int, log: StepLogState) -> Give:
-        return Give(step, step < log.steps)
-
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
-        if self.stopping or self.paused or self.store_holds_steps or self.checkpoint is Checkpoint.WANTED:
+        if self.stopping or self.paused or self.holds.steps or self._is_freeze_due:
             return True
-        ahead = self.step + 1
-        if log.program_key(ahead) != self.program or self.is_transition_due(log):
+        if log.program_key(self.step + 1) != self.program or self.is_transition_due(log):
             return True
-        due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._moment(log))
+        due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._at_boundary(log))
         return due or self.rescale.blocks_steps
 
     def is_blocked(self, log: StepLogState) -> bool:
         """Whether the workers have no step because a rescale has something to do first, or holds the steps."""
         if self.running is not None or self.rescale.is_idle:
             return False
-        return self.rescale.blocks_steps or self.rescale.next(log, self._moment(log)) is not None
-
-    def _moment(self, log: StepLogState) -> Moment:
-        return Moment(self.step, is_folding=self._is_under_way, is_replaying=self.is_replaying(log))
+        return self.rescale.blocks_steps or self.rescale.next(log, self._at_boundary(log)) is not None
 
     @property
-    def _is_under_way(self) -> bool:
-        """Whether a checkpoint is."""
-        return self.checkpoint is not Checkpoint.NONE
+    def _is_checkpointing(self) -> bool:
+        """Whether a checkpoint is wanted or being made."""
+        return not isinstance(self.checkpoint, NoCheckpoint)
+
+    @property
+    def _is_freeze_due(self) -> bool:
+        """Whether a checkpoint waits for a drained boundary."""
+        return isinstance(self.checkpoint, DueCheckpoint | NamedCheckpoint)
 
     def _fold_action(self) -> CheckpointAction | None:
         """The parts of a checkpoint that do not need a drained boundary, because its version is frozen."""
         match self.checkpoint:
-            case Checkpoint.NONE | Checkpoint.WANTED | Checkpoint.FOLDING:
+            case NoCheckpoint() | DueCheckpoint() | NamedCheckpoint() | Folding():
                 return None
-            case Checkpoint.FROZEN:
-                return Fold(self._made())
-            case Checkpoint.FOLDED:
-                return Complete(self._made(), former=self.version)
+            case Frozen(version):
+                return Fold(version)
+            case Folded(version):
+                return Complete(version, former=self.version)
             case _:
                 assert_never(self.checkpoint)
 
     def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
         """Begins a checkpoint that is wanted. One that settles a rescale is wanted by itself."""
-        if self.checkpoint is Checkpoint.NONE and (self.rescale.is_moved or self.transition.needs_checkpoint):
-            self.checkpoint = Checkpoint.WANTED
-        return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None
+        if not self._is_checkpointing and (self.rescale.is_moved or self.transition.needs_checkpoint):
+            self.checkpoint = DueCheckpoint()
+        return self._begin_checkpoint(log) if self._is_freeze_due else None
 
     def _stop_action(self, log: StepLogState) -> Action:
-        if self.checkpoint is Checkpoint.FOLDING:
+        if isinstance(self.checkpoint, Folding):
             return Wait()
         if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):
-            self.checkpoint = Checkpoint.WANTED
             return self._begin_checkpoint(log)
-        return Wait() if self.store_holds_stop else Exit()
+        return Wait() if self.holds.stop else Exit()
 
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""
@@ -340,27 +288,30 @@ class Core:
 
     def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
         """Asks for the intent until the log has it. Only then may a database be frozen."""
-        if self.pending is None:
-            self.pending = VersionId(self.version.version + 1, self.step, self.new_checkpoint_id())
-        return Freeze(self.pending) if log.intent == self.pending else LogIntent(self.pending)
+        if not isinstance(self.checkpoint, NamedCheckpoint):
+            made = VersionId(self.version.version + 1, self.step, self.new_checkpoint_id())
+            self.checkpoint = NamedCheckpoint(made)
+        version = self.checkpoint.version
+        return Freeze(version) if log.intent == version else LogIntent(version)
 
-    def _made(self) -> VersionId:
-        assert self.pending is not None, self._with_story("no checkpoint is being made")
-        return self.pending
+    def _in(self, phase: type[P]) -> P:
+        """The phase of the checkpoint, which is of this class."""
+        assert isinstance(self.checkpoint, phase), self._with_story(f"{self.checkpoint} is no {phase.__name__}")
+        return self.checkpoint
 
     # Requests
 
     def request_checkpoint(self, *, forced: bool = False) -> bool:
         """Asks for a checkpoint. Returns False if a checkpoint is under way, or if there is no new step to keep and it is not `forced`."""
-        if self.checkpoint is not Checkpoint.NONE or (self.step == self.version.step and not forced):
+        if self._is_checkpointing or (self.step == self.version.step and not forced):
             return False
-        self.checkpoint = Checkpoint.WANTED
+        self.checkpoint = DueCheckpoint()
         return True
 
     def request_periodic_checkpoint(self, log: StepLogState) -> bool:
         """Asks for a checkpoint because the last one was made long ago. It comes after what a rescale does as soon as no checkpoint is
         under way. Where a checkpoint takes as long as the interval between two, the rescale would otherwise wait for ever."""
-        due = self.rescale.next(log, replace(self._moment(log), is_folding=False))
+        due = self.rescale.next(log, replace(self._at_boundary(log), is_checkpointing=False))
         return not isinstance(due, LogRescale | Staff | Bury) and self.request_checkpoint()
 
     def request_pause(self) -> None:
@@ -386,13 +337,13 @@ class Core:
         assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
         assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
         assert not self.rescale.blocks_steps, self._with_story(f"step {step} is given while a rescale holds the steps")
-        self._report("given")
+        self.story.append("given")
         self.running = step
 
     def adopted(self, program: ProgramKey) -> None:
         """All workers run this program from the next step on."""
         assert self.drained, self._with_story(f"{program} is adopted while a step is under way")
-        self._report("adopted")
+        self.story.append("adopted")
         self.program = program
         self.exhausted = self.finishes  # it may have something to do without input, or other input
 
@@ -400,39 +351,44 @@ class Core:
         """All workers have run the step."""
         assert step == self.running, self._with_story(f"step {step} is collected, and step {self.running} is running")
         assert self.ran is None, self._with_story(f"step {step} is collected, and step {self.ran} is not settled")
-        self._report("collected")
+        self.story.append("collected")
         self.running, self.ran = None, step
 
     def settled(self, step: int, log: StepLogState) -> None:
         """The step's output is in the log: it was written now, or it was written before and has been compared."""
         assert step == self.ran == self.step < log.steps, self._with_story(f"step {step} is settled out of order")
-        self._report("settled")
+        self.story.append("settled")
         self.ran = None
         self.step += 1
         self.rescale.stepped()
 
     def frozen(self, log: StepLogState) -> None:
-        assert self._made() == log.intent, self._with_story("a freeze without an intent in the log")
-        assert self._made().step == self.step, self._with_story("a step ran between intent and freeze")
+        version = self._in(NamedCheckpoint).version
+        assert version == log.intent, self._with_story("a freeze without an intent in the log")
+        assert version.step == self.step, self._with_story("a step ran between intent and freeze")
         assert self.drained, self._with_story("a freeze while a step is under way")
-        self._advance(Checkpoint.WANTED, Checkpoint.FROZEN)
-        self.transition.frozen(self._made())
+        self.story.append("frozen")
+        self.checkpoint = Frozen(version)
+        self.transition.frozen(version)
 
     def folding(self) -> None:
-        self._advance(Checkpoint.FROZEN, Checkpoint.FOLDING)
+        self.checkpoint = Folding(self._in(Frozen).version)
+        self.story.append("folding")
 
     def folded(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
-        """The fold has ended. `versions` are those that each worker has now; the pending version must be common to all of them."""
-        latest = common_version(versions)
-        assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"
-        self._advance(Checkpoint.FOLDING, Checkpoint.FOLDED)
+        """The fold has ended. `versions` are those that each worker has now; the version that is made must be common to all of them."""
+        version, latest = self._in(Folding).version, common_version(versions)
+        assert latest == version, f"after checkpoint {version} the workers share {latest}"
+        self.story.append("folded")
+        self.checkpoint = Folded(version)
 
     def completed(self, log: StepLogState) -> None:
         """The completion of the checkpoint is in the log."""
-        assert log.checkpoints[-1:] == (self._made(),), self._with_story(f"{self.pending} is not complete in the log")
-        self._advance(Checkpoint.FOLDED, Checkpoint.NONE)
-        self.transition.completed(self._made())
-        self.version, self.pending = self._made(), None
+        version = self._in(Folded).version
+        assert log.checkpoints[-1:] == (version,), self._with_story(f"{version} is not complete in the log")
+        self.story.append("completed")
+        self.version, self.checkpoint = version, NO_CHECKPOINT
+        self.transition.completed(version)
         if log.rescale is None and self.rescale.is_under_way:
             self.rescale.tell(Moved.completed, log.current_layout.placed.births)
 
@@ -444,7 +400,7 @@ class Core:
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
-        assert self.checkpoint is Checkpoint.NONE, self._with_story("workers are made while a checkpoint is under way")
+        assert not self._is_checkpointing, self._with_story("workers are made while a checkpoint is under way")
         self._report_of_rescale("staffed")
         self.rescale.tell(Staffing.staffed, owned)
 
@@ -464,16 +420,8 @@ class Core:
         self._report_before_freeze(event)
 
     def _report_before_freeze(self, event: str) -> None:
-        is_named = self.pending is not None and self.checkpoint is Checkpoint.WANTED
+        is_named = isinstance(self.checkpoint, NamedCheckpoint)
         assert not is_named, self._with_story(f"{event} between the intent of a checkpoint and its freeze")
-        self._report(event)
-
-    def _advance(self, source: Checkpoint, target: Checkpoint) -> None:
-        assert self.checkpoint is source, self._with_story(f"checkpoint is {self.checkpoint.value}, not {source.value}")
-        self._report(target.value)
-        self.checkpoint = target
-
-    def _report(self, event: str) -> None:
         self.story.append(event)
 
     def _with_story(self, mistake: str) -> str:
@@ -487,20 +435,15 @@ class Core:
         assert self.running in (None, self.step + (self.ran is not None)), self._with_story(
             f"step {self.running} is running, and step {self.step} is next"
         )
-        pending = self.pending
-        if pending is None:
-            assert self.checkpoint in (Checkpoint.NONE, Checkpoint.WANTED), self._with_story(
-                "a checkpoint without a version"
-            )
-            return
-        assert self.checkpoint is not Checkpoint.NONE, self._with_story(f"{pending} is not being made")
-        assert pending.version == self.version.version + 1, self._with_story(
-            f"{pending} does not follow {self.version}"
-        )
-        assert pending.step <= self.step, self._with_story(f"{pending} holds a step that has not run")
-        if self.checkpoint is Checkpoint.WANTED:
-            assert pending.step == self.step, self._with_story("a step ran between intent and freeze")
-        else:
-            assert pending == log.intent, self._with_story(
-                f"{pending} is in the databases without an intent in the log"
-            )
+        match self.checkpoint:
+            case NoCheckpoint() | DueCheckpoint():
+                return
+            case NamedCheckpoint(version):
+                assert version.step == self.step, self._with_story("a step ran between intent and freeze")
+            case Frozen(version) | Folding(version) | Folded(version):
+                assert version.step <= self.step, self._with_story(f"{version} holds a step that has not run")
+                assert version == log.intent, self._with_story(f"{version} is in the databases without an intent")
+            case _:
+                assert_never(self.checkpoint)
+        is_next = version.version == self.version.version + 1
+        assert is_next, self._with_story(f"{version} does not follow {self.version}")

@@ -1,257 +1,161 @@
-"""The coordinator's shell. It asks the core for the next action, carries it out, and reports it.
+"""The loop: it asks the core for the next action, carries it out, and reports it.
 
-Guarantees: one thread runs all steps and owns the pipeline's only writer. A fault of the data, of the project or of another run ends the
-run with its text. A lost worker (a killed process, a broken connection, silence) is recovered from, at the last checkpoint, a bounded
-number of times.
+A run has one loop for each revision that it was started with: usually one, and another before it if steps of the project before are finished
+first. The workers live as long as no loss makes it replace them, also when a transition leads to another revision.
 
-Other threads talk to it through `Requests` and read `StatusBoard`. The workers live as long as no loss makes it replace them; each recovery is
-an attempt of its own, with new workers.
-
-ARCHITECTURE.md says what is in which folder of this room.
+Guarantees: a lost worker (a killed process, a broken connection, silence) is recovered from, at the last checkpoint, a bounded number of times.
+A fault of the data or of the project ends the run with its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from typing import assert_never
 
 import structlog
 
-from base.fault import Fault
-from base.on_change import OnChange
-from base.term import Term
+from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
-from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.core import Core, Holds
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.planner import NO_PLANNERS, Planners
-from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
-from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
-from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
+from coordinator.revisions.requests import ApplyRequest
+from coordinator.running.owner_file import OwnerFile
+from coordinator.running.recovery import Opened, Recovery
+from coordinator.running.requests_in_force import RequestsInForce
+from coordinator.running.shown_workers import show_workers
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
-from coordinator.starting.beginning import beginning
-from coordinator.starting.binding import Bound
-from coordinator.starting.binding_rules import rules_of
-from coordinator.starting.errors import RecoveryFailed, StateLost
-from coordinator.starting.in_force import next_revision, revision_in_force
-from coordinator.starting.open_switch import why_switch_cannot_run
+from coordinator.starting.errors import RecoveryFailed
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
-from coordinator.starting.refresh import rebuild
-from coordinator.starting.same_project import numbers_if_continued
-from coordinator.starting.start import (
-    bind_workers,
-    first_needed_step,
-    open_latest,
-    prepare,
-    record_completion,
-    remove_left,
-    write_owner,
-)
+from coordinator.starting.start import prepare
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.quiet import Bell
 from coordinator.stepping.stepping import DividedAgain, Stepping
-from coordinator.stepping.views_in_error import check_answers, error_rows, error_texts
-from coordinator.storing.restoring import layout_if_restored, restore_missing
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
-from coordinator.transition.reading import ReadingAgain
+from coordinator.transition.reread_portions import ReadingAgain
 from coordinator.transition.transitions import MAY_BE_OF_TRANSITION, Transitions
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import EngineError
 from engine.model.numbers import NumberedCircuit
-from engine.model.placement import Placement
-from engine.resident.crew import Crew, CrewLimits
-from engine.resident.launcher import Cluster
-from engine.resident.liveness import Limits
+from engine.resident.crew import Crew
 from engine.resident.roster import RECOVERABLE
-from engine.run.tasks import TaskSetup
 from faults.points import reached
-from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.clients.writer_faults import Fenced
-from io_kafka.errors import KafkaFault
 from io_kafka.step_log.programs import ProgramKey
-from storage.errors import NoDatabase, StaleEpoch
-from storage.remote.errors import StoreFault
+from storage.errors import NoDatabase
 
 _log = structlog.get_logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""
 
-AWAY_SECONDS_MAX = 120.0
-"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
-run ends, and what has started it decides."""
-
 LOOK_SECONDS = 0.01
 """The longest wait while the workers fold or read, between two looks at what they have answered."""
 
 
-class Pipeline:
-    """One run of a pipeline. `run` returns after a stop, at a checkpoint, or raises the exception that ended the run."""
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a run has from its claim to its end, whatever revisions it runs."""
+
+    topics: Topics
+    writer: PipelineWriter
+    board: StatusBoard
+    bell: Bell | None
+    requests: Requests
+    in_force: RequestsInForce
+    recovery: Recovery
+    checkpoints: Checkpointing
+    rescaling: Rescaling
+    automatic: Automatic
+    storing: Storing
+    transitions: Transitions
+
+
+class RevisionRun:
+    """What a run does from the revision with which its workers are started, which it may leave by a transition, until it is stopped or has read
+    its input. `running`: what the workers run now."""
+
+    running: Running
 
     def __init__(
         self,
-        spec: PipelineSpec,
-        cluster: Cluster,
-        requests: Requests,
-        board: StatusBoard,
-        *,
-        table_rows: TableRows | None = None,
-        planners: Planners = NO_PLANNERS,
-        bell: Bell | None = None,
-    ) -> None:
-        """`table_rows` reads the batch tables that the log does not have yet; a pipeline without tables needs none. `planners`: the protocols by
-        which a rescale may go. `bell`: tells when a message comes after a silence; without one the input is looked at more often."""
-        self._table_rows, self._bell = table_rows, bell
-        self._spec, self._cluster, self._requests, self._board = spec, cluster, requests, board
-        self._outside = spec.kafka.outside
-        self._topics = Topics(spec.kafka, timeout_s=AWAY_SECONDS_MAX)
-        log = FencedLog(spec.kafka, spec.transactional_id, spec.log_topic)
-        self._writer = PipelineWriter(log, step_header=spec.step_header)
-        self._checkpoints = Checkpointing(spec, self._writer, self._topics, board, kept=lambda: self._storing.kept)
-        self._rescaling = Rescaling(spec, cluster.launcher, planners, self._writer, board)
-        self._storing = Storing(spec, self._writer, board, requests.wake)
-        self._automatic = Automatic(spec, cluster.launcher, self._writer, requests, board)
-        self._transitions = Transitions(spec, self._writer, board, requests.wake, table_rows)
-        # Layout, revision and `until` of circuit.json.
-        self._owner_written: tuple[int, int, int | None] = (-1, -1, None)
-        self._only_layout = False
-        self._attempts = 0
-        self._available_now = self._finishes = False
-        self._inputs_before: Inputs | None = None  # which the run has read by last
-        self._distrusted: frozenset[int] = frozenset()  # the workers whose databases are damaged
-        self._to_apply: ApplyRequest | None = None  # to be asked for as soon as the workers run
-        self._request_in_force: str | None = None  # "stop" or "pause" that is in force; it outlives a recovery
-
-    def run(
-        self,
-        *,
-        available_now: bool = False,
-        full_refresh: bool = False,
-        only_layout: bool = False,
-        on_change: OnChange = "refuse",
-        chosen: Chosen = NOTHING_CHOSEN,
-        endpoint: str | None = None,
-        expect_epoch: int | None = None,
-        claimed: Callable[[int], None] = lambda epoch: None,
-    ) -> None:
-        """Runs the pipeline until it is stopped.
-
-        `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
-        a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
-        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `chosen`: for the change
-        that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
-        self._only_layout = only_layout
-        log_facts = ensure_step_log(self._topics, self._spec.log_topic)
-        claimant = Claimant(self._spec.name, self._outside.hostname(), self._outside.pid(), endpoint)
-        epoch = self._writer.start(claimant, expect_epoch=expect_epoch)
-        claimed(epoch)
-        self._board.update(epoch=epoch, phase="recovering")
-        spec, has_ended = self._spec, False
-        try:
-            if full_refresh or self._writer.state.refresh is not None:
-                rebuild(self._spec, self._writer, self._topics)
-            revision = self._revision_that_can_run()
-            if revision is not None:
-                self._board.update(revision=revision.number)  # also while workers start
-            begins = beginning(spec, revision, self._writer.state, on_change, chosen)
-            spec, self._to_apply, numbers = begins.spec, begins.to_apply, None
-            self._spec = spec
-            if revision is not None and begins.is_recorded:
-                self._transitions.take_recorded(revision)
-            else:
-                numbers = numbers_if_continued(spec, self._writer.state, revision, may_continue=not only_layout)
-            if revision is not None and numbers is not None:
-                self._finish_recorded_steps(revision, log_facts.topic_id)
-                if self._request_in_force == "stop":
-                    has_ended = True
-                    return
-            spec = load_tables(spec, self._writer, self._topics, self._table_rows)
-            if self._writer.state.tables and self._writer.state.steps:
-                remove_lost_loads(spec.name, self._writer, self._topics)
-            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
-            if numbers is not None:
-                revision = self._continue_as(spec, numbers)
-            plan = self._run_revision(spec, revision, log_facts.topic_id, available_now=available_now)
-            if available_now:
-                check_answers(plan, self._writer.state, self._spec.column_names)
-            has_ended = True
-        except StaleEpoch as fault:
-            raise self._fenced() from fault
-        except EngineError as fault:
-            if fault.node is not None and fault.node < len(self._spec.circuit.nodes):
-                names = input_names(self._spec.circuit, self._spec.column_names, fault.node)
-                fault.message = with_names(fault.message, names)
-            raise
-        except (NoDatabase, StateLost, StoreFault) as fault:
-            self._confirm_claim(fault)
-            raise
-        finally:
-            self._transitions.end()
-            if has_ended and not (self._storing.acts_beside or self._transitions.acts_beside):
-                self._writer.give_up()
-            self._writer.close()
-            self._requests.end()
-            self._board.update(phase="stopped")
-
-    def _revision_that_can_run(self) -> Revision | None:
-        """The one in force. A switch whose step can never run is taken back first."""
-        files, writer = self._spec, self._writer
-        revision = revision_in_force(files.kafka, files.plan_topic, writer.state)
-        fault = None if revision is None else why_switch_cannot_run(files, revision, writer.state, self._topics)
-        if fault is None or not self._transitions.take_fault(fault):
-            return revision
-        return revision_in_force(files.kafka, files.plan_topic, writer.state)
-
-    def _finish_recorded_steps(self, revision: Revision, log_id: str) -> None:
-        """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
-        files, former = self._spec, former_project(revision.document, self._spec)
-        former = with_matching_topics(former, self._topics, self._writer.state.topics)
-        self._spec = former  # also for the names in an error
-        self._run_revision(former, revision, log_id, available_now=True, finishes=True)
-        self._spec = files
-
-    def _continue_as(self, spec: PipelineSpec, numbers: tuple[int, ...]) -> Revision:
-        """Records the project as the next revision. `numbers`: of its nodes."""
-        reached("revision.finished")
-        revision = next_revision(spec, numbers, self._writer, self._topics)
-        reached("revision.recorded")
-        _log.info("the project has changed, and continues its state", revision=revision.number)
-        return revision
-
-    def _run_revision(
-        self,
-        spec: PipelineSpec,
-        revision: Revision | None,
+        parts: Parts,
+        files: PipelineSpec,
         log_id: str,
         *,
         available_now: bool,
+        only_layout: bool = False,
         finishes: bool = False,
-    ) -> NumberedCircuit:
-        """`spec`: the project of the revision; a new state has none yet. `finishes`: see Inputs. Returns the circuit that has run."""
-        start = self._start(spec, revision, log_id)
-        course = Course(self._spec, self._writer, self._topics, log_id, start)
-        self._available_now, self._finishes = available_now, finishes
+        to_apply: ApplyRequest | None = None,
+    ) -> None:
+        """`files`: see Course. `available_now`, `only_layout`: see Pipeline.run. `finishes`: see Inputs. `to_apply`: is asked for as soon as the
+        workers run."""
+        self._files, self._log_id = files, log_id
+        self._available_now, self._only_layout, self._finishes = available_now, only_layout, finishes
+        self._to_apply = to_apply
+        self._outside = files.kafka.outside
+        self._topics, self._writer, self._board, self._bell = parts.topics, parts.writer, parts.board, parts.bell
+        self._requests, self._in_force, self._recovery = parts.requests, parts.in_force, parts.recovery
+        self._checkpoints, self._rescaling, self._automatic = parts.checkpoints, parts.rescaling, parts.automatic
+        self._storing, self._transitions = parts.storing, parts.transitions
+        self._inputs_before: Inputs | None = None  # which have read last
+        self._checkpoint_at = 0.0  # when a checkpoint was asked for last, because of the interval between two
+
+    def run(self, spec: PipelineSpec, revision: Revision | None) -> NumberedCircuit:
+        """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
+        self.running = self._start(spec, revision)
+        course = Course(self._files, self._writer, self._topics, self._log_id, self.running)
         self._transitions.may_begin = not self._only_layout
-        self._inputs_before = None
-        self._recover_and_loop(course, log_id)
+        try:
+            self._recover_and_loop(course)
+        except EngineError as fault:
+            self._name_columns(fault)
+            raise
         assert self._writer.state.revision is not None
         return course.answers_of(self._writer.state.revision.number)
+
+    def _name_columns(self, fault: EngineError) -> None:
+        """An error in a node names columns as the project calls them."""
+        circuit, sources = self.running.spec.circuit, self.running.spec.column_names
+        if fault.node is not None and fault.node < len(circuit.nodes):
+            fault.message = with_names(fault.message, input_names(circuit, sources, fault.node))
+
+    def _start(self, spec: PipelineSpec, revision: Revision | None) -> Running:
+        """What workers are started with: the revision in force alone."""
+        setup, identities = prepare(spec, self._writer, self._topics, self._log_id, revision)
+        document = None if revision is None else revision.document
+        self._board.update(revision=setup.revision)
+        return Running(
+            key=ProgramKey("present", setup.revision),
+            spec=spec,
+            setup=setup,
+            identities=identities,
+            answers=setup.numbered if document is None or not document.frozen else document.numbered,
+            made_with=spec.made_with if document is None else document.made_with,
+        )
+
+    def _start_again(self, course: Course) -> None:
+        """After a loss, workers are started with the revision that is in force then."""
+        record = self._writer.state.revision
+        assert record is not None
+        if record.number != course.start.key.number:
+            revision = Revision(record.number, course.document(record))
+            spec = former_project(revision.document, course.files)
+            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+            course.start = self._start(spec, revision)
 
     def _inputs(self, running: Running) -> Inputs:
         """They outlive a recovery and a program as far as the run's start decides what it reads."""
@@ -273,43 +177,19 @@ class Pipeline:
         self._inputs_before = made
         return made
 
-    def _start(self, spec: PipelineSpec, revision: Revision | None, log_id: str) -> Running:
-        """What workers are started with: the revision in force alone."""
-        setup, identities = prepare(spec, self._writer, self._topics, log_id, revision)
-        document = None if revision is None else revision.document
-        self._board.update(revision=setup.revision)
-        return Running(
-            key=ProgramKey("present", setup.revision),
-            spec=spec,
-            setup=setup,
-            identities=identities,
-            answers=setup.numbered if document is None or not document.frozen else document.numbered,
-            made_with=spec.made_with if document is None else document.made_with,
-        )
-
-    def _start_again(self, course: Course, log_id: str) -> None:
-        """After a loss, workers are started with the revision that is in force then."""
-        record = self._writer.state.revision
-        assert record is not None
-        if record.number != course.start.key.number:
-            revision = Revision(record.number, course.document(record))
-            spec = former_project(revision.document, course.files)
-            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
-            course.start = self._start(spec, revision, log_id)
-
-    def _recover_and_loop(self, course: Course, log_id: str) -> None:
-        recoveries = Recoveries()
+    def _recover_and_loop(self, course: Course) -> None:
+        recoveries, owner = Recoveries(), OwnerFile(self._files, course)
         while True:
             try:
-                self._start_again(course, log_id)
-                self._spec = course.start.spec
+                self._start_again(course)
+                self.running = course.start
                 inputs = self._inputs(course.start)
-                with closing(self._crew(course.start.setup, log_id)) as crew:
-                    core = self._recover(crew, inputs, log_id)
+                with closing(self._recovery.crew(course)) as crew:
+                    opened = self._recovery.open(crew, inputs, course)
                     self._transitions.recovered(course)
-                    core.transition = self._transitions.machine
+                    core = self._core(opened, crew, inputs)
                     self._outside.freeze_memory()
-                    self._loop(core, crew, inputs, course)
+                    self._loop(core, crew, inputs, course, owner)
                 return
             except DividedAgain as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
@@ -326,7 +206,7 @@ class Pipeline:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 self._board.measures.note_recovery("state_damaged", fault)
                 if not isinstance(fault, NoDatabase) and fault.worker is not None:
-                    self._distrusted |= {fault.worker}
+                    self._recovery.distrust(fault.worker)
                 self._count_loss(recoveries, fault)
             except MAY_BE_OF_TRANSITION as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
@@ -337,14 +217,22 @@ class Pipeline:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _crew(self, setup: TaskSetup, log_id: str) -> Crew:
-        """Of the next attempt of the epoch."""
-        term, spec = Term(self._writer.epoch, self._attempts), self._spec
-        self._attempts += 1
-        limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
-        tasks = rules_of(spec, self._writer.state, log_id).tasks
-        transport = self._cluster.make_transport()
-        return Crew(setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits)
+    def _core(self, opened: Opened, crew: Crew, inputs: Inputs) -> Core:
+        """One that goes on from the checkpoint that was opened."""
+        core = Core(
+            opened.version,
+            self._outside.new_id,
+            Rescale.resume(opened.owned, self._writer.state),
+            self._transitions.machine,
+            ProgramKey("present", crew.setup.revision),
+            available_now=inputs.ends_now,
+            only_layout=self._only_layout,
+            finishes=inputs.finishes,
+        )
+        self._rescaling.begin(core, opened.found)
+        self._automatic.recovered()
+        self._in_force.repeat(core)
+        return core
 
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
         """Counts a lost worker. Raises RecoveryFailed if too many were lost in a row without progress."""
@@ -357,91 +245,6 @@ class Pipeline:
                 f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {str(fault)[:2000]}",
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
-
-    def _recover(self, crew: Crew, inputs: Inputs, log_id: str) -> Core:
-        """Starts the workers, opens the latest checkpoint that all of them have, and returns a core that continues from it."""
-        began = self._outside.monotonic()
-        crew.launch()
-        inputs.check_topics()  # while the workers start
-        found = bind_workers(
-            crew, self._spec, self._writer.state, log_id, distrusted=self._distrusted, restore=self._restore
-        )
-        version, owned = open_latest(crew, self._writer.state, found)
-        remove_left(crew, found, self._writer.epoch)
-        known = {name: topic.partitions for name, topic in self._writer.state.topics.items()}
-        # A replay may read topics of another revision.
-        crew.join(Placement.initial(owned, {**known, **inputs.partitions}))
-        self._show_workers(crew)
-        record_completion(self._writer, version)
-        if (layout := layout_if_restored(version, self._writer.state, self._writer.epoch)) is not None:
-            self._writer.append([layout])
-        self._storing.recovered(found.rules, crew.term)
-        state = self._writer.state
-        self._writer.forget(first_needed_step(version, state.checkpoints, self._storing.kept))
-        self._board.update(
-            recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
-            step=max(0, version.step - 1),
-            checkpoint_version=version.version,
-            checkpoint_step=version.step,
-            in_error=error_texts(crew.setup.numbered, self._writer.state.errors, self._spec.column_names),
-        )
-        self._board.measures.show_error_rows(error_rows(crew.setup.numbered, self._writer.state.errors))
-        rescale = Rescale.resume(owned, self._writer.state)
-        core = Core(
-            version,
-            self._outside.new_id,
-            rescale,
-            self._transitions.machine,
-            ProgramKey("present", crew.setup.revision),
-            available_now=inputs.ends_now,
-            only_layout=self._only_layout,
-            finishes=inputs.finishes,
-        )
-        self._rescaling.begin(core, found)
-        self._automatic.recovered()
-        if self._request_in_force is not None:
-            {"stop": core.request_stop, "pause": core.request_pause}[self._request_in_force]()
-        return core
-
-    def _restore(self, crew: Crew, bound: Bound) -> None:
-        stored = self._writer.state.stored
-        assert stored is not None, "nothing is stored"
-        restore_missing(
-            crew, bound, stored, store=self._storing.store, outside=self._outside, distrusted=self._distrusted
-        )
-        self._distrusted = frozenset()
-
-    def _show_workers(self, crew: Crew) -> None:
-        self._board.update(
-            workers=[
-                {
-                    "worker": number,
-                    "host": m.host,
-                    "address": m.address.host,
-                    "release": m.release,
-                    "pid": m.pid,
-                    "folder": m.folder,
-                    "free_bytes": crew.disk_use[number].free_bytes,
-                }
-                for number, m in crew.members.items()
-            ],
-            worker_bytes={str(number): use.state_bytes for number, use in sorted(crew.disk_use.items())},
-        )
-
-    def _confirm_claim(self, fault: Exception) -> None:
-        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, or objects of the checkpoint
-        store, and then `fault` is no fault."""
-        try:
-            self._writer.confirm()
-        except Fenced as fenced:
-            raise fenced from fault
-        except KafkaFault as unknown:
-            _log.warning("it is not known whether another run has taken over", fault=str(unknown)[:500])
-
-    def _fenced(self) -> Fenced:
-        """The fault of a run whose databases were fenced. The step log says which run has taken over."""
-        state = StepLogReader(self._spec.kafka, self._spec.log_topic).read()
-        return Fenced(self._spec.transactional_id, self._writer.epoch, state.claim)
 
     def _steps(self, running: Running, inputs: Inputs) -> Stepping:
         return Stepping(
@@ -460,7 +263,7 @@ class Pipeline:
         running = course.at(step, crew.programs.has_adopted)
         if running.order is not None:
             crew.programs.adopt(running.order)
-        crew.setup, crew.answers, self._spec = running.setup, running.answers, running.spec
+        crew.setup, crew.answers, self.running = running.setup, running.answers, running
         self._board.update(revision=running.setup.revision)
         reached("program.adopted")
         core.adopted(running.key)
@@ -477,29 +280,19 @@ class Pipeline:
             or self._storing.is_under_way
         )
 
-    def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course) -> None:
-        monotonic, interval_s = self._outside.monotonic, self._spec.checkpoint_interval_s
+    def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
         steps = self._steps(course.start, inputs)
-        checkpoint_at = monotonic()
+        self._checkpoint_at = self._outside.monotonic()
         if self._to_apply is not None:
             asked, self._to_apply = self._to_apply, None
-            self._transitions.ask(asked, None, self._room(crew))
+            self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
         while True:
-            self._take_requests(core, crew)
-            if monotonic() - checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
-                checkpoint_at = monotonic()
-            self._rescaling.look(core, crew)
-            self._automatic.look(core)
-            self._transitions.advance(crew)
-            self._transitions.check_goes_on(core)
-            self._storing.advance(core.version, crew)
-            self._transitions.wait_for_store(self._storing.insisted_on)
-            core.store_holds_steps = self._storing.holds_steps
-            core.store_holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
-            self._write_owner(course)
-            inputs.may_divide_ahead = not core.is_transition_due(self._writer.state)
-            inputs.is_filling_paused = core.transition.is_paused
-            action = core.next(self._writer.state)
+            holds = self._look_around(core, crew)
+            owner.keep(self._writer.state)
+            inputs.allow(
+                ahead=not core.is_transition_due(self._writer.state), filling=not core.transition.asked.is_paused
+            )
+            action = core.next(self._writer.state, holds)
             left = max(0, self._writer.state.steps - core.step)
             self._board.update(phase=self._phase(core), steps_to_replay=left)
             match action:
@@ -525,10 +318,10 @@ class Pipeline:
                     self._transitions.note_step(action)
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
-                    self._show_workers(crew)
+                    show_workers(crew, self._board)
                 case LogRescale() | Staff() | Cut() | Bury():
                     self._rescaling.do(action, core, crew)
-                    self._show_workers(crew)
+                    show_workers(crew, self._board)
                 case LogTransition() | Look() | Measure() | LogSwitch() | LogTurn() | Clear() | LogSettled():
                     self._transitions.do(action, core, crew)
                 case Adopt(step):
@@ -541,25 +334,31 @@ class Pipeline:
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
 
+    def _look_around(self, core: Core, crew: Crew) -> Holds:
+        """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
+        transition come before the store, which records what it has stored: a transition that has become due waits for that, and what the
+        store holds is known when all of them have had their say."""
+        self._in_force.take(core, crew, is_finishing=self._finishes)
+        self._request_periodic_checkpoint(core)
+        self._rescaling.look(core, crew)
+        self._automatic.look(core)
+        self._transitions.advance(crew)
+        self._transitions.check_goes_on(core)
+        self._storing.advance(core.version, crew)
+        self._transitions.wait_for_store(self._storing.insisted_on)
+        holds_stop = self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
+        return Holds(self._storing.holds_steps, holds_stop)
+
+    def _request_periodic_checkpoint(self, core: Core) -> None:
+        now, interval_s = self._outside.monotonic(), self._files.checkpoint_interval_s
+        if now - self._checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
+            self._checkpoint_at = now
+
     @property
     def _must_store(self) -> bool:
         """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
         run goes back to a version of before."""
-        return self._finishes and self._request_in_force != "stop"
-
-    def _write_owner(self, course: Course) -> None:
-        """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has. It is
-        written before workers leave."""
-        log = self._writer.state
-        last = max((version.step for version in log.checkpoints), default=0)
-        revision = course.revision_at(last)
-        in_force = log.revision
-        is_of_another = in_force is not None and in_force.number != revision
-        until = in_force.step if in_force is not None and is_of_another else None
-        if log.layout is not None and (log.layout.number, revision, until) != self._owner_written:
-            marks, made_with = course.marks_of(revision), course.made_with_of(revision)
-            write_owner(self._spec, course.answers_of(revision), log, until, marks=marks, made_with=made_with)
-            self._owner_written = (log.layout.number, revision, until)
+        return self._finishes and not self._in_force.is_stop
 
     def _phase(self, core: Core) -> str:
         if core.stopping:
@@ -568,44 +367,6 @@ class Pipeline:
             return "changing"
         if core.is_replaying(self._writer.state):
             return "recovering"
-        if core.store_holds_steps and not core.paused:
+        if core.holds.steps and not core.paused:
             return "waiting for the checkpoint store"
         return "paused" if core.paused else "run"
-
-    def _room(self, crew: Crew) -> Room:
-        folders = {number: member.folder for number, member in crew.members.items()}
-        return Room(self._checkpoints.node_bytes, crew.disk_use, folders)
-
-    def _take_requests(self, core: Core, crew: Crew) -> None:
-        for asked in self._requests.take_layout():
-            try:
-                self._rescaling.ask(asked.request, core, crew)
-            except RescaleRefused as fault:
-                asked.answer(fault)
-            else:
-                asked.answer(None)
-        wishes = self._requests.take_revision()  # before a stop that was asked first
-        for what in self._requests.take():
-            _log.info("asked", what=what)
-            if what in ("stop", "pause", "resume") and self._request_in_force != "stop":
-                self._request_in_force = None if what == "resume" else what
-            match what:
-                case "pause":
-                    core.request_pause()
-                case "resume":
-                    core.request_resume()
-                case "stop":
-                    core.request_stop()
-                case "checkpoint":
-                    core.request_checkpoint()
-                case _:
-                    assert_never(what)
-        for wish in wishes:
-            try:
-                if core.stopping:
-                    raise stopping()
-                if self._finishes:
-                    raise still_finishing()
-                self._transitions.ask(wish.request, wish.answer, self._room(crew))
-            except Fault as fault:
-                wish.answer(fault)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from base.options import OnError, Truncate
 from coordinator.automatic.load import SAMPLE_SECONDS
 from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEPS_MIN
 from coordinator.starting.layouts import WorkersWanted
+from coordinator.topic_names import log_topic_of, plan_topic_of, transactional_id_of
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions, revisions_of
 from engine.model.circuit import Circuit
@@ -26,49 +26,6 @@ from io_kafka.step_log.division import Limits
 from io_kafka.step_log.layout_records import AutoBounds
 from storage.host_folder import StateLocation
 from storage.remote.place import StorePlace
-
-
-def log_topic_of(pipeline: str) -> str:
-    """The step log's topic. It follows from the pipeline's name alone, so every command can find it."""
-    return f"stepwell.{pipeline}.steps"
-
-
-def transactional_id_of(pipeline: str) -> str:
-    """What fences the pipeline's writers: each run's producer has it."""
-    return f"stepwell.{pipeline}"
-
-
-def plan_topic_of(pipeline: str) -> str:
-    """The topic of the plan documents that the step log names."""
-    return f"stepwell.{pipeline}.plans"
-
-
-TABLE_PARTITIONS = 8
-"""Partitions of the topic of a batch table: as many workers read it at once. More would only make each step's ranges longer."""
-
-
-def table_topic_of(pipeline: str, digest: str) -> str:
-    """The topic through which the rows of a batch table go. `digest` stands for what is read."""
-    return f"stepwell.{pipeline}.table.{digest}"
-
-
-def load_topic_of(table_topic: str, load: str) -> str:
-    """The topic of a load beside the steps, which is a topic of its own. `load`: its id, which no other load has."""
-    return f"{table_topic}.{load}"
-
-
-_TABLE_TOPIC = re.compile(r"stepwell\..+\.table\.[0-9a-f]{16}(\.[0-9a-f]+)?")
-
-
-def has_rows_of_tables(topic: str) -> bool:
-    """Whether this is the name of a topic of a batch table of some pipeline. No source can read its messages, so no pattern matches it."""
-    return _TABLE_TOPIC.fullmatch(topic) is not None
-
-
-def is_table_topic(pipeline: str, topic: str) -> bool:
-    """Whether this is the name of a topic of a batch table of this pipeline. Another pipeline can have a name that begins like that."""
-    pattern = rf"{re.escape(table_topic_of(pipeline, ''))}[0-9a-f]{{16}}(\.[0-9a-f]+)?"
-    return re.fullmatch(pattern, topic) is not None
 
 
 @dataclass(frozen=True)

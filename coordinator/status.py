@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from coordinator.measures import Measures, ProjectShown
 from coordinator.shown_status import WAITING_FOR_KAFKA
@@ -92,8 +92,39 @@ class Status:
     error: str | None = None
 
 
+class StatusChanges(TypedDict, total=False):
+    """The fields of `Status` that are set by `update`, with the types that they have there."""
+
+    epoch: int
+    revision: int
+    phase: str
+    step: int
+    steps_to_replay: int
+    lag: dict[str, int]
+    kafka_up: bool
+    kafka_away_since: float | None
+    kafka_fault: str | None
+    checkpoint_version: int
+    checkpoint_step: int
+    state_bytes: dict[str, int]
+    disk_bytes: dict[str, int]
+    worker_bytes: dict[str, int]
+    idle: list[str]
+    in_error: dict[str, str]
+    workers: list[dict[str, str | int]]
+    layout: dict[str, Any]
+    layout_fault: str | None
+    transition: dict[str, Any] | None
+    transition_last: dict[str, Any] | None
+    store: dict[str, Any] | None
+    automatic: dict[str, Any] | None
+    recoveries: int
+    recovery_ms: float
+    error: str | None
+
+
 class StatusBoard:
-    """The status behind a lock. `update` takes fields of `Status` by name. `measures`: what the run counts and measures beside it."""
+    """The status behind a lock. `measures`: what the run counts and measures beside it."""
 
     def __init__(self, pipeline: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._monotonic = threading.Lock(), monotonic
@@ -103,10 +134,9 @@ class StatusBoard:
         self._checkpoint_at = monotonic()
         self._uncovered_since: float | None = None  # since when there is a step that the last checkpoint does not have
 
-    def update(self, **changes: Any) -> None:
+    def update(self, **changes: Unpack[StatusChanges]) -> None:
         with self._lock:
             for name, value in changes.items():
-                assert hasattr(self._status, name), name
                 setattr(self._status, name, value)
 
     def note_step(self, step: int, rows: int, times: StepTimes, *, replayed: bool, skipped: Mapping[str, int]) -> None:

@@ -136,9 +136,9 @@ class Automatic:
             return "the service is paused."
         if core.is_replaying(log):
             return "steps of an earlier run, or of before a loss, are replayed."
-        if core.store_holds_steps:
+        if core.holds.steps:
             return "the steps wait for the checkpoint store."
-        if log.revisions.phase is not None or transition.preparing or transition.is_wanted:
+        if log.revisions.phase is not None or transition.request is not None:
             return "a change of the project is under way."
         return "" if core.rescale.is_idle else "a change of the layout is under way."
 

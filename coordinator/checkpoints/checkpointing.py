@@ -14,8 +14,9 @@ from typing import assert_never
 import structlog
 
 from base.version import VersionId
+from coordinator.actions import CheckpointAction, Complete, Fold, Freeze, LogIntent
 from coordinator.checkpoints.truncation import Truncation, snapshot_due
-from coordinator.core import CheckpointAction, Complete, Core, Fold, Freeze, LogIntent
+from coordinator.core import Core
 from coordinator.specification import PipelineSpec
 from coordinator.starting.layouts import completion_records, ownership_of
 from coordinator.starting.start import first_needed_step

@@ -17,7 +17,7 @@ from coordinator.copying.objects import Known, copy_objects
 from coordinator.copying.source import Source
 from coordinator.copying.state import Place, copied_document, copied_state, record_of_copy
 from coordinator.copying.tables import TableCopies
-from coordinator.specification import log_topic_of, plan_topic_of
+from coordinator.topic_names import log_topic_of, plan_topic_of
 from faults.points import reached
 from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings

@@ -13,10 +13,10 @@ from coordinator.copying.errors import CopyRefused
 from coordinator.copying.moment import MomentOf, positions_before, withholds_before
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.topic_facts import topics_of_project
-from coordinator.specification import log_topic_of, plan_topic_of
 from coordinator.storing.backups import REASONS_MAX
 from coordinator.storing.manifest import Manifest
 from coordinator.storing.presence import check_objects
+from coordinator.topic_names import log_topic_of, plan_topic_of
 from engine.run.plan_document import BadDocument
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.clients.settings import KafkaSettings

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from coordinator.copying.errors import CopyRefused
 from coordinator.copying.source import ANOTHER, Source
 from coordinator.copying.state import loads_of
-from coordinator.specification import table_topic_of
 from coordinator.starting.batch_tables import TOPIC_CONFIG
+from coordinator.topic_names import table_topic_of
 from faults.points import reached
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings

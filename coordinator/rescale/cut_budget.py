@@ -99,7 +99,7 @@ class CutBudget:
 
     def steps_between(self, cuts_ms: float, cuts: int) -> int:
         """How many steps come before the next cut, if so many cuts since the last step have taken `cuts_ms` together. Then cuts take at most
-        LIVE_SHARE of the time of a busy service. None if there is time for one more."""
+        LIVE_SHARE of the time of a busy service. 0 if there is time for one more cut before the next step."""
         write_ms = statistics.median(self._write_ms or [0.0])
         alone_ms = max(self._step_median_ms - write_ms, 0.1)  # the rest of a step overlaps the one after it
         of_one_step_ms = alone_ms * LIVE_SHARE / (1 - LIVE_SHARE)

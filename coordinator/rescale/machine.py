@@ -11,12 +11,12 @@ from typing import assert_never
 
 from base.machine import Machine
 from base.slots import NO_SLOTS, SlotSet, why_no_partition
+from coordinator.boundary import Boundary
 from coordinator.rescale.actions import RescaleAction
 from coordinator.rescale.phases import (
     Aim,
     Burying,
     Idle,
-    Moment,
     Moved,
     Moving,
     Phase,
@@ -106,14 +106,14 @@ class Rescale(Machine[Phase]):
             case _:
                 assert_never(self.phase)
 
-    def next(self, log: StepLogState, moment: Moment) -> RescaleAction | None:
+    def next(self, log: StepLogState, at: Boundary) -> RescaleAction | None:
         """What is to be done while the workers have no step; None if nothing is due."""
         self.check(log)
-        return self.phase.next(moment)
+        return self.phase.next(at)
 
-    def is_due(self, log: StepLogState, moment: Moment) -> bool:
+    def is_due(self, log: StepLogState, at: Boundary) -> bool:
         """Whether something waits for a drained boundary."""
-        return self.blocks_steps or self.is_moved or self.next(log, moment) is not None
+        return self.blocks_steps or self.is_moved or self.next(log, at) is not None
 
     def stepped(self) -> None:
         """See UnderWay. In other phases steps are of no account."""

@@ -51,20 +51,11 @@ from dataclasses import dataclass, replace
 from typing import Self, assert_never
 
 from base.slots import drop_empty
+from coordinator.boundary import Boundary
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.ways import Owned, Portion, Ways, missing_members, moves, slots_of
 from io_kafka.step_log.layout_records import CutProtocol, LayoutIntent, RescaleMode, Target
-
-
-@dataclass(frozen=True)
-class Moment:
-    """When the next action is asked for: while the workers have no step, before `step`. `is_folding`: whether a checkpoint is under way.
-    `is_replaying`: whether the log has the output of `step`."""
-
-    step: int
-    is_folding: bool
-    is_replaying: bool
 
 
 @dataclass(frozen=True)
@@ -97,7 +88,7 @@ class Idle:
 
     owned: Owned
 
-    def next(self, moment: Moment) -> None:
+    def next(self, at: Boundary) -> None:
         return None
 
     def requested(self, wish: Wish) -> Wanted:
@@ -117,9 +108,9 @@ class Wanted:
         """The workers that the rescale needs and that are not there yet."""
         return missing_members(self.wish.target.members, self.owned)
 
-    def next(self, moment: Moment) -> LogRescale | None:
-        may_begin = self.wish.mode == "cold" or not moment.is_replaying
-        return LogRescale(self.wish) if self.is_recruited and may_begin and not moment.is_folding else None
+    def next(self, at: Boundary) -> LogRescale | None:
+        may_begin = self.wish.mode == "cold" or not at.is_replaying
+        return LogRescale(self.wish) if self.is_recruited and may_begin and not at.is_checkpointing else None
 
     def recruited(self) -> Wanted:
         return replace(self, is_recruited=True)
@@ -131,7 +122,7 @@ class Wanted:
     def intended(self, intent: LayoutIntent) -> Staffing | Weighing | Moved:
         """The intent is in the log."""
         aim = Aim(intent.mode, intent.protocol, intent.target)
-        return _begun(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
+        return _first_phase(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
 
 
 @dataclass(frozen=True)
@@ -144,7 +135,7 @@ class UnderWay:
 
     def turned(self, target: Target) -> Staffing | Weighing | Moved:
         """The log has another target. What the sources have counted and copied was for other slots."""
-        return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
+        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
 
     def paused(self, is_paused: bool) -> Self:
         """A user has paused the rescale, or lets it go on."""
@@ -170,10 +161,10 @@ class Staffing(UnderWay):
     new: tuple[int, ...]
     is_recruited: bool
 
-    def next(self, moment: Moment) -> Staff | None:
+    def next(self, at: Boundary) -> Staff | None:
         # A worker is made at the last complete version, so no other may be under way.
-        may_be_made = self.is_recruited and not moment.is_folding
-        return Staff(self.new, moment.step) if may_be_made and _may_act(self.aim, moment) else None
+        may_be_made = self.is_recruited and not at.is_checkpointing
+        return Staff(self.new, at.step) if may_be_made and _may_act(self.aim, at) else None
 
     def recruited(self) -> Staffing:
         return replace(self, is_recruited=True)
@@ -181,7 +172,7 @@ class Staffing(UnderWay):
     def staffed(self, owned: Owned) -> Weighing | Moved:
         """All workers of the target are there."""
         assert drop_empty(owned) == drop_empty(self.owned), "slots moved with the new workers"
-        begun = _begun(owned, self.aim, self.course, is_recruited=False)
+        begun = _first_phase(owned, self.aim, self.course, is_recruited=False)
         assert not isinstance(begun, Staffing), f"workers {begun.new} were not made"
         return begun
 
@@ -192,7 +183,7 @@ class Weighing(UnderWay):
 
     ways: Ways
 
-    def next(self, moment: Moment) -> None:
+    def next(self, at: Boundary) -> None:
         return None
 
     def weighed(self, planner: Planner | None) -> Moving:
@@ -224,8 +215,8 @@ class Moving(UnderWay):
     slots_per_round: int
     is_within_round: bool
 
-    def next(self, moment: Moment) -> Cut | None:
-        if not _may_act(self.aim, moment) or not (self.is_within_round or self._may_cut):
+    def next(self, at: Boundary) -> Cut | None:
+        if not _may_act(self.aim, at) or not (self.is_within_round or self._may_cut):
             return None
         if self.planner is not None:
             move = self.planner.next(self.slots_per_round)
@@ -300,7 +291,7 @@ class Moved(UnderWay):
 
     planner: Planner | None
 
-    def next(self, moment: Moment) -> None:
+    def next(self, at: Boundary) -> None:
         return None
 
     def completed(self, members: Collection[int]) -> Burying | Idle:
@@ -318,9 +309,9 @@ class Burying:
     leaving: tuple[int, ...]
     has_copies: bool
 
-    def next(self, moment: Moment) -> Bury | None:
+    def next(self, at: Boundary) -> Bury | None:
         # They take part in a fold that is under way, and in a copy.
-        return None if moment.is_folding or self.has_copies else Bury(self.leaving)
+        return None if at.is_checkpointing or self.has_copies else Bury(self.leaving)
 
     def copies(self, has_copies: bool) -> Burying:
         """See UnderWay."""
@@ -339,10 +330,10 @@ def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> 
     where it leads to now."""
     if intent is None or target is None:
         return Idle(owned)
-    return _begun(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
+    return _first_phase(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
 
 
-def _begun(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
+def _first_phase(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
         return Staffing(owned, aim, course, new, is_recruited)
@@ -351,6 +342,6 @@ def _begun(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool)
     return Moved(owned, aim, course, planner=None)
 
 
-def _may_act(aim: Aim, moment: Moment) -> bool:
+def _may_act(aim: Aim, at: Boundary) -> bool:
     """A live rescale waits for the end of a replay."""
-    return aim.mode == "cold" or not moment.is_replaying
+    return aim.mode == "cold" or not at.is_replaying

@@ -1,9 +1,9 @@
 """The shell of a rescale: it carries out what the machine says, and tells the machine afterwards what has happened.
 
-phases.py      decides when each part is due
-wishes.py      a start and users: a rescale begins, is paused, or gets another target
-preparing.py   beside the steps: tasks for new workers, weights, copies
-this module    while the workers have no step: records, new workers, cuts, and the removal of workers that have left
+phases.py        decides when each part is due
+wishes.py        a start and users: a rescale begins, is paused, or gets another target
+beside_steps.py  tasks for new workers, weights, copies
+this module      while the workers have no step: records, new workers, cuts, and the removal of workers that have left
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import structlog
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
+from coordinator.rescale.beside_steps import Preparing
 from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
 from coordinator.rescale.hosts import tasks_for
 from coordinator.rescale.phases import Moving
 from coordinator.rescale.planner import Planners
-from coordinator.rescale.preparing import Preparing
 from coordinator.rescale.recruiting import Recruiting
 from coordinator.rescale.requests import LayoutRequest
 from coordinator.rescale.shared import RescaleParts

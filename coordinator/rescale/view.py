@@ -6,10 +6,19 @@ change of the layout."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from coordinator.core import Core
 from coordinator.rescale.cut_budget import CutBudget
+from coordinator.rescale.layout_shown import (
+    ChangeNumber,
+    ChangeSettled,
+    ChangeShown,
+    LayoutShown,
+    MemberShown,
+    RateShown,
+)
 from coordinator.rescale.phases import (
     Burying,
     Idle,
@@ -26,6 +35,7 @@ from coordinator.rescale.progress import Progress
 from coordinator.rescale.ways import slots_to_leave
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.step_log.layout_records import RescaleMode
 from io_kafka.step_log.state import StepLogState
 
 MEASURED_BYTES_MIN = 1 << 20
@@ -46,11 +56,11 @@ class RescaleView:
         self._writer, self._board, self._budget, self._monotonic = writer, board, budget, monotonic
         self._births = births
         self.progress = Progress(monotonic())
-        self._under_way: dict[str, object] = {}  # what was said of it last
-        self._last: dict[str, object] = {}  # the rescale that was settled last
+        self._under_way: ChangeNumber | None = None  # as it was shown last
+        self._last: ChangeSettled | None = None
         self._shown: tuple[int, bool, str] | None = None
         self._blocked_since: float | None = None  # when the rescale began to keep the next step from beginning
-        self._measured: dict[str, dict[str, float]] = {}
+        self._measured: dict[RescaleMode, RateShown] = {}
 
     @property
     def _state(self) -> StepLogState:
@@ -92,38 +102,37 @@ class RescaleView:
         if self._blocked_since is not None:
             self.progress.note_block(1e3 * (now - self._blocked_since))
         members = {
-            str(worker): {"birth": self._births.get(worker, ""), "slots": len(slots)}
+            worker: MemberShown(self._births.get(worker, ""), len(slots))
             for worker, slots in sorted(core.rescale.owned.items())
         }
-        shown: dict[str, object] = {
-            "number": layout.number,
-            "outcome": layout.outcome,
-            "shards": layout.shards,
-            "policy": layout.policy.kind,
-            "members": members,
-        }
+        change: ChangeShown | None = None
         if not isinstance(core.rescale.phase, Idle | Burying):
-            shown["change"] = self._shown_rescale(core.rescale.phase)
-        elif self._under_way:
-            if self._under_way["number"] == layout.number:
-                done = self.progress.done_numbers(now)
-                self._last = {**self._under_way, "outcome": layout.outcome, **done}
-                self._note_rate()
-            self._under_way = {}
-        if self._last:
-            shown["last_change"] = self._last
-        if self._measured:
-            shown["measured"] = self._measured
-        self._board.update(layout=shown)
+            change = self._shown_rescale(core.rescale.phase)
+            self._under_way = change.change
+        elif self._under_way is not None:
+            if self._under_way.number == layout.number:
+                self._last = ChangeSettled(self._under_way, layout.outcome, self.progress.done_numbers(now))
+                self._note_rate(self._under_way.mode)
+            self._under_way = None
+        shown = LayoutShown(
+            number=layout.number,
+            outcome=layout.outcome,
+            shards=layout.shards,
+            policy=layout.policy.kind,
+            members=members,
+            change=change,
+            last_change=self._last,
+            measured=self._measured,
+        )
+        self._board.update(layout=shown.to_json())
 
-    def _note_rate(self) -> None:
+    def _note_rate(self, mode: RescaleMode) -> None:
         """For plans. A rescale that has moved little says more of messages than of bytes."""
         progress = self.progress
         if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
-            rate = {"bytes_per_s": round(progress.bytes_per_s), "pause_ms": round(progress.longest_pause_ms, 1)}
-            self._measured = {**self._measured, str(self._last["mode"]): rate}
+            self._measured[mode] = RateShown(round(progress.bytes_per_s), round(progress.longest_pause_ms, 1))
 
-    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Moving | Moved) -> dict[str, object]:
+    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Moving | Moved) -> ChangeShown:
         log = self._state
         said = phase.wish if isinstance(phase, Wanted) else phase.aim
         mode, target = said.mode, said.target
@@ -131,18 +140,17 @@ class RescaleView:
         if left == 0:
             self.progress.left_bytes = 0
         number = log.current_layout.number + 1 if log.rescale is None else log.rescale.change
-        self._under_way = {"number": number, "mode": mode, "workers": len(target.members)}
+        change = ChangeNumber(number, mode, len(target.members))
         if isinstance(phase, Moving | Moved) and phase.planner is not None:
-            self._under_way |= {"protocol": phase.aim.protocol, "messages": phase.planner.messages}
-        return {
-            **self._under_way,
-            "state": state_text(phase),
-            "is_paused": isinstance(phase, UnderWay) and phase.course.is_paused,
-            "slots_left": left,
-            "cut_bytes_max": None if log.rescale is None else self._budget.bytes_max(log.rescale),
-            **self.progress.done_numbers(self._monotonic()),
-            **self.progress.left_numbers(),
-        }
+            change = replace(change, protocol=phase.aim.protocol, messages=phase.planner.messages)
+        return ChangeShown(
+            change=change,
+            state=state_text(phase),
+            is_paused=isinstance(phase, UnderWay) and phase.course.is_paused,
+            slots_left=left,
+            cut_bytes_max=None if log.rescale is None else self._budget.bytes_max(log.rescale),
+            numbers={**self.progress.done_numbers(self._monotonic()), **self.progress.left_numbers()},
+        )
 
 
 def state_text(phase: Phase) -> str:

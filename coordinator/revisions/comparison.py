@@ -14,7 +14,7 @@ from coordinator.revisions.first_difference import Differences
 from coordinator.revisions.leaves import between, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
 from coordinator.revisions.plan_parts import Refusal, RefusalCode
-from coordinator.revisions.rereading import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings
+from coordinator.revisions.rereadable import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic
 from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.definitions import definition_of
@@ -86,7 +86,7 @@ def _former_result(why: str) -> Unreadable:
 
 class Comparison:
     """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle. `chosen`: by
-    the user (choosing.py)."""
+    the user (chosen_comparison.py)."""
 
     def __init__(self, before: PlanDocument, now: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN) -> None:
         self.before, self.now, self.facts, self.chosen = before, now, facts, chosen

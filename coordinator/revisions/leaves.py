@@ -126,15 +126,10 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 
 
 def named_project(project: Project) -> Named:
-    """The circuit of a project with its sources and topics."""
-    return named(project.circuit, leaves_of(project), project.made_with)
-
-
-def named(circuit: Circuit, leaves: Leaves, revisions: Revisions) -> Named:
-    """The circuit with its sources and the topics of its outputs, as the project has them or as they are recorded. `revisions`: of the release
-    that has made its state."""
+    """The circuit of a project with its sources and the topics of its outputs, and with the revisions of the release that has made its state."""
+    leaves = leaves_of(project)
     sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
-    return Named(circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs}, revisions)
+    return Named(project.circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs}, project.made_with)
 
 
 def _leaf_text(leaf: SourceLeaf) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from base.fault import ExitCode, Fault
-from coordinator.specification import TABLE_PARTITIONS, InputTopic, load_topic_of
+from coordinator.specification import InputTopic
+from coordinator.topic_names import TABLE_PARTITIONS, load_topic_of
 from io_kafka.offsets import TopicPartition
 
 _OPTIONS = re.compile(r" #[0-9a-f]{8}$")

@@ -14,7 +14,7 @@ from coordinator.revisions.carrying import with_nulls
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project, leaf_key, named_project
-from coordinator.revisions.rereading import facts_of_inputs, partitions_of, reads
+from coordinator.revisions.rereadable import facts_of_inputs, partitions_of, reads
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.analysis.marking import Marks, marked_circuit, sources_below
 from engine.analysis.release import Revisions

@@ -84,14 +84,14 @@ class _Output:
         reason = self.comparison.facts.refused_schemas.get(self.handle)
         if reason is not None:
             way_out = "Give the output another topic, or change the compatibility of the subject"
-            return self._made("refused", "REFUSED", refusals=(self._refusal("refused_schema", reason, way_out),))
+            return self._plan("refused", "REFUSED", refusals=(self._refusal("refused_schema", reason, way_out),))
         if former is None:
             return self._new_topic()
         old = self.comparison.before.circuit.nodes[self.comparison.outputs_before[former]]
         assert isinstance(old, Output)
         refusals = tuple(self._refusals(old))
         if refusals:
-            return self._made("refused", "REFUSED", refusals=refusals)
+            return self._plan("refused", "REFUSED", refusals=refusals)
         return self._existing(old)
 
     def _new_topic(self) -> OutputPlan:
@@ -100,22 +100,22 @@ class _Output:
             refusal = self._refusal(
                 "topic_of_before", reason, "Name another topic; only a full refresh forgets this one"
             )
-            return self._made("refused", "REFUSED", refusals=(refusal,))
+            return self._plan("refused", "REFUSED", refusals=(refusal,))
         ends, begins = self.comparison.facts.ends, self.comparison.facts.begins
         held = [where for where, end in ends.items() if where.topic == self.topic and end > begins[where]]
         if held:
             reason = f"topic {self.topic} has messages already, the first in {held[0]} at offset {begins[held[0]]:,}"
             refusal = self._refusal("topic_not_empty", reason, "Name another topic, or delete this one")
-            return self._made("refused", "REFUSED", refusals=(refusal,))
+            return self._plan("refused", "REFUSED", refusals=(refusal,))
         if self._is_from_switch():
-            return self._made("from_switch", f"new topic: {FROM_SWITCH}")
+            return self._plan("from_switch", f"new topic: {FROM_SWITCH}")
         needed = self.comparison.needed_by((self.index,))
         refusals = self.comparison.refusals_of(needed, f"output {self.handle}", self.place)
         if refusals:
-            return self._made("refused", "REFUSED", refusals=refusals)
+            return self._plan("refused", "REFUSED", refusals=refusals)
         history = f" ({'; '.join(needed.texts)})" if needed.texts and not self._is_filled() else ""
         rows = None if self._is_filled() else self.comparison.rows_of(needed)
-        return self._made("new_topic", f"new topic: all rows, after the switch{history}", rows_max=rows)
+        return self._plan("new_topic", f"new topic: all rows, after the switch{history}", rows_max=rows)
 
     def _is_from_switch(self) -> bool:
         return self.index in self.comparison.chosen_outputs.from_switch
@@ -129,32 +129,32 @@ class _Output:
         is_changed, is_disturbed = comparison.is_changed(view), self.node.inputs[0] in comparison.found.disturbed
         other_columns = old.names != self.node.names
         if not is_changed and not is_disturbed:
-            return self._with_other_names(old) if other_columns else self._made("nothing", "nothing")
+            return self._with_other_names(old) if other_columns else self._plan("nothing", "nothing")
         columns = " with its other columns" if other_columns else ""
         if self._is_from_switch():
-            return self._made("from_switch", f"{FROM_SWITCH}{columns}")
+            return self._plan("from_switch", f"{FROM_SWITCH}{columns}")
         if self.node.mode != "append":
             rows = TELLS_ROWS[self.node.mode]
             receives = f"what differs{columns}, as {rows}, {self.steps}"
             most = self._rows_max(view) if is_changed else None
             if most is not None:
                 receives = f"what differs, at most {most:,} rows, as {rows}, {self.steps}"
-            return self._made("difference", receives, rows_max=most)
+            return self._plan("difference", receives, rows_max=most)
         if is_changed and comparison.gains_flows_only(view):
-            return self._made("new_flows", f"the rows of the new flows, {self.steps}")
+            return self._plan("new_flows", f"the rows of the new flows, {self.steps}")
         if is_changed and comparison.reads_event_time(comparison.views[view]):
             refusal = self._refusal(
                 "append_over_event_time",
                 "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
                 f"{self._append_from_now()}; or give it another topic",
             )
-            return self._made("refused", "REFUSED", refusals=(refusal,))
+            return self._plan("refused", "REFUSED", refusals=(refusal,))
         known = (
             "if its topic has rows of earlier messages, which --from-now takes back:"
             if self._is_newly_marked()
             else f"if {RETRACTS}, which is known when it is filled: then"
         )
-        return self._made(
+        return self._plan(
             "append_difference",
             f"rows that were not there{columns}, {self.steps}; held {known} --append {self.handle}=from-now or another topic is the way out",
             held_if=RETRACTS,
@@ -173,8 +173,8 @@ class _Output:
         pairs = zip(old.names, self.node.names, strict=True)
         renamed = ", ".join(f"{was} is {now} now" for was, now in pairs if was != now)
         if self.node.mode == "append":
-            return self._made("other_columns", f"nothing; in new messages {renamed}")
-        return self._made("other_columns", f"all rows once more, because {renamed}")
+            return self._plan("other_columns", f"nothing; in new messages {renamed}")
+        return self._plan("other_columns", f"all rows once more, because {renamed}")
 
     def _refusals(self, old: Output) -> Iterator[Refusal]:
         node, other = self.node, "Give the output another topic"
@@ -253,7 +253,7 @@ class _Output:
     def _refusal(self, code: RefusalCode, reason: str, way_out: str) -> Refusal:
         return Refusal(code, f"output {self.handle}", self.place, reason, way_out)
 
-    def _made(
+    def _plan(
         self,
         kind: OutputKind,
         receives: str,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
-from coordinator.revisions.choosing import compared
+from coordinator.revisions.chosen_comparison import compared
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts

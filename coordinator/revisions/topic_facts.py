@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project
-from coordinator.revisions.rereading import topics_of
+from coordinator.revisions.rereadable import topics_of
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.value import LogValue
 

@@ -22,8 +22,9 @@ from dataclasses import replace
 import pyarrow as pa
 import structlog
 
-from coordinator.specification import TABLE_PARTITIONS, InputTopic, PipelineSpec, is_table_topic
+from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
+from coordinator.topic_names import TABLE_PARTITIONS, is_table_topic
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.clients.writer_faults import Fenced

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.specification import InputTopic, PipelineSpec, has_rows_of_tables
+from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.positions import start_in
+from coordinator.topic_names import has_rows_of_tables
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches
 from io_kafka.step_log.records import TopicIdentity

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from base.options import OnError, Truncate
+from base.options import OnError
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import ends_of_tables, limits_of_tables
 from coordinator.starting.positions import depends_on_the_start, starting_positions
@@ -28,7 +28,7 @@ from coordinator.stepping.idle import IdleInputs
 from coordinator.stepping.views_in_error import is_release_due, next_counted
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
-from coordinator.transition.reading import ReadingAgain
+from coordinator.transition.reread_portions import ReadingAgain
 from engine.analysis.event_time_sources import sides_by_watermark
 from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
@@ -36,6 +36,7 @@ from engine.run.reading_again import CANNOT_READ, not_read_again
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits, divide
+from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
@@ -136,8 +137,7 @@ class Inputs:
     ends with the steps that are divided, and divides none ahead. `counted`: the numbers of new nodes, whose error rows every division counts.
     `portions`: how far each step fills them. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the
     former project. `former`: by which the same run has read before a recovery or another program. The new ones go on up to the ends that it
-    found at its start, and with as many widenings of a step as are left. `may_divide_ahead`: nothing waits for a boundary without steps that
-    are divided already."""
+    found at its start, and with as many widenings of a step as are left."""
 
     def __init__(
         self,
@@ -163,8 +163,7 @@ class Inputs:
         self._idle_in_last: tuple[str, ...] = ()  # by the last step that is settled
         self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self.finishes = finishes
-        self.may_divide_ahead = True
-        self.is_filling_paused = False
+        self._may_divide_ahead, self._is_filling_paused = True, False
         self._always_counted, self._portions, self._before = frozenset(counted), portions, before
         self._reading = reading
         self._gives_contents = bool(outputs_with_content(plan.circuit))
@@ -199,6 +198,11 @@ class Inputs:
         if self._until is not None and former._until is not None:
             self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
             self.clock.until_us = former.clock.until_us
+
+    def allow(self, *, ahead: bool, filling: bool) -> None:
+        """`ahead`: steps may be divided ahead, because nothing waits for a boundary without steps that are divided already. `filling`: new nodes
+        are filled, because the transition is not paused."""
+        self._may_divide_ahead, self._is_filling_paused = ahead, not filling
 
     @property
     def ends_now(self) -> bool:
@@ -241,7 +245,7 @@ class Inputs:
         AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
         so that it holds what arrives until then. `errors`: the error rows after `step`. If outputs are to be released, the next division is
         chosen at a drained boundary."""
-        if self.finishes or not self.may_divide_ahead or self._is_release_due(log, errors):
+        if self.finishes or not self._may_divide_ahead or self._is_release_due(log, errors):
             return []
         if log.revisions.drain is not None:
             return []  # the step after its end runs another program
@@ -308,12 +312,12 @@ class Inputs:
     def _is_portion_due(self, log: StepLogState, step: int) -> bool:
         """Whether a step without input fills new nodes."""
         passage = log.revisions.passage_that_fills(step)
-        if passage is None or self.is_filling_paused:
+        if passage is None or self._is_filling_paused:
             return False
         if log.filled < passage.intent.whole or self._reading is None:
             return log.filled < passage.intent.whole
         with self._of_new_nodes(step):
-            return self._reading.left(log) > 0
+            return self._reading.offsets_left(log) > 0
 
     @contextmanager
     def _of_new_nodes(self, step: int) -> Iterator[None]:
@@ -346,25 +350,24 @@ class Inputs:
         again: tuple[InputRange, ...] = ()
         is_read = True
         if self._reading is not None:
-            may_read = not self.is_filling_paused and self._portions.are_messages_next(position)
+            may_read = not self._is_filling_paused and self._portions.are_messages_next(position)
             rows = self._portions.next_messages(division.rows, self._spec.limits.rows) if may_read else 0
             with self._of_new_nodes(division.step):
                 again, is_read = self._reading.choose(log, division, rows, after)
-        if not self.is_filling_paused and (is_read or not self._portions.are_messages_next(position)):
+        if not self._is_filling_paused and (is_read or not self._portions.are_messages_next(position)):
             position = self._portions.next(position, division.rows, passage.intent.whole)
         return {"filled": position, "again": again}
 
     @property
-    def policy(self) -> tuple[dict[str, OnError], dict[str, str], dict[str, Truncate]]:
-        """What is done with malformed messages, by source, the topics for them, and what is done with truncations. No letter is written of what
-        is read again."""
+    def policy(self) -> InputPolicy:
+        """That of the project. No letter is written of what is read again."""
         again = () if self._reading is None else self._reading.sources
         skipped: dict[str, OnError] = {
             each.table.handle: "skip" if each.on_error == "dead-letter" else each.on_error for each in again
         }
         truncated = {each.table.handle: each.truncate for each in again if each.truncate != "fail"}
         spec = self._spec
-        return {**spec.on_error, **skipped}, spec.dead_letter_topics, {**spec.truncate, **truncated}
+        return InputPolicy({**spec.on_error, **skipped}, spec.dead_letter_topics, {**spec.truncate, **truncated})
 
     def record(
         self,
@@ -379,13 +382,13 @@ class Inputs:
         all steps before it are written. `after`: the division before it, if the log does not have it yet."""
         topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities
         record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
-        policy = dict(zip(("on_error", "dead_letters", "truncate"), self.policy, strict=True))
         before = self._before if division.step == log.revisions.switch_step else None
         counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
         counting = {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
         last_us = log.clock_us if after is None else after.clock_us
         time = {"clock_us": self.clock.time(self._wall_us(), last_us), "idle": self._idle_inputs(log, division.step)}
-        return record.model_copy(update={**policy, **counting, **time, **self._portion(log, division, after)})
+        portion = self._portion(log, division, after)
+        return record.model_copy(update={**self.policy._asdict(), **counting, **time, **portion})
 
     def _wall_us(self) -> int:
         return int(1e6 * self._wall_clock())
@@ -409,7 +412,7 @@ class Inputs:
     def _limits(self) -> Limits:
         """As long as messages are read again, a step reads half as many new ones as it may. The other half is for those."""
         limits = self._spec.limits
-        if self._reading is None or self.is_filling_paused:
+        if self._reading is None or self._is_filling_paused:
             return limits
         return replace(limits, rows_max=max(1, limits.rows_max // 2))
 

@@ -17,7 +17,8 @@ from typing import assert_never
 
 import structlog
 
-from coordinator.core import Collect, Core, Divide, Give, Settle
+from coordinator.actions import Collect, Divide, Give, Settle
+from coordinator.core import Core
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
@@ -33,8 +34,8 @@ from coordinator.stepping.views_in_error import (
     error_texts,
     errors_before,
     of_division,
-    there,
     totals,
+    without_absent_nodes,
 )
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
@@ -205,7 +206,7 @@ class Stepping:
             compare_inputs(step, result.inputs, log.step_records[step].inputs)
             self._compare_again(crew, record, result.again)
             if before is not None:
-                compare_errors(step, errors, there(numbered, log.step_records[step], revision_since))
+                compare_errors(step, errors, without_absent_nodes(numbered, log.step_records[step], revision_since))
         return errors
 
     def _tell(self, step: int, result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> None:
@@ -363,15 +364,12 @@ class Stepping:
         earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
         if record.epoch == self._writer.epoch:
             return record  # the files of a transition that was given up may have had another policy
-        policy = self._inputs.policy
-        on_error, truncate = record.on_error, record.truncate
+        recorded, policy = record.policy, self._inputs.policy
         if self._writer.state.revisions.passage_that_fills(record.step) is None:
-            # What it was to read again counts no more.
-            on_error = {handle: what for handle, what in on_error.items() if not is_read_again(handle)}
-            truncate = {handle: what for handle, what in truncate.items() if not is_read_again(handle)}
-        if (on_error, record.dead_letters, truncate) == policy:
+            recorded = recorded.without(is_read_again)  # which counts no more
+        if recorded == policy:
             return record
-        again = record.with_policy(self._writer.epoch, *policy)
+        again = record.with_policy(self._writer.epoch, policy)
         self._writer.append([again])
         return again
 

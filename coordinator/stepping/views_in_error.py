@@ -114,7 +114,7 @@ def _are_over(errors: NodeErrors, revision_since: int) -> bool:
     return errors.rows == 0 and errors.since < revision_since
 
 
-def there(plan: NumberedCircuit, record: StepRecord, revision_since: int) -> StepRecord:
+def without_absent_nodes(plan: NumberedCircuit, record: StepRecord, revision_since: int) -> StepRecord:
     """A step's record without the error rows of nodes that the circuit lacks. They are those of new nodes, if a transition was given up after
     the step: its replay runs the former project alone. A former release also recorded error rows that were over. `revision_since`: see
     `totals`."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import assert_never
 
 from base.version import EMPTY, VersionId
 
@@ -68,6 +69,7 @@ class StoringMachine:
 
     def next(self, complete: VersionId, stored: VersionId | None, now: float) -> StoringAction | None:
         """`complete`: the last version that all workers have. `stored`: the last one that the log says is stored."""
+        self.check(complete)
         behind = complete not in (EMPTY, stored)
         if not behind:
             self.waits_since = None
@@ -80,8 +82,10 @@ class StoringMachine:
                 return Describe(self._under_way)
             case Phase.DESCRIBED:
                 return LogStored(self._under_way)
-            case _:
+            case Phase.UPLOADING | Phase.DESCRIBING:
                 return None
+            case _:
+                assert_never(self.phase)
 
     @property
     def _under_way(self) -> VersionId:
@@ -134,3 +138,11 @@ class StoringMachine:
     def recovered(self) -> None:
         """New workers have opened a checkpoint, and know nothing of an upload."""
         self.phase, self.version, self.again_at = Phase.IDLE, None, 0.0
+
+    def check(self, complete: VersionId) -> None:
+        """Asserts the invariants. `next` calls it before each decision. `complete`: see there."""
+        version = self.version
+        assert (version is None) == (self.phase is Phase.IDLE), f"version {version} in {self.phase}"
+        if version is not None:
+            assert EMPTY < version <= complete, f"{version} is uploaded, and the last complete one is {complete}"
+        assert self.again_at == 0.0 or self.failures > 0, "nothing has failed, and it waits before it tries again"

@@ -9,7 +9,7 @@ and tried again; it never ends a run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
@@ -63,12 +63,22 @@ DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
 
 
 @dataclass(frozen=True)
+class _Description:
+    """`writing`: the manifest goes to the store beside the steps, and its digest is the result."""
+
+    manifest: Manifest
+    writing: Beside[str]
+
+
+@dataclass(frozen=True)
 class _Upload:
-    """What is under way. `placed`: the owners of the version. `name`: of its manifest."""
+    """What is under way. `placed`: the owners of the version. `name`: of its manifest. `answers`: of the owners, when all have uploaded."""
 
     version: VersionId
     placed: Ownership
     name: str
+    answers: Mapping[int, Stored] | None = None
+    description: _Description | None = None
 
 
 class Storing:
@@ -84,12 +94,10 @@ class Storing:
         self._rules: Rules | None = None
         self._term: Term | None = None
         self._upload: _Upload | None = None
-        self._answers: Mapping[int, Stored] = {}
         # With the manifest that the log names, or None if that, or an object that it names, cannot be used.
         self._former: tuple[CheckpointStored, Manifest | None] | None = None
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
         self._reading_since = 0.0
-        self._describing: Beside[str] | None = None
         self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
@@ -144,8 +152,13 @@ class Storing:
     @property
     def acts_beside(self) -> bool:
         """Whether a thread is at work that writes to the store."""
-        writing = (*self._left, self._describing)
-        return self._collector.is_under_way or any(each is not None and not each.is_over for each in writing)
+        return self._collector.is_under_way or bool(self._writing())
+
+    def _writing(self) -> list[Beside[str]]:
+        """The threads that write manifests now."""
+        description = None if self._upload is None else self._upload.description
+        writing = self._left if description is None else [*self._left, description.writing]
+        return [each for each in writing if not each.is_over]
 
     @property
     def holds_steps(self) -> bool:
@@ -204,21 +217,20 @@ class Storing:
 
     def _look(self, crew: Crew) -> None:
         """Reports what is over."""
-        if self._upload is None:
+        upload = self._upload
+        if upload is None:
             return
-        if self._describing is not None:
-            if self._describing.is_over:
-                self._describing.result()
+        if upload.description is not None:
+            if upload.description.writing.is_over:
+                upload.description.writing.result()
                 self.machine.described()
             return
         answers = self._polled(crew)
         if answers is None:
             return
-        if missing := self._upload.placed.owners.keys() - answers.keys():
-            raise StoreFault(
-                f"Worker {min(missing)} has left while version {self._upload.version.version} was uploaded."
-            )
-        self._answers = answers
+        if missing := upload.placed.owners.keys() - answers.keys():
+            raise StoreFault(f"Worker {min(missing)} has left while version {upload.version.version} was uploaded.")
+        self._upload = replace(upload, answers=answers)
         self.machine.uploaded()
 
     def _polled(self, crew: Crew) -> dict[int, Stored] | None:
@@ -313,7 +325,7 @@ class Storing:
 
     def _describe(self) -> None:
         upload, rules, store = self._upload, self._rules, self.store
-        assert upload is not None and rules is not None
+        assert upload is not None and upload.answers is not None and rules is not None
         owners = upload.placed.owners
         manifest = Manifest(
             format=MANIFEST_FORMAT,
@@ -323,40 +335,39 @@ class Storing:
             version=upload.version,
             placed=upload.placed,
             databases={w: rules.identity(w, birth).database for w, birth in owners.items()},
-            chains={w: answer.chain for w, answer in self._answers.items()},
+            chains={w: answer.chain for w, answer in upload.answers.items()},
         )
-        self._manifest = manifest
-        self._describing = Beside(
-            self._outside, "manifest", lambda: write_manifest(store, upload.name, manifest), self._wake
-        )
+        write = partial(write_manifest, store, upload.name, manifest)
+        writing = Beside(self._outside, "manifest", write, self._wake)
+        self._upload = replace(upload, description=_Description(manifest, writing))
         self.machine.describing()
 
     def _record(self, complete: VersionId) -> None:
-        upload, describing = self._upload, self._describing
-        assert upload is not None and describing is not None
+        upload = self._upload
+        assert upload is not None and upload.answers is not None and upload.description is not None
+        manifest, writing = upload.description.manifest, upload.description.writing
         reached("manifest.written")
         record = CheckpointStored(
             epoch=self._writer.epoch,
             version=upload.version,
             placed=upload.placed,
             manifest=upload.name,
-            digest=describing.result(),
+            digest=writing.result(),
         )
         self._writer.append([record])
         reached("stored.recorded")
-        self._uploaded_bytes += sum(answer.bytes for answer in self._answers.values())
-        self._former, self._fault = (record, self._manifest), ""
-        self._upload, self._describing = None, None
+        self._uploaded_bytes += sum(answer.bytes for answer in upload.answers.values())
+        self._former, self._fault = (record, manifest), ""
+        self._upload = None
         self.machine.recorded(complete, self._outside.monotonic())
         assert self._term is not None
-        self._collector.stored(self.store, record, self._manifest, self._term)
+        self._collector.stored(self.store, record, manifest, self._term)
 
     # Faults, and what people see
 
     def _leave(self) -> None:
         """Waits no more for what is uploaded. A thread that writes its manifest goes on."""
-        self._left = [each for each in (*self._left, self._describing) if each is not None and not each.is_over]
-        self._upload, self._describing = None, None
+        self._left, self._upload = self._writing(), None
 
     def _give_up(self, fault: StoreFault, now: float) -> None:
         self._leave()

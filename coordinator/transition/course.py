@@ -20,7 +20,7 @@ from coordinator.starting.same_topics import refuse_lost_log
 from coordinator.starting.start import settled_outputs
 from coordinator.transition.documents import Documents
 from coordinator.transition.plan import TransitionFacts
-from coordinator.transition.reading import source_read_again
+from coordinator.transition.reread_portions import source_read_again
 from engine.analysis.filling import Program
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions
@@ -77,12 +77,12 @@ class _Chosen:
 
 
 class Course:
-    """`start`: what the workers are started with. `files`: the project of the files."""
+    """`start`: what the workers are started with. `files`: the project of the files. `log_id`: the topic id of the step log."""
 
     def __init__(
         self, files: PipelineSpec, writer: PipelineWriter, topics: Topics, log_id: str, start: Running
     ) -> None:
-        self.files, self._writer, self._topics, self._log_id = files, writer, topics, log_id
+        self.files, self._writer, self._topics, self.log_id = files, writer, topics, log_id
         self.start = start
         self.documents = Documents(RangeReader(files.kafka), files.plan_topic)
         self._settled: dict[int, Settled] = {start.key.number: _settled_at_start(start)}
@@ -181,7 +181,7 @@ class Course:
             try:
                 self._settled[revision.number] = (spec, *settled_outputs(spec, self._topics, known))
             except TopicChanged:
-                refuse_lost_log(spec, self._writer, self._log_id)
+                refuse_lost_log(spec, self._writer, self.log_id)
                 raise
         return self._settled[revision.number]
 

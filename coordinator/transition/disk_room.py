@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from coordinator.revisions.requests import TransitionRefused
-from engine.resident.crew import DiskUse
+from engine.resident.crew import Crew, DiskUse
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,11 @@ class Room:
     node_bytes: Mapping[int, int]
     disk_use: Mapping[int, DiskUse]
     folders: Mapping[int, str]
+
+    @staticmethod
+    def on_hosts(node_bytes: Mapping[int, int], crew: Crew) -> Room:
+        """As these workers have it now."""
+        return Room(node_bytes, crew.disk_use, {number: member.folder for number, member in crew.members.items()})
 
     def check(self, fed: Collection[int]) -> None:
         """Raises TransitionRefused if there is no room for new nodes that are filled from the state of these. `fed`: numbers of nodes."""

@@ -47,11 +47,11 @@ class Documents:
                 known.pop(name, None)
 
     def plan(self, name: str) -> PlanDocument:
-        return self._found(self._plans, name, document_of)
+        return self._look_up(self._plans, name, document_of)
 
     def program(self, name: str) -> ProgramDocument:
         """Raises StateLost if another release has made it that computes something in another way."""
-        found = self._found(self._programs, name, program_of)
+        found = self._look_up(self._programs, name, program_of)
         otherwise = computed_otherwise(found.program.circuit, found.made_with)
         if otherwise:
             raise StateLost(
@@ -61,9 +61,9 @@ class Documents:
         return found
 
     def facts(self, name: str) -> TransitionFacts:
-        return self._found(self._facts, name, facts_of)
+        return self._look_up(self._facts, name, facts_of)
 
-    def _found(self, known: dict[str, T], name: str, parse: Callable[[str], T]) -> T:
+    def _look_up(self, known: dict[str, T], name: str, parse: Callable[[str], T]) -> T:
         """Raises StateLost if this release cannot read it, and what the reader raises."""
         found = known.get(name)
         if found is not None:

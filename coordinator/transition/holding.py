@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from base.fault import Fault
-from coordinator.revisions.rereading import grown_topics, reads
+from coordinator.revisions.rereadable import grown_topics, reads
 from coordinator.transition.course import Course, Settled
 from coordinator.transition.draining import leaves_at_once
 from engine.analysis.stages import plan_stages

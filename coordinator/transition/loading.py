@@ -16,9 +16,10 @@ from collections.abc import Sequence
 import structlog
 
 from base.fault import Fault
-from coordinator.specification import TABLE_PARTITIONS, InputTopic, PipelineSpec
+from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import TOPIC_CONFIG, TableRows, parts_of_load
 from coordinator.starting.errors import TopicChanged
+from coordinator.topic_names import TABLE_PARTITIONS
 from io_kafka.clients.table_writer import TableWriter
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import KafkaFault

@@ -7,8 +7,9 @@
 
 With --gradual step t leads from switching to draining, and the step with which everything has left to clearing. Nothing is due meanwhile.
 
-Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, how large the
-differences are, and how far tables are cleared. Its actions are for drained boundaries, and none of them comes in a replay.
+Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, and what is known
+in the present phase (known.py), such as how large the differences are. Its actions are for drained boundaries, and none of them comes in a
+replay.
 
     action           what the shell does                                                        report
     LogTransition    writes the intent                                                          began
@@ -23,10 +24,13 @@ differences are, and how far tables are cleared. Its actions are for drained bou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
+from base.machine import Machine
 from base.version import VersionId
+from coordinator.boundary import Boundary
+from coordinator.transition.known import Cleared, Known, Looked, Looking, Measured, NothingKnown
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
@@ -70,40 +74,52 @@ TransitionAction = LogTransition | Look | Measure | LogSwitch | LogTurn | Clear 
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """`step`: the next step. `is_replaying`: the log has its output already. `is_checkpointing`: a checkpoint is under way."""
+class Asked:
+    """What users have asked for of the transition that is prepared or under way. `is_paused`: it is not filled, and no switch is made.
+    `is_switch`: a switch that only people hold may be made."""
 
-    step: int
-    is_replaying: bool
-    is_checkpointing: bool
-
-
-@dataclass
-class Transition:
-    """`preparing`: a request is being prepared. `is_wanted`: a project is prepared, to which the next transition leads. `look`: whether the
-    topics of the next project are to be looked at, which comes before the differences are measured. `holds`: why the switch has to wait, for
-    people; empty if nothing stands in its way, and None as long as the differences are not measured."""
-
-    preparing: bool = False
-    is_wanted: bool = False
     is_paused: bool = False
-    is_switch_asked: bool = False
+    is_switch: bool = False
     turn: Literal["abort", "resume"] | None = None
-    look: Literal["due", "under way", "over"] = "due"
-    holds: Sequence[str] | None = None
-    is_clear: bool = False
-    """Whether the workers have nothing left to clear."""
-    waits_for: VersionId | None = None
-    """The checkpoint that has to be complete before the switch, before more is cleared, or before the end is recorded."""
-    needs_checkpoint: bool = False
-    waits_for_store: bool = False
-    """Whether loads of batch tables go with the end of the transition that the version in the checkpoint store still needs; the shell sets
-    it."""
-    frozen_revision: int | None = None
-    """The revision that this release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition."""
+
+
+NOTHING_ASKED = Asked()
+
+
+class Transition(Machine[Known]):
+    """`asked`: what users want. `request`: how far the transition is that comes next: "wanted" if it is prepared and only has to be recorded.
+    `checkpoint`: the one that has to be complete before the switch, before more is cleared, or before the end is recorded; "needed" if it is
+    not frozen yet. `waits_for_store`: loads of batch tables go with the end of the transition that the version in the checkpoint store still
+    needs; the shell sets it. `unrunnable_revision`: the one that this release cannot run alone (coordinator/starting/release.py), so that its
+    steps have to wait for a transition."""
+
+    def __init__(
+        self,
+        asked: Asked = NOTHING_ASKED,
+        request: Literal["preparing", "wanted"] | None = None,
+        unrunnable_revision: int | None = None,
+    ) -> None:
+        super().__init__(NothingKnown())
+        self.asked, self.request, self.unrunnable_revision = asked, request, unrunnable_revision
+        self.checkpoint: Literal["needed"] | VersionId | None = None
+        self.waits_for_store = False
+
+    def after_recovery(self) -> Transition:
+        """What outlives a recovery: what is known is of workers that are gone."""
+        return Transition(self.asked, self.request, self.unrunnable_revision)
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        return self.checkpoint == "needed"
+
+    @property
+    def holds(self) -> Sequence[str] | None:
+        """See Measured; None as long as the differences are not measured."""
+        return self.phase.holds if isinstance(self.phase, Measured) else None
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         """What is due at this drained boundary; None if steps may go on."""
+        self.check(log)
         return self._due(log, at, is_undivided=log.division_next == at.step)
 
     def is_due(self, log: StepLogState, at: Boundary) -> bool:
@@ -116,111 +132,149 @@ class Transition:
         phase = log.revisions.phase
         match phase:
             case None:
-                return LogTransition() if self.is_wanted and is_undivided else None
-            case Filling() | Detached() | Switching() if self.turn == "abort":
+                return LogTransition() if self.request == "wanted" and is_undivided else None
+            case Filling() | Detached() | Switching() if self.asked.turn == "abort":
                 return LogTurn("abort")
             case Filling():
                 return self._of_filled(log, phase) if is_undivided else None
             case Detached():
-                if self.turn != "resume" or not is_undivided:
+                if self.asked.turn != "resume" or not is_undivided:
                     return None
-                return LogTurn("resume") if self.is_clear else Clear()
+                return LogTurn("resume") if isinstance(self.phase, Cleared) else Clear()
             case Switching() | Draining():
                 return None
             case Clearing():
-                return self._of_clearing(log, at)
+                return self._of_clearing(at)
             case _:
                 assert_never(phase)
 
     def _of_filled(self, log: StepLogState, phase: Filling) -> TransitionAction | None:
         if log.filled < phase.intent.whole or not log.is_read_again:
             return None
-        if self.look != "over":
-            return Look() if self.look == "due" else None
-        if self.holds is None:
-            return Measure()
-        is_held = phase.intent.choices.hold or phase.is_held or bool(self.holds) or self.is_paused
-        if is_held and (self.holds or not self.is_switch_asked):
-            return None
-        return None if self.needs_checkpoint or self.waits_for is not None else LogSwitch()
+        match self.phase:
+            case NothingKnown():
+                return Look()
+            case Looking():
+                return None
+            case Looked():
+                return Measure()
+            case Measured(holds):
+                is_held = phase.intent.choices.hold or phase.is_held or bool(holds) or self.asked.is_paused
+                if is_held and (holds or not self.asked.is_switch):
+                    return None
+                return LogSwitch() if self.checkpoint is None else None
+            case Cleared():
+                raise AssertionError(self.with_story("nothing is cleared while new nodes are filled"))
+            case _:
+                assert_never(self.phase)
 
-    def _of_clearing(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
-        if self.needs_checkpoint or self.waits_for is not None or at.is_checkpointing:
+    def _of_clearing(self, at: Boundary) -> TransitionAction | None:
+        if self.checkpoint is not None or at.is_checkpointing:
             return None
-        if not self.is_clear:
+        if not isinstance(self.phase, Cleared):
             return Clear()
         return None if self.waits_for_store else LogSettled()
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:
         """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""
-        is_between = self.needs_checkpoint or self.waits_for is not None
-        return isinstance(log.revisions.phase, Clearing) or is_between or self.waits_beside
+        return isinstance(log.revisions.phase, Clearing) or self.checkpoint is not None or self.waits_beside
 
     def holds_steps(self, log: StepLogState) -> bool:
-        """Whether no step may be divided, because it would run the frozen revision alone."""
-        is_in_force = log.revision is not None and log.revision.number == self.frozen_revision
+        """Whether no step may be divided, because it would run alone the revision that this release cannot run."""
+        is_in_force = log.revision is not None and log.revision.number == self.unrunnable_revision
         return is_in_force and not isinstance(log.revisions.phase, Filling)
 
     def is_at_end(self, log: StepLogState) -> bool:
         """Whether steps are held, and no transition is under way or prepared that would end that."""
-        return self.holds_steps(log) and log.revisions.phase is None and not (self.preparing or self.is_wanted)
+        return self.holds_steps(log) and log.revisions.phase is None and self.request is None
 
     @property
     def waits_beside(self) -> bool:
         """Whether something is done beside the steps that the transition waits for."""
-        return self.preparing or self.look == "under way"
+        return self.request == "preparing" or isinstance(self.phase, Looking)
 
     def is_aborting(self, log: StepLogState) -> bool:
         """Whether it is to be taken back, or is being taken back. No step is needed for that, so it goes on while a run is paused."""
         phase = log.revisions.phase
         if isinstance(phase, Clearing):
             return not phase.is_switched
-        return phase is not None and self.turn == "abort"
+        return phase is not None and self.asked.turn == "abort"
 
     # Reports
 
-    def asked(self) -> None:
-        """A request is being prepared. What was asked for of the transition before it is over."""
-        self.preparing, self.turn = True, None
+    def preparing(self) -> None:
+        """A request is being prepared. The turn that was asked for of the transition before it is over."""
+        self.request, self.asked = "preparing", replace(self.asked, turn=None)
+
+    def refused(self) -> None:
+        """What was being prepared cannot begin."""
+        self.request = None
+
+    def prepared(self) -> None:
+        """The next transition has only to be recorded."""
+        self.request = "wanted"
 
     def began(self) -> None:
         """An abort that was asked for while it was prepared comes next: what is recorded of it, such as loads, is taken back as usual."""
-        self.is_wanted = self.is_paused = self.is_switch_asked = False
+        self.request, self.asked = None, Asked(turn=self.asked.turn)
         self.look_again()
 
     def look_again(self) -> None:
         """What stands in the way of the switch may have changed."""
-        self.look, self.holds = "due", None
+        if not isinstance(self.phase, Cleared):
+            self.phase = NothingKnown()
 
     def looking(self) -> None:
-        self.look = "under way"
+        self.tell(NothingKnown.looking)
 
     def looked(self) -> None:
-        assert self.look == "under way", "nothing looks at the topics"
-        self.look = "over"
+        self.tell(Looking.looked)
 
     def measured(self, holds: Sequence[str], *, reads_again: bool) -> None:
         """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it
         then needs them, and such a replay could not be given up any more."""
-        self.holds, self.needs_checkpoint = tuple(holds), reads_again and not holds
+        self.tell(Looked.measured, holds)
+        if reads_again and not holds:
+            self.checkpoint = "needed"
 
     def turned(self) -> None:
-        self.is_clear = self.needs_checkpoint = False
-        self.waits_for = None
-        self.turn, self.is_switch_asked = None, False
-        self.look_again()
+        """The switch or another turn is in the log, so another phase begins."""
+        self.phase, self.checkpoint = NothingKnown(), None
+        self.asked = replace(self.asked, is_switch=False, turn=None)
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:
         """`is_last`: the transition has ended, and the next checkpoint is without these tables. Otherwise it is filled again."""
-        self.is_clear, self.needs_checkpoint = is_done, is_last
+        self.tell(NothingKnown.cleared, is_done)
+        self.checkpoint = "needed" if is_last else None
 
     def frozen(self, version: VersionId) -> None:
-        if self.needs_checkpoint:
-            self.needs_checkpoint, self.waits_for = False, version
+        """A checkpoint is set aside in the databases."""
+        if self.checkpoint == "needed":
+            self.checkpoint = version
 
     def completed(self, version: VersionId) -> None:
-        if self.waits_for == version:
-            self.waits_for = None
+        if self.checkpoint == version:
+            self.checkpoint = None
 
     def settled(self) -> None:
-        self.is_clear = False
+        """The end is in the log."""
+        self.phase = NothingKnown()
+
+    def check(self, log: StepLogState) -> None:
+        """Asserts the invariants. `next` calls it before each decision."""
+        phase, known = log.revisions.phase, self.phase
+        where = f"in the phase {'of no transition' if phase is None else phase.kind}"
+        assert self.request is None or phase is None, self.with_story(f"another transition is {self.request} {where}")
+        assert self.asked.turn != "resume" or isinstance(phase, Detached), self.with_story(f"a resumption {where}")
+        assert self.checkpoint is None or isinstance(phase, Filling | Clearing), self.with_story(
+            f"a checkpoint {where}"
+        )
+        match known:
+            case NothingKnown():
+                pass
+            case Looking() | Looked() | Measured():
+                assert isinstance(phase, Filling), self.with_story(f"{known} {where}")
+            case Cleared():
+                assert isinstance(phase, Detached | Clearing), self.with_story(f"{known} {where}")
+            case _:
+                assert_never(known)

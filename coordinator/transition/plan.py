@@ -100,10 +100,10 @@ def plan_transition(comparison: Comparison) -> TransitionPlan:
     filling = fill_circuits(
         found, comparison.histories, numbers, comparison.new_outputs(), chosen, frozen=before.frozen
     )
-    return _made(before, document, found, filling)
+    return _plan_of(before, document, found, filling)
 
 
-def _made(before: PlanDocument, document: PlanDocument, found: Transition, filling: Filling) -> TransitionPlan:
+def _plan_of(before: PlanDocument, document: PlanDocument, found: Transition, filling: Filling) -> TransitionPlan:
     old, sources = (tuple(each.table for each in project.inputs) for project in (before, document))
     young = tuple(sorted(filling.young))
     facts = TransitionFacts(

@@ -1,6 +1,6 @@
 """From a request to apply a project to a transition that can be recorded, without holding the steps.
 
-    asked -> planned, in a thread (preparing.py) -> documents written -> workers have read them, beside the steps -> wanted (machine.py)
+    asked -> planned, in a thread (prepared_request.py) -> documents written -> workers have read them, beside the steps -> wanted (machine.py)
 
 Each part is carried out between two steps or beside them, so that the boundary at which the transition is recorded waits for nothing but its
 record. The documents are in a transaction of their own before that record. If none follows, nobody ever reads them.
@@ -14,7 +14,7 @@ from base.fault import Fault
 from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, stopping
 from coordinator.transition.machine import Transition
-from coordinator.transition.preparing import Prepared
+from coordinator.transition.prepared_request import Prepared
 from engine.resident.crew import Crew
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
@@ -59,7 +59,7 @@ class Preparation:
                 self.prepared = self._planning.result()
             except Fault as fault:
                 self._tell(fault)
-                machine.preparing = False
+                machine.refused()
                 return True
             writer.append_plans(topic, self.prepared.plan.texts)
             reached("plan.written")
@@ -68,7 +68,7 @@ class Preparation:
             self._is_foreseeing = True
         if not crew.programs.have_foreseen():
             return False
-        machine.preparing, machine.is_wanted = False, True
+        machine.prepared()
         return True
 
     def accept(self) -> None:

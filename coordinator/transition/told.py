@@ -102,7 +102,7 @@ class Told:
         return TransitionShown(
             number=phase.intent.number,
             phase=shown,
-            is_paused=machine.is_paused,
+            is_paused=machine.asked.is_paused,
             held_because=because,
             filled=round(filled, 4),
             seconds_left=self._seconds_left(phase.intent, log.filled, portions) if is_filling else None,
@@ -156,9 +156,9 @@ def _told_of(phase: Phase, machine: Transition) -> tuple[TransitionPhase, str, s
                 return "filling", "", error
             if machine.holds:
                 return "held", machine.holds[0], error
-            if phase.is_held and not machine.is_switch_asked:
+            if phase.is_held and not machine.asked.is_switch:
                 return "held", f"the step of the switch has failed: {error}", error
-            if phase.intent.choices.hold and not machine.is_switch_asked:
+            if phase.intent.choices.hold and not machine.asked.is_switch:
                 return "held", "it waits for `stepwell revision switch`, as --hold asked for", error
             return "ready", "", error
         case Detached(turn=turn):

@@ -8,13 +8,15 @@ after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
 
 from base.version import VersionId
+from coordinator.actions import Settle
 from coordinator.beside import Beside
-from coordinator.core import Core, Settle
+from coordinator.core import Core
 from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
     ApplyRequest,
@@ -46,7 +48,7 @@ from coordinator.transition.machine import (
 )
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
-from coordinator.transition.preparing import Prepared, choices_of, prepare
+from coordinator.transition.prepared_request import Prepared, choices_of, prepare
 from coordinator.transition.told import Told, preparing
 from engine.errors import DataError, TaskLost
 from engine.model.filling import HASHES
@@ -114,15 +116,7 @@ class Transitions:
         self._forget_look()
         if self._preparation is not None:
             self._preparation.recovered()
-        asked = self.machine
-        self.machine = Transition(
-            preparing=asked.preparing,
-            is_wanted=asked.is_wanted,
-            is_paused=asked.is_paused,
-            is_switch_asked=asked.is_switch_asked,
-            turn=asked.turn,
-            frozen_revision=asked.frozen_revision,
-        )
+        self.machine = self.machine.after_recovery()
         self.show()
 
     @property
@@ -132,7 +126,7 @@ class Transitions:
 
     def take_recorded(self, revision: Revision) -> None:
         """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
-        self.machine.frozen_revision = revision.number if revision.document.frozen else None
+        self.machine.unrunnable_revision = revision.number if revision.document.frozen else None
 
     def check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
@@ -166,7 +160,7 @@ class Transitions:
                 "the run ends as soon as it has done what it was started for.",
                 "Start the service with `stepwell run`, and ask again.",
             )
-        if (phase := log.revisions.phase) is not None or self.machine.is_wanted or self.machine.preparing:
+        if (phase := log.revisions.phase) is not None or self.machine.request is not None:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
         if request.expect_revision not in (None, revision.number):
             assert request.expect_revision is not None
@@ -178,7 +172,7 @@ class Transitions:
             course.documents.take(found.plan)
             return found
 
-        self.machine.asked()
+        self.machine.preparing()
         self._preparation = Preparation(request, answer, work, outside, self._wake)
 
     def advance(self, crew: Crew) -> None:
@@ -211,29 +205,30 @@ class Transitions:
 
     def _turn(self, what: str) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
+        asked = machine.asked
         if phase is None:
-            if not (machine.preparing or machine.is_wanted):
+            if machine.request is None:
                 raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
             self._only(what, what == "abort", "being prepared")
-            machine.turn = "abort"
+            machine.asked = replace(asked, turn="abort")
             return
         match what:
             case "pause":
                 self._only(what, isinstance(phase, Filling), phase.kind)
-                machine.is_paused = True
+                machine.asked = replace(asked, is_paused=True)
             case "resume":
                 self._only(what, isinstance(phase, Filling | Detached), phase.kind)
-                machine.is_paused = False
                 self._look_again()
-                machine.turn = "resume" if isinstance(phase, Detached) else machine.turn
+                turn = "resume" if isinstance(phase, Detached) else asked.turn
+                machine.asked = replace(asked, is_paused=False, turn=turn)
             case "switch":
                 self._only(what, isinstance(phase, Filling), phase.kind)
                 # What has come since may have removed the reason of a hold, or be another one.
-                machine.is_switch_asked, machine.is_paused = True, False
+                machine.asked = replace(asked, is_switch=True, is_paused=False)
                 self._look_again()
             case _:
                 self._only(what, not isinstance(phase, Draining | Clearing), phase.kind)
-                machine.turn = "abort"
+                machine.asked = replace(asked, turn="abort")
 
     def _look_again(self) -> None:
         self._look = self._looked = None
@@ -327,7 +322,7 @@ class Transitions:
         assert self._looked is not None
         holding = Holding(self.course, self._writer.state, self._filling())
         holds = holding.reasons(
-            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.is_switch_asked
+            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
         reached("ready")

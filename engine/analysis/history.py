@@ -146,14 +146,14 @@ def histories(
     because the previous project did not write their topic. `passing`: young views that nobody needs the content of. `carried`: by table, the
     previous index of the former one of which it is made."""
     nodes = found.now.circuit.nodes
-    taking = _Taking(found.now.circuit, found.previous.circuit, found.kept, unreadable)
+    finder = _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, unreadable)
     of: dict[int, tuple[Take, ...]] = {}
     waiting = [index for index in _beginning(found, new_outputs) if index not in passing]
     while waiting:
         index = waiting.pop()
         if index not in of:
             below = nodes[index].inputs
-            of[index] = (Carry(below[0], carried[index]),) if index in carried else tuple(map(taking.take, below))
+            of[index] = (Carry(below[0], carried[index]),) if index in carried else tuple(map(finder.take, below))
             waiting += (each.node for each in parts_of(of[index]) if isinstance(each, Young))
     made = Histories(dict(sorted(of.items())))
     made.check(found)
@@ -166,12 +166,12 @@ def content_now(
     """Where the content of a node of the project in force is. `unreadable`: by handle, why the messages of a source cannot be read again.
     `frozen`: why nodes of the circuit are."""
     every = {each: each for each in range(len(circuit.nodes))}
-    return _Taking(circuit, circuit, every, unreadable, frozen).take(index)
+    return _HistoryFinder(circuit, circuit, every, unreadable, frozen).take(index)
 
 
 def content_kept(found: Transition, index: int) -> Take:
     """Where the content of a kept node is, which nothing young reads. `index`: that of now."""
-    return _Taking(found.now.circuit, found.previous.circuit, found.kept, {}).take(index)
+    return _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, {}).take(index)
 
 
 def _beginning(found: Transition, new_outputs: Collection[int]) -> Iterator[int]:
@@ -183,7 +183,7 @@ def _beginning(found: Transition, new_outputs: Collection[int]) -> Iterator[int]
 
 
 @dataclass
-class _Taking:
+class _HistoryFinder:
     """`held`: the index in `previous` of each node of `circuit` whose state there is."""
 
     circuit: Circuit

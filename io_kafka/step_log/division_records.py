@@ -11,6 +11,7 @@ from base.options import OnError, Truncate
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.form import Natural, PartWithLater, RecordBase, TopicIdentity
+from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.table_records import InputRange
 
 
@@ -66,16 +67,17 @@ class DivisionRecord(RecordBase, PartWithLater):
     def division(self) -> Division:
         return Division(self.step, tuple(r.span for r in self.ranges))
 
-    def with_policy(
-        self, epoch: int, on_error: dict[str, OnError], dead_letters: dict[str, str], truncate: dict[str, Truncate]
-    ) -> DivisionRecord:
+    @property
+    def policy(self) -> InputPolicy:
+        return InputPolicy(self.on_error, self.dead_letters, self.truncate)
+
+    def with_policy(self, epoch: int, policy: InputPolicy) -> DivisionRecord:
         """The same step over the same input, recorded again by a later run with another policy."""
-        policy = {"on_error": on_error, "dead_letters": dead_letters, "truncate": truncate}
-        return self.model_copy(update={"epoch": epoch, "topics": (), **policy})
+        return self.model_copy(update={"epoch": epoch, "topics": (), **policy._asdict()})
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
         """The same step over the same input with the same policy."""
-        return self.with_policy(epoch, self.on_error, self.dead_letters, self.truncate)
+        return self.with_policy(epoch, self.policy)
 
     def with_counted(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
         """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""

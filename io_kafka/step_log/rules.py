@@ -247,7 +247,7 @@ def _why_not_recorded_again(log: LogValue, record: DivisionRecord, before: Divis
     """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
     written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_cut_of` and
     `is_widening_of` handle a division over less or more input.)"""
-    if record == before.with_policy(record.epoch, record.on_error, record.dead_letters, record.truncate):
+    if record == before.with_policy(record.epoch, record.policy):
         return None
     return f"of step {record.step}, recorded again with another input than epoch {before.epoch} recorded"
 

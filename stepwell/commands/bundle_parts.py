@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from coordinator.specification import log_topic_of
+from coordinator.topic_names import log_topic_of
 from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.clients.topics import Topics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from coordinator.specification import log_topic_of, transactional_id_of
+from coordinator.topic_names import log_topic_of, transactional_id_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter

@@ -26,8 +26,8 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.loads import with_loads
 from coordinator.revisions.planned import Planned, planned
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
-from coordinator.specification import log_topic_of, plan_topic_of
 from coordinator.starting.schemas import refused_schemas
+from coordinator.topic_names import log_topic_of, plan_topic_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.rules import why_not_new

@@ -22,11 +22,12 @@ from pyspark.sql import SparkSession
 from base.address import Address
 from base.fault import exit_code_of
 from base.on_change import OnChange
-from coordinator.loop import Pipeline
+from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
-from coordinator.specification import PipelineSpec, log_topic_of
+from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
+from coordinator.topic_names import log_topic_of
 from engine.model.layout import Policy
 from engine.resident.launcher import Cluster
 from engine.resident.spark_launcher import spark_cluster, warm_up

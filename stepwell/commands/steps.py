@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 
 from base.fault import Fault
 from coordinator.revisions.document import PlanDocument, document_of
-from coordinator.specification import log_topic_of, plan_topic_of
+from coordinator.topic_names import log_topic_of, plan_topic_of
 from engine.run.plan_document import BadDocument
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.clients.settings import KafkaSettings

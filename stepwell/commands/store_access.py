@@ -9,9 +9,9 @@ from typing import TypeVar
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from coordinator.copying.source import Stored
-from coordinator.specification import log_topic_of
 from coordinator.storing.backups import backups, read_backup
 from coordinator.storing.manifest import read_manifest
+from coordinator.topic_names import log_topic_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition

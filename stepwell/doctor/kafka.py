@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from base.fault import Fault
-from coordinator.specification import log_topic_of, plan_topic_of
+from coordinator.topic_names import log_topic_of, plan_topic_of
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.specification import is_table_topic, log_topic_of, plan_topic_of, table_topic_of, transactional_id_of
+from coordinator.topic_names import is_table_topic, log_topic_of, plan_topic_of, table_topic_of, transactional_id_of
 from io_kafka.clients.rights import Operation, Right, acl_lines, may_use_transactional_id, missing_on_topics
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from coordinator.revisions.choices import recorded_choices
 from coordinator.revisions.document import PlanDocument
-from coordinator.specification import plan_topic_of
+from coordinator.topic_names import plan_topic_of
 from coordinator.transition.progress import share_drained, share_filled
 from io_kafka.step_log.revision_records import RevisionRecord
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching

@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from coordinator.specification import table_topic_of
+from coordinator.topic_names import table_topic_of
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
 from stepwell.errors import Location, ProjectError, UnsupportedError

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PROCESSES = {
     "the service and its commands": "import stepwell.commands.serve, stepwell.commands.query_here, stepwell.planning.pipeline",
     "a worker": "import engine.resident.daemon as daemon; daemon.load()",
-    "what reads and writes messages": "import io_kafka.formats, coordinator.loop",
+    "what reads and writes messages": "import io_kafka.formats, coordinator.pipeline",
 }
 
 

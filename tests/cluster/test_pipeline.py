@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.specification import log_topic_of
+from coordinator.topic_names import log_topic_of
 from examples.flights.verdict import judge
 from io_kafka.broker.jars import cache_folder
 from io_kafka.clients.settings import KafkaSettings

@@ -12,10 +12,11 @@ import pytest
 
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting import batch_tables
-from coordinator.starting.batch_tables import TABLE_PARTITIONS, limits_of_tables, load_tables
+from coordinator.starting.batch_tables import limits_of_tables, load_tables
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
+from coordinator.topic_names import TABLE_PARTITIONS
 from engine.model.numbers import NumberedCircuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import TopicFacts, Topics

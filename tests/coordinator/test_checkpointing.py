@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from base.version import VersionId
+from coordinator.actions import Fold
 from coordinator.checkpoints.checkpointing import Checkpointing, bytes_of
-from coordinator.core import Fold
 from coordinator.status import StepTimes
 from coordinator.stepping.step_output import StepResult
 from coordinator.stepping.stepping import step_times

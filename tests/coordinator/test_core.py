@@ -16,21 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from base.common_version import NoCommonVersion, common_version
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
-from coordinator.core import (
-    Action,
-    Checkpoint,
-    Collect,
-    Complete,
-    Core,
-    Divide,
-    Exit,
-    Fold,
-    Freeze,
-    Give,
-    LogIntent,
-    Settle,
-    Wait,
-)
+from coordinator.actions import Action, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.checkpoints.phases import DueCheckpoint, Folding, Frozen, NamedCheckpoint, NoCheckpoint
+from coordinator.core import Core
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle, Moving, Weighing
@@ -141,7 +129,7 @@ def step_through(core: Core, log: Log, actions: int) -> list[Action]:
 
 def judge(core: Core, log: Log, action: Action, state: int) -> None:
     """What holds for the next action, whatever happened before. `state`: the next step of the workers' databases."""
-    wanted = core.checkpoint is Checkpoint.WANTED
+    wanted = isinstance(core.checkpoint, DueCheckpoint | NamedCheckpoint)
     assert isinstance(action, Collect | Settle | Give | Fold | Complete) or core.drained, "half of a step would be seen"
     match action:
         case Divide(step):
@@ -167,9 +155,9 @@ def judge(core: Core, log: Log, action: Action, state: int) -> None:
             assert log.intent == version, "a freeze without an intent in the log"
             assert version.step == core.step == state <= log.steps
         case Wait():
-            assert (core.paused and not core.stopping) or core.checkpoint is Checkpoint.FOLDING
+            assert (core.paused and not core.stopping) or isinstance(core.checkpoint, Folding)
         case Exit():
-            assert core.stopping and (core.checkpoint is Checkpoint.NONE or core.is_replaying(log))
+            assert core.stopping and (isinstance(core.checkpoint, NoCheckpoint) or core.is_replaying(log))
             assert core.version.step == core.step or core.is_replaying(log), "an exit without a checkpoint"
 
 
@@ -213,10 +201,10 @@ class Run(RuleBasedStateMachine):
 
     @rule(worker=st.integers(0, 1))
     def fold_of_a_worker_ends(self, worker: int) -> None:
-        pending = self.core.pending
-        if self.core.checkpoint is Checkpoint.FOLDING and pending is not None and pending not in self.held[worker]:
-            self.held[worker] = (self.held[worker][-1], pending)
-            if all(pending in versions for versions in self.held.values()):
+        made = self.core.checkpoint
+        if isinstance(made, Folding) and made.version not in self.held[worker]:
+            self.held[worker] = (self.held[worker][-1], made.version)
+            if all(made.version in versions for versions in self.held.values()):
                 self.core.folded(self.held)
 
     @rule()
@@ -334,7 +322,7 @@ def test_steps_go_on_while_a_checkpoint_is_folded() -> None:
     core, log, version = opened(), Log(divided=2), VersionId(1, 2, "c1")
     step_through(core, log, 1)
     core.request_checkpoint()  # there is nothing to keep yet
-    assert core.checkpoint is Checkpoint.NONE
+    assert isinstance(core.checkpoint, NoCheckpoint)
     step_through(core, log, 3)
     assert core.running == 1 and core.request_checkpoint() and not core.request_checkpoint()
     assert step_through(core, log, 5) == [
@@ -402,8 +390,8 @@ def test_nothing_is_frozen_while_a_step_is_under_way() -> None:
     step_through(core, log, 3)
     log.write()
     core.settled(0, log)
-    core.checkpoint, core.pending = Checkpoint.WANTED, VersionId(1, 1, "c1")
-    log.intend(core.pending)
+    core.checkpoint = NamedCheckpoint(VersionId(1, 1, "c1"))
+    log.intend(core.checkpoint.version)
     with pytest.raises(AssertionError, match="a freeze while a step is under way"):
         core.frozen(log)
     core.running, core.step = None, 2
@@ -418,7 +406,7 @@ def test_a_checkpoint_that_a_worker_lacks_is_not_complete() -> None:
     step_through(core, log, 3)
     with pytest.raises(AssertionError, match="the workers share"):
         core.folded({0: (EMPTY, made), 1: (EMPTY,)})
-    assert core.checkpoint is Checkpoint.FOLDING
+    assert isinstance(core.checkpoint, Folding)
     core.folded({0: (EMPTY, made), 1: (EMPTY, made)})
     step_through(core, log, 1)
     assert core.version == made
@@ -487,12 +475,10 @@ MISTAKES: list[tuple[str, dict[str, object]]] = [
     ("step 2 is next, and the log has 1 steps", {"step": 2}),
     ("step 0 ran, and step 1 is next", {"ran": 0}),
     ("step 2 is running, and step 1 is next", {"running": 2}),
-    ("a checkpoint without a version", {"checkpoint": Checkpoint.FROZEN}),
-    ("is not being made", {"pending": VersionId(1, 1, "c")}),
-    ("does not follow", {"pending": VersionId(2, 1, "c"), "checkpoint": Checkpoint.WANTED}),
-    ("holds a step that has not run", {"pending": VersionId(1, 2, "c"), "checkpoint": Checkpoint.FROZEN}),
-    ("between intent and freeze", {"pending": VersionId(1, 0, "c"), "checkpoint": Checkpoint.WANTED}),
-    ("without an intent in the log", {"pending": VersionId(1, 1, "c"), "checkpoint": Checkpoint.FROZEN}),
+    ("does not follow", {"checkpoint": NamedCheckpoint(VersionId(2, 1, "c"))}),
+    ("holds a step that has not run", {"checkpoint": Frozen(VersionId(1, 2, "c"))}),
+    ("between intent and freeze", {"checkpoint": NamedCheckpoint(VersionId(1, 0, "c"))}),
+    ("without an intent", {"checkpoint": Frozen(VersionId(1, 1, "c"))}),
 ]
 
 
@@ -677,8 +663,8 @@ def test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries(divide
     for core, log, action in sequences(begun, start, LENGTH_MAX):
         judge(core, log, action, core.step + (core.ran is not None))
         seen[type(action)] += 1
-        if not core.drained and core.checkpoint is not Checkpoint.FROZEN:
+        if not core.drained and not isinstance(core.checkpoint, Frozen):
             assert isinstance(action, Collect | Settle | Give | Complete)
-        elif core.checkpoint is Checkpoint.NONE and not core.stopping:
+        elif isinstance(core.checkpoint, NoCheckpoint) and not core.stopping:
             assert (action == Wait()) == core.paused
     assert min(seen[kind] for kind in (Give, Collect, Settle, Wait)) > 100 and seen[Exit], seen

@@ -11,7 +11,7 @@ from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from coordinator.transition.machine import Transition
 from coordinator.transition.preparation import Answer, Preparation
-from coordinator.transition.rereads import Rereads
+from coordinator.transition.reread_starts import Rereads
 from io_kafka.offsets import TopicPartition
 from tests.coordinator.test_reading_again import source
 
@@ -26,7 +26,7 @@ class Story:
         self.told: list[Any] = []
         self.foreseen = False
         self.woken = 0
-        self.machine = Transition(preparing=True)
+        self.machine = Transition(request="preparing")
         self._threads: list[Any] = []
         outside: Any = SimpleNamespace(start_thread=lambda name, work: self._threads.append(work))
         self.preparation = Preparation(REQUEST, answer, lambda: self._found(found), outside, self._wake)
@@ -59,11 +59,13 @@ def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
     assert story.woken == 1, "a loop that waits is woken"
     assert not story.advance()
     assert story.told == [("plans", ("a", "b")), ("foresee", ("c",))]
-    assert not answers and not story.machine.is_wanted, "nothing is recorded before the workers have the documents"
+    assert not answers and story.machine.request == "preparing", (
+        "nothing is recorded before the workers have the documents"
+    )
     story.preparation.accept()
     assert answers == [None]
     story.foreseen = True
-    assert story.advance() and story.machine.is_wanted and not story.machine.preparing
+    assert story.advance() and story.machine.request == "wanted"
     assert len(story.told) == 2, "nothing is written twice"
 
 
@@ -82,7 +84,7 @@ def test_who_has_asked_is_told_why_not() -> None:
     story = Story(refusal, answers.append)
     story.start()
     assert story.advance() and answers == [refusal]
-    assert not story.told and not story.machine.is_wanted and not story.machine.preparing
+    assert not story.told and story.machine.request is None
     story.preparation.end()
     assert len(answers) == 1, "an answer is given once"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.core import Divide
+from coordinator.actions import Divide
 from coordinator.stepping import stepping
 from coordinator.stepping.quiet import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, PAUSE_WITH_BELL_SECONDS, Bell, QuietInput
 from coordinator.stepping.stepping import Stepping

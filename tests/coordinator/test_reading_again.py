@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import InputTopic
-from coordinator.transition.reading import ReadingAgain
+from coordinator.transition.reread_portions import ReadingAgain
 from engine.run.sources import SourceTable
 from io_kafka.clients.time_cut import PROBES_MAX
 from io_kafka.formats import TableFormat
@@ -99,7 +99,7 @@ class Story:
         while not self.is_read:
             sizes.append(self.advance(rows))
             assert sizes[-1] <= rows and len(sizes) < 10_000
-        assert self.log.is_read_again and self.reading.left(self.log) == 0
+        assert self.log.is_read_again and self.reading.offsets_left(self.log) == 0
         return sizes
 
 
@@ -156,7 +156,7 @@ def test_new_nodes_follow_the_revision_in_force_and_are_never_ahead() -> None:
         TopicPartition("new", 0): 30,
     }
     times[TopicPartition("new", 0)] += [31, 32]
-    assert story.reading.left(story.log) == 2, "a topic that only the next revision reads is followed"
+    assert story.reading.offsets_left(story.log) == 2, "a topic that only the next revision reads is followed"
     assert story.advance(0) == 0 and not story.is_read, "a pause"
     assert story.advance(60, **{"in": 7}) == 9 and story.is_read
 
@@ -177,7 +177,7 @@ def test_a_table_that_only_new_nodes_read_ends_with_its_load() -> None:
     """Whatever somebody else has written behind it."""
     times = {TopicPartition("rows", 0): [0] * 9, TopicPartition("rows", 1): [0], TopicPartition("in", 0): [0] * 3}
     story = Story(times, table("rows"), source("in"), only_new=["rows"], tables=(loaded("rows", 5, 0),))
-    assert story.reading.left(story.log) == 8
+    assert story.reading.offsets_left(story.log) == 8
     story.all_read(4096)
     assert story.log.reads_again == {
         TopicPartition("rows", 0): 5,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from base.version import EMPTY
-from coordinator.core import Adopt, Collect, Complete, Core, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.boundary import Boundary
+from coordinator.core import Core
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
+from coordinator.transition.known import Cleared, Looking, Measured
 from coordinator.transition.machine import (
-    Boundary,
+    NOTHING_ASKED,
+    Asked,
     Clear,
     LogSettled,
     LogSwitch,
@@ -21,7 +27,7 @@ from coordinator.transition.machine import (
 )
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.records import Record
-from io_kafka.step_log.revision_records import Choices
+from io_kafka.step_log.revision_records import Choices, RevisionTurn
 from tests.coordinator.test_core import Log, ids
 from tests.io_kafka.layouts import owned_by
 from tests.io_kafka.transitions import DRAIN, WHOLE, begins, fills, revision, settles, switches, turns
@@ -94,10 +100,10 @@ def test_a_run_that_ends_with_its_input_waits_for_what_is_done_beside_the_steps(
     """A project that is being prepared is applied before the run ends."""
     log = log_of()
     core = core_of(log, PRESENT)
-    core.available_now, core.transition.preparing = True, True
+    core.available_now, core.transition.request = True, "preparing"
     core.nothing_to_read()
     assert core.next(log) == Wait()
-    core.transition.preparing = False
+    core.transition.refused()
     assert core.next(log) == Exit()
 
 
@@ -106,18 +112,18 @@ def test_a_revision_that_this_release_cannot_run_has_steps_in_a_transition_alone
     log = log_of()
     core = core_of(log, PRESENT)
     machine = core.transition
-    machine.frozen_revision, machine.preparing = 1, True
+    machine.unrunnable_revision, machine.request = 1, "preparing"
     assert core.next(log) == Wait() and not machine.is_at_end(log)
-    machine.preparing = False
+    machine.refused()
     assert core.next(log) == Wait() and machine.is_at_end(log)
-    machine.is_wanted = True
+    machine.prepared()
     assert core.next(log) == LogTransition() and not machine.is_at_end(log)
     log.append(begins())
     machine.began()
     assert not machine.holds_steps(log) and not machine.is_at_end(log)
     aborted = log_of(begins(), turns("abort"))
     assert machine.holds_steps(aborted) and not machine.is_at_end(aborted), "tables are to be cleared"
-    machine.frozen_revision = 3
+    machine.unrunnable_revision = 3
     assert not machine.holds_steps(log_of()) and not machine.is_at_end(log_of())
 
 
@@ -126,7 +132,7 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     log = log_of()
     core = core_of(log, PRESENT)
     assert core.next(log) == Divide(0), "nothing is due"
-    core.transition.is_wanted = True
+    core.transition.prepared()
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
@@ -182,7 +188,7 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
         assert core.next(log) == Divide(number)
         log.append(fills(number, drained))
         run_step(core, log, number)
-        core.transition.turn = "abort"
+        core.transition.asked = Asked(turn="abort")
         assert core.request_checkpoint()
         checkpoint(core, log)
     assert core.next(log) == Adopt(4)
@@ -241,24 +247,26 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     assert machine.next(log, at) == Measure()
     machine.measured((), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
-    machine.is_switch_asked = True
+    machine.asked = Asked(is_switch=True)
     machine.look_again()
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
     machine.measured(("too many rows",), reads_again=False)
     assert machine.next(log, at) is None, "another reason holds it"
+    machine.look_again()
+    look_at(machine, log, at)
     machine.measured((), reads_again=False)
     assert machine.next(log, at) == LogSwitch()
 
 
 def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     log = log_of(begins(), fills(0, WHOLE))
-    machine = Transition(turn="abort")
+    machine = Transition(Asked(turn="abort"))
     assert machine.next(log, Boundary(0, is_replaying=True, is_checkpointing=False)) is None
-    machine.turn = None
+    machine.asked = NOTHING_ASKED
     assert machine.next(log, Boundary(0, is_replaying=False, is_checkpointing=False)) is None
     log.write()
-    machine.is_paused = True
+    machine.asked = Asked(is_paused=True)
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
@@ -271,7 +279,7 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     log = log_of(begins(), fills(0, 5))
     core = core_of(log, FILLING)
     run_step(core, log, 0)
-    core.transition.turn = "abort"
+    core.transition.asked = Asked(turn="abort")
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned()
@@ -288,15 +296,15 @@ def test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun
     """One that was asked for of the transition before it does not concern it."""
     log = log_of()
     core = core_of(log, PRESENT)
-    core.transition.turn = "abort"
-    core.transition.asked()
-    core.transition.preparing, core.transition.is_wanted = False, True
+    core.transition.asked = Asked(turn="abort")
+    core.transition.preparing()
+    core.transition.prepared()
     assert core.next(log) == LogTransition()
     core.transition.began()
-    assert core.transition.turn is None
-    core.transition.asked()
-    core.transition.turn = "abort"
-    core.transition.preparing, core.transition.is_wanted = False, True
+    assert core.transition.asked.turn is None
+    core.transition.preparing()
+    core.transition.asked = Asked(turn="abort")
+    core.transition.prepared()
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
@@ -315,7 +323,7 @@ def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided
     assert core.next(log) == Wait(), "what is filled is not measured"
     if is_divided:
         log.append(fills(1, WHOLE))
-    core.transition.turn = "abort"
+    core.transition.asked = Asked(turn="abort")
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned()
@@ -336,7 +344,7 @@ def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
     log = log_of(begins(), fills(0, 5))
     core = core_of(log, FILLING)
     run_step(core, log, 0)
-    core.transition.turn = "abort"
+    core.transition.asked = Asked(turn="abort")
     core.request_stop()
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
@@ -345,7 +353,7 @@ def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
 
     log = log_of()
     core = core_of(log, PRESENT)
-    core.transition.is_wanted = True
+    core.transition.prepared()
     core.request_stop()
     assert core.next(log) == Exit()
 
@@ -356,7 +364,45 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
     log.append(turns("detached", 0))
     machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) is None
-    machine.turn = "resume"
+    machine.asked = Asked(turn="resume")
     assert machine.next(log, at) == Clear()
     machine.cleared(is_done=True, is_last=False)
     assert machine.next(log, at) == LogTurn("resume") and not machine.needs_checkpoint
+
+
+def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known() -> None:
+    log = log_of(begins(), fills(0, WHOLE))
+    log.write()
+    machine, at = Transition(Asked(is_switch=True), unrunnable_revision=1), Boundary(1, False, False)
+    look_at(machine, log, at)
+    machine.measured((), reads_again=True)
+    again = machine.after_recovery()
+    assert (again.asked, again.unrunnable_revision, again.checkpoint) == (Asked(is_switch=True), 1, None)
+    assert again.next(log, at) == Look()
+    machine = Transition(request="wanted")
+    assert machine.after_recovery().next(log_of(), Boundary(0, False, False)) == LogTransition()
+
+
+IN_FILLING = (begins(), fills(0, 5))
+MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
+    ("another transition is wanted in the phase filling", IN_FILLING, {"request": "wanted"}),
+    ("a resumption in the phase filling", IN_FILLING, {"asked": Asked(turn="resume")}),
+    ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
+    (r"Looking\(\) in the phase of no transition", (), {"phase": Looking()}),
+    (r"Measured\(holds=\(\)\) in the phase clearing", (*IN_FILLING, turns("abort")), {"phase": Measured(())}),
+    (r"Cleared\(\) in the phase filling", IN_FILLING, {"phase": Cleared()}),
+]
+
+
+@pytest.mark.parametrize(("said", "records", "fields"), MISTAKES, ids=[said for said, *_ in MISTAKES])
+def test_a_state_that_cannot_be_is_noticed(said: str, records: tuple[Record, ...], fields: dict[str, Any]) -> None:
+    log, machine = log_of(), Transition()
+    for record in records:
+        if isinstance(record, RevisionTurn):
+            log.write()
+        log.append(record)
+    machine.check(log)
+    for name, value in fields.items():
+        setattr(machine, name, value)
+    with pytest.raises(AssertionError, match=said):
+        machine.next(log, Boundary(1, is_replaying=False, is_checkpointing=False))

@@ -17,9 +17,9 @@ from coordinator.stepping.views_in_error import (
     is_release_due,
     next_counted,
     of_division,
-    there,
     totals,
     views_before,
+    without_absent_nodes,
 )
 from engine.errors import DataError
 from engine.expressions.evaluate import ExpressionError
@@ -138,7 +138,7 @@ def test_rows_of_before_a_revision_are_over_when_none_is_left() -> None:
     assert totals(PLAN, 6, before, gone, revision_since=2) == ()
     assert totals(PLAN, 7, (left,), {}, revision_since=7) == (), "a former release has recorded it"
     record = step(6, 6).model_copy(update={"errors": (left,)})
-    assert there(PLAN, record, 1) == record and there(PLAN, record, 2).errors == ()
+    assert without_absent_nodes(PLAN, record, 1) == record and without_absent_nodes(PLAN, record, 2).errors == ()
     assert totals(PLAN, 6, (errors(OF_MAP, rows=2),), gone, revision_since=2)[0].rows == 1
 
 

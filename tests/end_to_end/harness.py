@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from coordinator.loop import Pipeline
+from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import TableRows

@@ -28,7 +28,7 @@ import pytest
 
 from base.fault import ExitCode
 from coordinator.revisions.document import PlanDocument, document_of
-from coordinator.specification import is_table_topic
+from coordinator.topic_names import is_table_topic
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
 from stepwell.errors import StepwellError

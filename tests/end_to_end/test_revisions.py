@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from base.term import Term
-from coordinator import loop
 from coordinator.revisions.document import PlanDocument, document_of
+from coordinator.running import recovery
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.stepping.views_in_error import ViewsInError
 from engine.errors import DataError
@@ -339,13 +339,13 @@ def test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused(play: 
 def test_the_workers_of_each_revision_have_a_higher_term(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """What workers of the former revision still do is rejected."""
     terms: list[Term] = []
-    real = loop.Crew
+    real = recovery.Crew
 
     def noted(setup: TaskSetup, tasks: int, term: Term, **more: Any) -> Crew:
         terms.append(term)
         return real(setup, tasks, term, **more)
 
-    monkeypatch.setattr(loop, "Crew", noted)
+    monkeypatch.setattr(recovery, "Crew", noted)
     play.topic("in", 2)
     play.topic("names")
     send_both(play, 1)

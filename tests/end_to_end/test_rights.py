@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from base.fault import ExitCode, exit_code_of
-from coordinator.specification import transactional_id_of
+from coordinator.topic_names import transactional_id_of
 from io_kafka.clients.rights import Right
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import KafkaFault

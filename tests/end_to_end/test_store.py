@@ -16,9 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from coordinator import loop
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, TurnTransition
+from coordinator.running import recovery
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.status import StatusBoard
 from coordinator.storing import storing
@@ -465,14 +465,14 @@ def test_a_run_that_is_taken_over_while_it_restores_says_so(
     """Its successor stores a newer version, and deletes the manifest that it was about to read."""
     play.send("orders", orders(200, 50))
     lose(play)
-    restore_missing = loop.restore_missing
+    restore_missing = recovery.restore_missing
 
     def restore_after_another(*arguments: Any, **named: Any) -> None:
         monkeypatch.undo()
         play.run(started)
         restore_missing(*arguments, **named)
 
-    monkeypatch.setattr(loop, "restore_missing", restore_after_another)
+    monkeypatch.setattr(recovery, "restore_missing", restore_after_another)
     with pytest.raises(Fenced):
         play.run(started)
     play.check(started)

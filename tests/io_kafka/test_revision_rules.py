@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram, key_of
 from io_kafka.step_log.records import (
     BadLogRecord,
@@ -308,7 +309,7 @@ def test_a_division_that_is_recorded_again_keeps_how_far_it_fills() -> None:
     log = (*FILLING, fills(2, 6, end=9), claim(1))
     before = fills(2, 6, end=9)
     for again in (
-        before.with_policy(1, {"t": "skip"}, {}, {}),
+        before.with_policy(1, InputPolicy({"t": "skip"}, {}, {})),
         before.with_epoch(1),
         before.with_counted(1, (3,), frozenset()),
         before.with_ends(1, {TopicPartition("in", 0): 7}),

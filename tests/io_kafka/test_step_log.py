@@ -15,6 +15,7 @@ from base.version import VersionId
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord, as_present
+from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.leaves import OutputLeaf
 from io_kafka.step_log.records import (
@@ -150,7 +151,7 @@ def test_the_state_after_a_run() -> None:
 
 def again(step: int, start: int, end: int, epoch: int, **changes: object) -> DivisionRecord:
     former = division(step, start, end, epoch)
-    return former.with_policy(epoch, {"t": "skip"}, {}, {"t": "apply"}).model_copy(update=changes)
+    return former.with_policy(epoch, InputPolicy({"t": "skip"}, {}, {"t": "apply"})).model_copy(update=changes)
 
 
 def less(step: int, start: int, end: int, cut: int, epoch: int = 0) -> DivisionRecord:
@@ -547,7 +548,7 @@ def stories(draw: st.DrawFn) -> list[Record]:
                 filled = None if passage is None else draw(st.integers(state.filled, passage.intent.whole))
                 record = record.model_copy(update={"counted": still, "filled": filled})
             case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
-                record = before.with_policy(epoch, {"t": draw(st.sampled_from(("fail", "skip")))}, {}, {})
+                record = before.with_policy(epoch, InputPolicy({"t": draw(st.sampled_from(("fail", "skip")))}, {}, {}))
             case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
                 start, end = last.ranges[0].start, last.ranges[0].end
                 record = last.with_ends(epoch, {TopicPartition("in", 0): draw(st.integers(start + 1, end - 1))})
@@ -915,7 +916,7 @@ def test_the_time_of_steps_never_goes_back_and_stays_with_a_step_that_is_divided
     for again in (
         first.with_ends(0, {TopicPartition("in", 0): 5}),
         first.with_counted(0, (3,), frozenset()),
-        first.with_policy(1, {"in": "skip"}, {}, {}),
+        first.with_policy(1, InputPolicy({"in": "skip"}, {}, {})),
     ):
         assert again.clock_us == 7
     with pytest.raises(BrokenStepLog):
@@ -935,7 +936,7 @@ def test_idle_inputs_stay_with_a_step_that_is_divided_again_and_are_those_of_the
     for again in (
         first.with_ends(0, {TopicPartition("in", 0): 5}),
         first.with_counted(0, (3,), frozenset()),
-        first.with_policy(1, {"in": "skip"}, {}, {}),
+        first.with_policy(1, InputPolicy({"in": "skip"}, {}, {})),
     ):
         assert again.idle == ("a", "b")
     later = division(1, 10, 12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 RULES, LOG, VALUE = "io_kafka/step_log/rules.py", "io_kafka/step_log/state.py", "io_kafka/step_log/value.py"
-RECORDS, READING = "io_kafka/step_log/division_records.py", "coordinator/transition/reading.py"
+RECORDS, READING = "io_kafka/step_log/division_records.py", "coordinator/transition/reread_portions.py"
 STEPPING, TASKS, SOURCES = "coordinator/stepping/stepping.py", "engine/run/tasks.py", "engine/run/sources.py"
 TIME_CUT = "io_kafka/clients/time_cut.py"
 TEST_RULES, TEST_READING = "tests/io_kafka/test_read_again_rules.py", "tests/coordinator/test_reading_again.py"
@@ -241,8 +241,8 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "tuple(holds), reads_again and not holds",
-                "tuple(holds), False",
+                "        if reads_again and not holds:\n",
+                "        if False:\n",
             ),
         ),
         (

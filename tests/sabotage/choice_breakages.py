@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 MARKING, SOURCES, LOG = "engine/analysis/marking.py", "engine/run/sources.py", "io_kafka/step_log/state.py"
-MARKS, CHOOSING = "coordinator/revisions/marks.py", "coordinator/revisions/choosing.py"
+MARKS, CHOOSING = "coordinator/revisions/marks.py", "coordinator/revisions/chosen_comparison.py"
 COMPARING, FILLING = "engine/analysis/comparing.py", "engine/analysis/filling_circuit.py"
 CARRIED, TEST_CARRIED = "engine/operators/carried.py", "tests/engine/test_carried.py"
 TEST_MARKING, TEST_SOURCES = "tests/engine/test_marking.py", "tests/engine/test_sources.py"
@@ -108,7 +108,7 @@ CHOICES = (
         BATCH,
         (
             Edit(
-                "coordinator/revisions/rereading.py",
+                "coordinator/revisions/rereadable.py",
                 "if is_marked and not _count(known, facts):",
                 "if is_marked:",
             ),
@@ -189,7 +189,7 @@ CHOICES = (
         "nulls-are-forgotten",
         "A later revision makes a table of its messages, which do not say what it holds.",
         KEPT,
-        (Edit("coordinator/revisions/rereading.py", "    if source.nulls:", "    if False:"),),
+        (Edit("coordinator/revisions/rereadable.py", "    if source.nulls:", "    if False:"),),
         (f"{TEST_PLANS}::test_a_table_gets_columns_without_its_messages",),
     ),
     Breakage(

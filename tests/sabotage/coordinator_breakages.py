@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-CORE, LOOP, START = "coordinator/core.py", "coordinator/loop.py", "coordinator/starting/start.py"
+CORE, PIPELINE, START = "coordinator/core.py", "coordinator/pipeline.py", "coordinator/starting/start.py"
 REACH = "coordinator/starting/reach.py"
 BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
@@ -111,8 +111,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        return self._begin_checkpoint(log) if self.checkpoint is Checkpoint.WANTED else None\n",
-                "        is_due = self.checkpoint is Checkpoint.WANTED and not self.is_replaying(log)\n"
+                "        return self._begin_checkpoint(log) if self._is_freeze_due else None\n",
+                "        is_due = self._is_freeze_due and not self.is_replaying(log)\n"
                 "        return self._begin_checkpoint(log) if is_due else None\n",
             ),
         ),
@@ -162,8 +162,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        return Freeze(self.pending) if log.intent == self.pending else LogIntent(self.pending)\n",
-                "        return Freeze(self.pending)\n",
+                "        return Freeze(version) if log.intent == version else LogIntent(version)\n",
+                "        return Freeze(version)\n",
             ),
         ),
         (f"{TEST_CORE}::test_the_freeze_waits_until_the_log_has_the_intent",),
@@ -217,10 +217,12 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if not self.drained:\n            return self._under_way(log)\n        checkpoint = self._checkpoint_action(log)\n"
+                "        if not self.drained:\n            return self._next_while_steps_run(log)\n"
+                "        checkpoint = self._checkpoint_action(log)\n"
                 "        if checkpoint is not None:\n            return checkpoint\n",
-                "        checkpoint = self._checkpoint_action(log) if self.ran is None else None\n        if checkpoint is not None:\n"
-                "            return checkpoint\n        if not self.drained:\n            return self._under_way(log)\n",
+                "        checkpoint = self._checkpoint_action(log) if self.ran is None else None\n"
+                "        if checkpoint is not None:\n            return checkpoint\n"
+                "        if not self.drained:\n            return self._next_while_steps_run(log)\n",
             ),
         ),
         (f"{TEST_CORE}::test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries",),
@@ -232,7 +234,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "            return self._give(ahead, log)\n",
+                "            return Give(ahead, ahead < log.steps)\n",
                 "            return Settle(self.ran, self.ran < log.steps)\n",
             ),
         ),
@@ -347,7 +349,7 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        if (on_error, record.dead_letters, truncate) == policy:\n",
+                "        if recorded == policy:\n",
                 "        if record is not None:\n",
             ),
         ),
@@ -358,7 +360,7 @@ COORDINATOR = (
         "expected-epoch-dropped",
         "The loop does not hand on which holder was found silent.",
         "5 fences",
-        (Edit(LOOP, "start(claimant, expect_epoch=expect_epoch)", "start(claimant)"),),
+        (Edit(PIPELINE, "start(claimant, expect_epoch=expect_epoch)", "start(claimant)"),),
         (f"{END_TO_END}/test_fences.py::test_a_coordinator_that_was_replaced_is_fenced_and_output_stays_exactly_once",),
     ),
     Breakage(
@@ -492,7 +494,7 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                '        assert latest == self.pending, f"after checkpoint {self.pending} the workers share {latest}"\n',
+                '        assert latest == version, f"after checkpoint {version} the workers share {latest}"\n',
                 "",
             ),
         ),

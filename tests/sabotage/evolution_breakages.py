@@ -11,7 +11,7 @@ CONTINUING = "coordinator/revisions/continuing.py"
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
 REVISIONS = "tests/end_to_end/test_revisions.py"
 HISTORY, TEST_HISTORY = "engine/analysis/history.py", "tests/engine/test_history.py"
-REREADING, OUTPUTS = "coordinator/revisions/rereading.py", "coordinator/revisions/output_plans.py"
+REREADING, OUTPUTS = "coordinator/revisions/rereadable.py", "coordinator/revisions/output_plans.py"
 TEST_PLANNED = "tests/stepwell/test_planned.py"
 FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_changes_only_with_the_state"
 STORED_IS_FED = "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        if before in self.frozen"
@@ -228,7 +228,9 @@ EVOLUTION = (
         "1 division first",
         (
             Edit(
-                "coordinator/loop.py", "                self._finish_recorded_steps(revision, log_facts.topic_id)\n", ""
+                "coordinator/pipeline.py",
+                "                self._finish_recorded_steps(revision, begins.spec, log_id)\n",
+                "",
             ),
             Edit(
                 REVISION_RULES,
@@ -250,7 +252,7 @@ EVOLUTION = (
         "the-same-term-twice",
         "The workers of the changed project have the term of those before them.",
         "5 fences",
-        (Edit("coordinator/loop.py", "        self._attempts += 1\n", ""),),
+        (Edit("coordinator/running/recovery.py", "        self._attempts += 1\n", ""),),
         (f"{REVISIONS}::test_the_workers_of_each_revision_have_a_higher_term",),
     ),
     Breakage(

@@ -397,8 +397,8 @@ LAYOUT = (
         (
             Edit(
                 PHASES,
-                "        return _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
-                "        begun = _begun(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
+                "        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
+                "        begun = _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
                 "        is_kept = isinstance(self, Moving) and isinstance(begun, Weighing)\n"
                 "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
             ),
@@ -438,8 +438,8 @@ LAYOUT = (
         (
             Edit(
                 PHASES,
-                "return None if moment.is_folding or self.has_copies else",
-                "return None if moment.is_folding else",
+                "return None if at.is_checkpointing or self.has_copies else",
+                "return None if at.is_checkpointing else",
             ),
         ),
         (f"{TEST_PHASES}::test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over",),
@@ -484,7 +484,11 @@ LAYOUT = (
         "worker-made-during-a-fold",
         "A new worker is made at a version that another one is about to follow.",
         VERSIONS,
-        (Edit(PHASES, "may_be_made = self.is_recruited and not moment.is_folding", "may_be_made = self.is_recruited"),),
+        (
+            Edit(
+                PHASES, "may_be_made = self.is_recruited and not at.is_checkpointing", "may_be_made = self.is_recruited"
+            ),
+        ),
         (f"{TEST_PHASES}::test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed",),
     ),
     Breakage(
@@ -685,7 +689,7 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "coordinator/rescale/preparing.py",
+                "coordinator/rescale/beside_steps.py",
                 "if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:\n",
                 "if isinstance(rescale.phase, Moved):\n",
             ),
@@ -719,7 +723,7 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/core.py",
-                "blocks_steps or self.rescale.next(log, self._moment(log)) is not None",
+                "blocks_steps or self.rescale.next(log, self._at_boundary(log)) is not None",
                 "blocks_steps",
             ),
         ),

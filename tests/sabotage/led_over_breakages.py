@@ -19,7 +19,7 @@ LED_OVER = (
         (
             Edit(
                 CORE,
-                "if log.program_key(ahead) != self.program or self.is_transition_due(log):",
+                "if log.program_key(self.step + 1) != self.program or self.is_transition_due(log):",
                 "if self.is_transition_due(log):",
             ),
         ),
@@ -47,17 +47,43 @@ LED_OVER = (
         (
             Edit(
                 MACHINE,
-                "self.is_clear, self.needs_checkpoint = is_done, is_last",
-                "self.is_clear, self.needs_checkpoint = is_done, not is_last",
+                'self.checkpoint = "needed" if is_last else None',
+                'self.checkpoint = None if is_last else "needed"',
             ),
         ),
         (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
     ),
     Breakage(
+        "known-after-a-turn",
+        "What is known of a filling counts in the next phase too, so that a transition goes on with measures of before.",
+        "1 division first",
+        (
+            Edit(
+                MACHINE,
+                "        self.phase, self.checkpoint = NothingKnown(), None\n",
+                "        self.checkpoint = None\n",
+            ),
+        ),
+        (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
+    ),
+    Breakage(
+        "asked-before-a-recovery",
+        "A switch or an abort that was asked for is forgotten when a worker is lost.",
+        "a command does what it says",
+        (Edit(MACHINE, "Transition(self.asked, self.request", "Transition(NOTHING_ASKED, self.request"),),
+        (f"{TEST_MACHINE}::test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known",),
+    ),
+    Breakage(
         "filled-over-dirty-tables",
         "A transition that is resumed is filled while tables of the attempt before are there.",
         BATCH,
-        (Edit(MACHINE, 'return LogTurn("resume") if self.is_clear else Clear()', 'return LogTurn("resume")'),),
+        (
+            Edit(
+                MACHINE,
+                'return LogTurn("resume") if isinstance(self.phase, Cleared) else Clear()',
+                'return LogTurn("resume")',
+            ),
+        ),
         (f"{TEST_MACHINE}::test_a_transition_that_is_resumed_is_filled_over_cleared_tables",),
     ),
     Breakage(
@@ -100,7 +126,7 @@ LED_OVER = (
         (
             Edit(
                 STEPPING,
-                "there(numbered, log.step_records[step], revision_since)",
+                "without_absent_nodes(numbered, log.step_records[step], revision_since)",
                 "log.step_records[step]",
             ),
         ),

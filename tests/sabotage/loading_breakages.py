@@ -124,7 +124,7 @@ LOADED = (
         ANSWER,
         (
             Edit(
-                "coordinator/transition/reading.py",
+                "coordinator/transition/reread_portions.py",
                 "known = {**ends_of_loads(log, self._table_topics & log.tables.keys()), **live}",
                 "known = dict(live)",
             ),
@@ -148,7 +148,7 @@ LOADED = (
         "loads-of-another-pipeline-deleted",
         "A pipeline takes the topics of one with a longer name for its own, and deletes them.",
         "a pipeline leaves what is not its own alone",
-        (Edit("coordinator/specification.py", "[0-9a-f]{{16}}(\\.[0-9a-f]+)?", ".*[0-9a-f]{{16}}(\\.[0-9a-f]+)?"),),
+        (Edit("coordinator/topic_names.py", "[0-9a-f]{{16}}(\\.[0-9a-f]+)?", ".*[0-9a-f]{{16}}(\\.[0-9a-f]+)?"),),
         (f"{TEST_LOADS}::test_the_topics_of_a_pipelines_loads_are_told_from_all_others",),
     ),
     Breakage(
@@ -212,8 +212,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "        self.is_wanted = self.is_paused = self.is_switch_asked = False\n",
-                "        self.is_wanted = self.is_paused = self.is_switch_asked = False\n        self.turn = None\n",
+                "self.request, self.asked = None, Asked(turn=self.asked.turn)",
+                "self.request, self.asked = None, NOTHING_ASKED",
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),
@@ -225,8 +225,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "self.preparing, self.turn = True, None",
-                "self.preparing = True",
+                'self.request, self.asked = "preparing", replace(self.asked, turn=None)',
+                'self.request, self.asked = "preparing", replace(self.asked)',
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),

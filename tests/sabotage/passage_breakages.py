@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 STEPPING, HOLDING = "coordinator/stepping/stepping.py", "coordinator/transition/holding.py"
-LOOP, TRANSITIONS_ = "coordinator/loop.py", "coordinator/transition/transitions.py"
+TRANSITIONS_ = "coordinator/transition/transitions.py"
 MACHINE, FILL_CIRCUITS = "coordinator/transition/machine.py", "engine/analysis/fill_circuits.py"
 TEST_HOLDING, TEST_MACHINE = "tests/coordinator/test_holding.py", "tests/coordinator/test_transition_machine.py"
 TEST_FILLING, TEST_WORLDS = "tests/engine/test_filling.py", "tests/simulator/test_scenarios.py"
@@ -192,7 +192,7 @@ PASSAGES = (
         "switches-that-cannot-run-stay",
         "A switch whose next project has lost a topic is not taken back at a start, so no start can ever go on.",
         "a crash at any instruction leaves the old project or the new one",
-        (Edit("coordinator/loop.py", "if fault is None or not self._transitions.take_fault(fault):", "if True:"),),
+        (Edit("coordinator/pipeline.py", "if fault is None or not self._transitions.take_fault(fault):", "if True:"),),
         (
             "tests/end_to_end/test_reading_again.py::test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_project",
         ),

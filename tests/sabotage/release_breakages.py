@@ -20,7 +20,13 @@ RELEASES = (
         "identity-of-this-release",
         "The state of the release before is taken to have the revisions of this one, so what was corrected is kept.",
         REBUILT,
-        (Edit("coordinator/revisions/leaves.py", "leaves_of(project), project.made_with)", "leaves_of(project), {})"),),
+        (
+            Edit(
+                "coordinator/revisions/leaves.py",
+                "for leaf in leaves.outputs}, project.made_with)",
+                "for leaf in leaves.outputs}, {})",
+            ),
+        ),
         (CORRECTED,),
     ),
     Breakage(

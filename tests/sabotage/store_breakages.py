@@ -146,7 +146,7 @@ CHECKPOINT_STORE = (
         "step-0-after-a-start",
         "A run without steps shows step 0, whatever its state has.",
         "no silence",
-        (Edit("coordinator/loop.py", "            step=max(0, version.step - 1),\n", ""),),
+        (Edit("coordinator/running/recovery.py", "            step=max(0, version.step - 1),\n", ""),),
         ("tests/end_to_end/test_divisions.py::test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers",),
     ),
 )

@@ -168,7 +168,7 @@ STORING_OF_RUNS = (
         "a rescale ends",
         (
             Edit(
-                "coordinator/rescale/preparing.py",
+                "coordinator/rescale/beside_steps.py",
                 "            if hosts is not None and not any(",
                 "            if hosts is not None and all(",
             ),

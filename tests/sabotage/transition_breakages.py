@@ -468,7 +468,13 @@ TRANSITIONS = (
         "transition-accepted-by-a-run-that-stops",
         "A run that is asked to stop accepts a transition, which it then forgets.",
         "1 division first",
-        (Edit("coordinator/loop.py", "                if core.stopping:\n                    raise stopping()\n", ""),),
+        (
+            Edit(
+                "coordinator/running/requests_in_force.py",
+                "                if core.stopping:\n                    raise stopping()\n",
+                "",
+            ),
+        ),
         ("tests/simulator/test_scenarios.py::test_a_transition_is_refused_once_the_service_was_asked_to_stop",),
     ),
     Breakage(
@@ -503,7 +509,7 @@ TRANSITIONS = (
         "the batch answer",
         (
             Edit(
-                "coordinator/transition/rereads.py",
+                "coordinator/transition/reread_starts.py",
                 "sorted({**since, **self.starts}.items())",
                 "sorted(self.starts.items())",
             ),
@@ -611,8 +617,8 @@ TRANSITIONS = (
         "1 division first",
         (
             Edit(
-                "coordinator/loop.py",
-                "                if self._finishes:\n                    raise still_finishing()\n",
+                "coordinator/running/requests_in_force.py",
+                "                if is_finishing:\n                    raise still_finishing()\n",
                 "",
             ),
         ),

@@ -21,13 +21,17 @@ from confluent_kafka import KafkaException
 from base.slots import NO_SLOTS
 from base.term import ATTEMPTS_MAX, Term
 from base.version import EMPTY, VersionId
-from coordinator import core, loop
+from coordinator import core, loop, pipeline
+from coordinator.actions import Action, Collect, Divide, Give, Settle
+from coordinator.boundary import Boundary
 from coordinator.checkpoints import checkpointing
-from coordinator.core import Action, Collect, Core, Divide, Give, Settle
+from coordinator.checkpoints.phases import NamedCheckpoint
+from coordinator.core import Core
 from coordinator.rescale import rescaling
 from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Moment, Staffing
+from coordinator.rescale.phases import Staffing
+from coordinator.running import recovery
 from coordinator.starting import binding, binding_rules, positions, start
 from coordinator.starting.beginning import Beginning
 from coordinator.stepping import inputs, stepping
@@ -457,11 +461,11 @@ def _arrived(event: Any) -> bool:
 @contextmanager
 def recovery_with_the_workers_of_before() -> Iterator[None]:
     """A recovery goes on with the crew that has failed, if it was bound completely and its connections are there."""
-    real_crew, real_close, real_launch = loop.Pipeline._crew, crew.Crew.close, crew.Crew.launch
+    real_crew, real_close, real_launch = recovery.Recovery.crew, crew.Crew.close, crew.Crew.launch
     kept: dict[int, Any] = {}  # by epoch
     found: dict[Any, Any] = {}  # by crew: what binding it has found
 
-    def make(self: Any, setup: Any, attempt: int, log_id: str) -> Any:
+    def make(self: Any, course: Any) -> Any:
         old = kept.pop(self._writer.epoch, None)
         if old is not None:
             members = old._roster.members.values()
@@ -473,22 +477,22 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
                 kept[self._writer.epoch] = old
                 return old
             real_close(old)
-        kept[self._writer.epoch] = real_crew(self, setup, attempt, log_id)
+        kept[self._writer.epoch] = real_crew(self, course)
         return kept[self._writer.epoch]
 
     def launch(self: Any) -> None:
         if not self.recruiting._jobs:
             real_launch(self)
 
-    def bind_workers(kept_or_new: Any, *rest: Any) -> Any:
+    def bind_workers(kept_or_new: Any, *rest: Any, **named: Any) -> Any:
         if kept_or_new not in found:
-            found[kept_or_new] = real_bind(kept_or_new, *rest)
+            found[kept_or_new] = real_bind(kept_or_new, *rest, **named)
         return found[kept_or_new]
 
-    real_bind = loop.bind_workers
+    real_bind = recovery.bind_workers
     with (
-        broken(loop, "bind_workers", bind_workers),
-        broken(loop.Pipeline, "_crew", make),
+        broken(recovery, "bind_workers", bind_workers),
+        broken(recovery.Recovery, "crew", make),
         broken(crew.Crew, "close", lambda self: None),
         broken(crew.Crew, "launch", launch),
     ):
@@ -735,20 +739,23 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
 @contextmanager
 def checkpoint_while_a_step_is_under_way() -> Iterator[None]:
     """The core does not wait for a drained boundary."""
-    real = core.Core._under_way
+    real = core.Core._next_while_steps_run
 
-    def under_way(self: Core, log: Any) -> Action:
+    def next_while_steps_run(self: Core, log: Any) -> Action:
         wanted = None if self.ran is not None else self._checkpoint_action(log)
         return real(self, log) if wanted is None else wanted
 
-    with broken(core.Core, "_under_way", under_way), broken(core.Core, "_boundary_due", lambda self, log: False):
+    with (
+        broken(core.Core, "_next_while_steps_run", next_while_steps_run),
+        broken(core.Core, "_boundary_due", lambda self, log: False),
+    ):
         yield
 
 
 @contextmanager
 def version_that_all_have_not_declared_complete() -> Iterator[None]:
     """A run that ended between the last fold and the record leaves that to its successor."""
-    with broken(loop, "record_completion", lambda writer, version: None):
+    with broken(recovery, "record_completion", lambda writer, version: None):
         yield
 
 
@@ -812,8 +819,9 @@ def cut_between_intent_and_freeze() -> Iterator[None]:
     real = core.Core._checkpoint_action
 
     def checkpoint_action(self: Core, log: Any) -> Any:
-        if log.intent == self.pending is not None and not self.rescale.is_idle:
-            due = self.rescale.next(log, self._moment(log))
+        named = self.checkpoint
+        if isinstance(named, NamedCheckpoint) and log.intent == named.version and not self.rescale.is_idle:
+            due = self.rescale.next(log, self._at_boundary(log))
             if isinstance(due, Cut):
                 return due
         return real(self, log)
@@ -842,8 +850,8 @@ def worker_that_does_not_enter() -> Iterator[None]:
 def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
     real = Rescale.next
 
-    def following(self: Any, log: Any, moment: Moment) -> Any:
-        return real(self, log, replace(moment, is_folding=False))
+    def following(self: Any, log: Any, at: Boundary) -> Any:
+        return real(self, log, replace(at, is_checkpointing=False))
 
     with (
         broken(Rescale, "next", following),
@@ -857,12 +865,12 @@ def workers_leave_before_the_rescale_is_settled() -> Iterator[None]:
     """As soon as they own nothing, and a crash may still go back to a version in which they do."""
     real = Rescale.next
 
-    def following(self: Any, log: Any, moment: Moment) -> Any:
-        if log.target is not None and not moment.is_folding and not isinstance(self.phase, Staffing):
+    def following(self: Any, log: Any, at: Boundary) -> Any:
+        if log.target is not None and not at.is_checkpointing and not isinstance(self.phase, Staffing):
             idle = tuple(w for w, own in self.owned.items() if own == NO_SLOTS and w not in log.target.members)
             if idle:
                 return Bury(idle)
-        return real(self, log, moment)
+        return real(self, log, at)
 
     def buried(self: Any, owned: Any) -> None:
         self.rescale.phase = replace(self.rescale.phase, owned=owned)
@@ -895,7 +903,7 @@ def recovery_with_the_owners_of_the_target() -> Iterator[None]:
             owned = {**dict.fromkeys(owned, NO_SLOTS), **state.target.owned}
         return version, owned
 
-    with broken(loop, "open_latest", opened):
+    with broken(recovery, "open_latest", opened):
         yield
 
 
@@ -940,7 +948,7 @@ def checkpoint_with_the_owners_of_the_layout() -> Iterator[None]:
 @contextmanager
 def databases_that_no_version_needs_kept() -> Iterator[None]:
     """What a change that was broken off has made is there for ever."""
-    with broken(loop, "remove_left", lambda made, found, epoch: None):
+    with broken(recovery, "remove_left", lambda made, found, epoch: None):
         yield
 
 
@@ -1037,7 +1045,8 @@ def switch_before_all_is_filled() -> Iterator[None]:
     real = transition_machine.Transition._of_filled
 
     def early(self: Any, log: Any, phase: Any) -> Any:
-        return real(self, SimpleNamespace(filled=phase.intent.whole if log.filled else 0), phase)
+        filled = phase.intent.whole if log.filled else 0
+        return real(self, SimpleNamespace(filled=filled, is_read_again=True), phase)
 
     with (
         broken(transition_machine.Transition, "_of_filled", early),
@@ -1109,7 +1118,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 
     def cleared(self: Any, *, is_done: bool, is_last: bool) -> None:
         real(self, is_done=is_done, is_last=is_last)
-        self.needs_checkpoint = False
+        self.checkpoint = None
 
     with broken(transition_machine.Transition, "cleared", cleared):
         yield
@@ -1118,7 +1127,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 @contextmanager
 def files_read_within_a_transition() -> Iterator[None]:
     """A run that finds one begins with what the files say."""
-    with broken(loop, "beginning", lambda files, revision, state, on_change, chosen: Beginning(files)):
+    with broken(pipeline, "beginning", lambda files, revision, state, on_change, chosen: Beginning(files)):
         yield
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from coordinator import loop
 from coordinator.stepping import stepping
-from coordinator.transition import machine, reading, transitions
+from coordinator.transition import machine, reread_portions, transitions
 from engine.errors import DataError
 from engine.run import tasks
 from io_kafka.step_log import revision_rules, rules
@@ -63,14 +63,14 @@ def switch_before_new_nodes_are_level() -> Iterator[None]:
 @contextmanager
 def _chosen(change: Any) -> Iterator[None]:
     """`change(ranges)`: what is read again in place of these ranges. The log does not mind."""
-    real = reading.ReadingAgain.choose
+    real = reread_portions.ReadingAgain.choose
 
     def choose(self: Any, *given: Any) -> Any:
         ranges, is_read = real(self, *given)
         return change(ranges), is_read
 
     with (
-        broken(reading.ReadingAgain, "choose", choose),
+        broken(reread_portions.ReadingAgain, "choose", choose),
         broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
@@ -91,7 +91,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
     """They are given what is there, whether the project in force has read it or not."""
     with (
         broken(
-            reading.ReadingAgain,
+            reread_portions.ReadingAgain,
             "_ends",
             lambda self, starts, live: {
                 where: max(at, self.topics.end_offsets_of([where])[where]) for where, at in starts.items()
@@ -104,7 +104,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
 
 @contextmanager
 def partitions_that_came_later_forgotten() -> Iterator[None]:
-    with broken(reading.ReadingAgain, "_added", lambda self, log, division, known: {}):
+    with broken(reread_portions.ReadingAgain, "_added", lambda self, log, division, known: {}):
         yield
 
 

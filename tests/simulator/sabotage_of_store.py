@@ -9,7 +9,7 @@ from typing import Any
 
 from xxhash import xxh3_128_hexdigest
 
-from coordinator import loop
+from coordinator.running import recovery
 from coordinator.starting import binding
 from coordinator.storing import collecting, restoring, storing
 from storage.remote import restoring as making
@@ -155,7 +155,7 @@ def databases_of_a_later_version_kept() -> Iterator[None]:
 
 @contextmanager
 def layout_not_gone_back() -> Iterator[None]:
-    with broken(loop, "layout_if_restored", lambda version, state, epoch: None):
+    with broken(recovery, "layout_if_restored", lambda version, state, epoch: None):
         yield
 
 

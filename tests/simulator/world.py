@@ -16,7 +16,7 @@ from typing import Literal
 
 from base.slots import SlotSet
 from base.term import Term
-from coordinator.loop import Pipeline
+from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, ReplaceRequest, RescaleRequest, TurnRequest
 from coordinator.revisions.choices import Chosen

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from coordinator.revisions.carrying import tables_of
 from coordinator.revisions.choices import ChoiceRefused, Chosen, recorded_choices
-from coordinator.revisions.choosing import compared
+from coordinator.revisions.chosen_comparison import compared
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.marks import with_marks_of

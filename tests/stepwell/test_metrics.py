@@ -149,7 +149,8 @@ def test_every_phase_has_a_series_and_waiting_for_kafka_is_seen() -> None:
     found = samples_of(board)
     assert found["kafka_up"] == 0 and found["phase:waiting for Kafka"] == 1
     assert sum(value for name, value in found.items() if name.startswith("phase:")) == 1
-    written = set(re.findall(r"phase=\"([^\"]+)\"|return \"([^\"]+)\"", (ROOT / "coordinator" / "loop.py").read_text()))
+    text = "".join((ROOT / "coordinator" / name).read_text() for name in ("pipeline.py", "loop.py"))
+    written = set(re.findall(r"phase=\"([^\"]+)\"|return \"([^\"]+)\"", text))
     assert {one or other for one, other in written} <= set(PHASES), "the table knows the phases of the loop"
 
 

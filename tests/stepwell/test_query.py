@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from base.term import Term
 from base.text.months import MONTH
 from base.version import VersionId
-from coordinator.loop import Pipeline
+from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.starting.circuit_file import read_owner
 from coordinator.starting.errors import CircuitChanged

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from coordinator.specification import log_topic_of, plan_topic_of
+from coordinator.topic_names import log_topic_of, plan_topic_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from stepwell.service.endpoint import read_endpoint

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.checkpoints.truncation import REFUSED_SECONDS, Truncation
-from coordinator.specification import log_topic_of, plan_topic_of, table_topic_of, transactional_id_of
+from coordinator.topic_names import log_topic_of, plan_topic_of, table_topic_of, transactional_id_of
 from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.rights import Right, acl_lines, may_use_transactional_id, missing_on_topics

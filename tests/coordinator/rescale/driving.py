@@ -9,12 +9,12 @@ from typing import Any, Concatenate, ParamSpec
 
 from base.slots import NO_SLOTS, SLOTS, SlotSet
 from base.version import VersionId
+from coordinator.boundary import Boundary
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
     Burying,
     Idle,
-    Moment,
     Moved,
     Moving,
     Staffing,
@@ -59,11 +59,11 @@ class Driven(Rescale):
             assert self.following() is None, "no worker is made before there is a task for it"
             self.tell(Wanted.recruited)
 
-    def following(self, *, folding: bool = False, replaying: bool = False) -> RescaleAction | None:
-        return self.next(self.log, Moment(7, is_folding=folding, is_replaying=replaying))
+    def following(self, *, checkpointing: bool = False, replaying: bool = False) -> RescaleAction | None:
+        return self.next(self.log, Boundary(7, is_replaying=replaying, is_checkpointing=checkpointing))
 
     def due(self) -> bool:
-        return self.is_due(self.log, Moment(7, is_folding=False, is_replaying=False))
+        return self.is_due(self.log, Boundary(7, is_replaying=False, is_checkpointing=False))
 
     def act(self, action: RescaleAction | None, dice: random.Random | None = None, *, steps_between: int = 1) -> None:
         """As the shell. A cut moves some of its slots, if it may."""

@@ -167,7 +167,7 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
     rescale.checkpoint()
     assert rescale.log.rescale is None and rescale.number == 1
     if left := set(before) - set(after):
-        assert rescale.following(folding=True) is None, "they take part in the fold"
+        assert rescale.following(checkpointing=True) is None, "they take part in the fold"
         assert rescale.following() == Bury(tuple(sorted(left)))
         rescale.act(rescale.following())
     assert rescale.is_idle and dict(rescale.owned) == owned_by(*after)
@@ -295,10 +295,10 @@ def test_a_pause_lasts_through_a_turn_and_ends_with_the_rescale() -> None:
 def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() -> None:
     rescale = Driven(0, 1)
     rescale.request(Wish("live", target(0, 1, 2), None))
-    assert rescale.following(folding=True) is None and rescale.following(replaying=True) is None
+    assert rescale.following(checkpointing=True) is None and rescale.following(replaying=True) is None
     assert isinstance(rescale.following(), LogRescale)
     rescale.act(rescale.following())
-    assert rescale.following(folding=True) is None and rescale.following(replaying=True) is None
+    assert rescale.following(checkpointing=True) is None and rescale.following(replaying=True) is None
     assert rescale.following() == Staff((2,), 7)
 
 

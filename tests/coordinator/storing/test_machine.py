@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,3 +118,21 @@ def test_what_is_recorded_was_complete_and_only_grows(events: list[str]) -> None
                 machine.recovered()
         machine.next(complete, stored, now)
         assert machine.is_behind == (complete not in (EMPTY, stored))
+
+
+MISTAKES: list[tuple[str, dict[str, object]]] = [
+    ("version None in Phase.UPLOADED", {"phase": Phase.UPLOADED}),
+    ("in Phase.IDLE", {"version": version(1)}),
+    ("the last complete one is", {"phase": Phase.UPLOADING, "version": version(3)}),
+    ("nothing has failed", {"again_at": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("said", "fields"), MISTAKES, ids=[said for said, _ in MISTAKES])
+def test_a_state_that_cannot_be_is_noticed(said: str, fields: dict[str, object]) -> None:
+    machine = StoringMachine(LAG_S_MAX)
+    machine.check(version(2))
+    for name, value in fields.items():
+        setattr(machine, name, value)
+    with pytest.raises(AssertionError, match=said):
+        machine.next(version(2), None, 0.0)

@@ -10,7 +10,7 @@ import pytest
 from base.options import Mode
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
-from coordinator.revisions.rereading import Rereading, Unreadable, messages_of, rereadings
+from coordinator.revisions.rereadable import Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic, OutputTopic
 from engine.model.circuit import Circuit
 from engine.run.sources import SourceTable

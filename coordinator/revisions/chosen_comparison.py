@@ -14,7 +14,7 @@ from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.marks import with_marks_of, with_more_marks
-from coordinator.revisions.rereading import has_table, takes_rows_back
+from coordinator.revisions.rereadable import has_table, takes_rows_back
 from engine.analysis.marking import sources_below
 from engine.model.circuit import Output, View
 from engine.model.from_now import handle_of_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from coordinator.revisions.choices import ChoiceRefused
-from coordinator.revisions.choosing import compared
+from coordinator.revisions.chosen_comparison import compared
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.loads import chosen_tables, tables_to_load, with_loads
@@ -18,7 +18,7 @@ from coordinator.starting.schemas import refused_schemas, register_schemas
 from coordinator.transition.disk_room import Room
 from coordinator.transition.loading import load_beside_steps
 from coordinator.transition.plan import TransitionPlan, plan_transition
-from coordinator.transition.rereads import Rereads, rereads_of
+from coordinator.transition.reread_starts import Rereads, rereads_of
 from engine.analysis.taking import CannotFill
 from engine.model.numbers import TooManyNodes
 from io_kafka.clients.topics import Topics

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.revisions.comparison import Comparison
-from coordinator.revisions.rereading import reads
+from coordinator.revisions.rereadable import reads
 from coordinator.specification import InputTopic
 from coordinator.starting.positions import starting_positions
 from io_kafka.clients.topics import Topics

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from coordinator.revisions.rereading import topics_of
+from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic
 from coordinator.starting.batch_tables import ends_of_loads
 from io_kafka.clients.time_cut import Offsets, TimeCut, proportional
@@ -49,7 +49,7 @@ class ReadingAgain:
         self._cut = TimeCut(self.topics.offsets_since)
         self._table_topics = frozenset(topic for source in tables for topic in source.table.topics)
 
-    def left(self, log: StepLogState) -> int:
+    def offsets_left(self, log: StepLogState) -> int:
         """How many offsets wait to be read again, of those that may be read now."""
         starts, only_new = log.reads_again, log.only_read_again
         ends = self._ends(starts, {where: at for where, at in log.next_offsets.items() if where not in only_new}, log)

@@ -20,7 +20,8 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import Facts
 from coordinator.revisions.leaves import Project
 from coordinator.revisions.loads import tables_to_load
-from coordinator.specification import InputTopic, has_rows_of_tables
+from coordinator.specification import InputTopic
+from coordinator.topic_names import has_rows_of_tables
 from engine.model.from_now import handle_of_files
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.unavailable import placeholder_of
@@ -121,7 +122,7 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
     if remade := sorted({where.topic for where in partitions_of(source, facts)} & facts.remade):
         reason = f"topic {', '.join(remade)} was deleted and created again since the pipeline began with it"
         return Unreadable("remade", reason, f"Send its messages to a topic of another name; or {REFRESH}")
-    begun = _begun(source, before, facts)
+    begun = _starts_of(source, before, facts)
     if begun is None:
         return _new(source, facts)
     known = {where: start for where, start in begun.items() if start is not None}
@@ -135,7 +136,7 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
     return Rereading(handle, False, known, messages, source.starting_offsets, is_marked=is_marked)
 
 
-def _begun(source: InputTopic, before: PlanDocument, facts: Facts) -> Mapping[TopicPartition, int | None] | None:
+def _starts_of(source: InputTopic, before: PlanDocument, facts: Facts) -> Mapping[TopicPartition, int | None] | None:
     """Where each partition is read from, None if that is not known; and None if the pipeline has not begun with the source. That is so too if
     an earlier revision has read it, whose state is gone."""
     mine, marked = partitions_of(source, facts), source.table.counts_from

@@ -1,0 +1,211 @@
+"""One run of a pipeline, from its claim to its end.
+
+    claim the epoch -> which revision is in force -> finish its steps, if the project continues it -> batch tables, topics -> the loop (loop.py)
+
+Guarantees: one thread runs all steps and owns the pipeline's only writer. A fault of another run ends the run with its text, before any fault
+that may only follow from it.
+
+Other threads talk to it through `Requests` and read `StatusBoard`. ARCHITECTURE.md says what is in which folder of this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from base.on_change import OnChange
+from coordinator.automatic.automatic import Automatic
+from coordinator.checkpoints.checkpointing import Checkpointing
+from coordinator.loop import Parts, RevisionRun
+from coordinator.requests import Requests
+from coordinator.rescale.planner import NO_PLANNERS, Planners
+from coordinator.rescale.rescaling import Rescaling
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
+from coordinator.revisions.document import Revision
+from coordinator.revisions.former import former_project
+from coordinator.running.recovery import Recovery
+from coordinator.running.requests_in_force import RequestsInForce
+from coordinator.specification import PipelineSpec
+from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
+from coordinator.starting.beginning import beginning
+from coordinator.starting.errors import StateLost
+from coordinator.starting.in_force import next_revision, revision_in_force
+from coordinator.starting.open_switch import why_switch_cannot_run
+from coordinator.starting.patterns import with_matching_topics
+from coordinator.starting.refresh import rebuild
+from coordinator.starting.same_project import numbers_if_continued
+from coordinator.status import StatusBoard
+from coordinator.stepping.quiet import Bell
+from coordinator.stepping.views_in_error import check_answers
+from coordinator.storing.storing import Storing
+from coordinator.transition.transitions import Transitions
+from engine.resident.launcher import Cluster
+from faults.points import reached
+from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.transactions import Claimant, FencedLog
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.clients.writer_faults import Fenced
+from io_kafka.errors import KafkaFault
+from storage.errors import NoDatabase, StaleEpoch
+from storage.remote.errors import StoreFault
+
+_log = structlog.get_logger("coordinator.pipeline")
+
+AWAY_SECONDS_MAX = 120.0
+"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
+run ends, and what has started it decides."""
+
+
+class Pipeline:
+    """One run of a pipeline. `run` returns after a stop, at a checkpoint, or raises the exception that ended the run."""
+
+    def __init__(
+        self,
+        files: PipelineSpec,
+        cluster: Cluster,
+        requests: Requests,
+        board: StatusBoard,
+        *,
+        table_rows: TableRows | None = None,
+        planners: Planners = NO_PLANNERS,
+        bell: Bell | None = None,
+    ) -> None:
+        """`files`: the project of the files. `table_rows` reads the batch tables that the log does not have yet; a pipeline without tables needs
+        none. `planners`: the protocols by which a rescale may go. `bell`: tells when a message comes after a silence; without one the input is
+        looked at more often."""
+        self._files, self._requests, self._board, self._table_rows = files, requests, board, table_rows
+        self._outside = files.kafka.outside
+        self._topics = Topics(files.kafka, timeout_s=AWAY_SECONDS_MAX)
+        log = FencedLog(files.kafka, files.transactional_id, files.log_topic)
+        self._writer = writer = PipelineWriter(log, step_header=files.step_header)
+        storing = Storing(files, writer, board, requests.wake)
+        checkpoints = Checkpointing(files, writer, self._topics, board, kept=lambda: storing.kept)
+        rescaling = Rescaling(files, cluster.launcher, planners, writer, board)
+        self._transitions = Transitions(files, writer, board, requests.wake, table_rows)
+        self._parts = Parts(
+            topics=self._topics,
+            writer=writer,
+            board=board,
+            bell=bell,
+            requests=requests,
+            in_force=RequestsInForce(requests, rescaling, self._transitions, checkpoints),
+            recovery=Recovery(files, cluster, writer, board, storing),
+            checkpoints=checkpoints,
+            rescaling=rescaling,
+            automatic=Automatic(files, cluster.launcher, writer, requests, board),
+            storing=storing,
+            transitions=self._transitions,
+        )
+
+    def run(
+        self,
+        *,
+        available_now: bool = False,
+        full_refresh: bool = False,
+        only_layout: bool = False,
+        on_change: OnChange = "refuse",
+        chosen: Chosen = NOTHING_CHOSEN,
+        endpoint: str | None = None,
+        expect_epoch: int | None = None,
+        claimed: Callable[[int], None] = lambda epoch: None,
+    ) -> None:
+        """Runs the pipeline until it is stopped.
+
+        `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
+        a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
+        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `chosen`: for the change
+        that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
+        files = self._files
+        log_id = ensure_step_log(self._topics, files.log_topic).topic_id
+        claimant = Claimant(files.name, self._outside.hostname(), self._outside.pid(), endpoint)
+        epoch = self._writer.start(claimant, expect_epoch=expect_epoch)
+        claimed(epoch)
+        self._board.update(epoch=epoch, phase="recovering")
+        has_ended = False
+        try:
+            if full_refresh or self._writer.state.refresh is not None:
+                rebuild(files, self._writer, self._topics)
+            revision = self._revision_that_can_run()
+            if revision is not None:
+                self._board.update(revision=revision.number)  # also while workers start
+            begins = beginning(files, revision, self._writer.state, on_change, chosen)
+            numbers = None
+            if revision is not None and begins.is_recorded:
+                self._transitions.take_recorded(revision)
+            else:
+                numbers = numbers_if_continued(begins.spec, self._writer.state, revision, may_continue=not only_layout)
+            if revision is not None and numbers is not None:
+                self._finish_recorded_steps(revision, begins.spec, log_id)
+                if self._parts.in_force.is_stop:
+                    has_ended = True
+                    return
+            spec = load_tables(begins.spec, self._writer, self._topics, self._table_rows)
+            if self._writer.state.tables and self._writer.state.steps:
+                remove_lost_loads(spec.name, self._writer, self._topics)
+            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+            if numbers is not None:
+                revision = self._continue_as(spec, numbers)
+            made = RevisionRun(
+                self._parts,
+                begins.spec,
+                log_id,
+                available_now=available_now,
+                only_layout=only_layout,
+                to_apply=begins.to_apply,
+            )
+            plan = made.run(spec, revision)
+            if available_now:
+                check_answers(plan, self._writer.state, made.running.spec.column_names)
+            has_ended = True
+        except StaleEpoch as fault:
+            raise self._fenced() from fault
+        except (NoDatabase, StateLost, StoreFault) as fault:
+            self._confirm_claim(fault)
+            raise
+        finally:
+            self._transitions.end()
+            if has_ended and not (self._parts.storing.acts_beside or self._transitions.acts_beside):
+                self._writer.give_up()
+            self._writer.close()
+            self._requests.end()
+            self._board.update(phase="stopped")
+
+    def _revision_that_can_run(self) -> Revision | None:
+        """The one in force. A switch whose step can never run is taken back first."""
+        files, writer = self._files, self._writer
+        revision = revision_in_force(files.kafka, files.plan_topic, writer.state)
+        fault = None if revision is None else why_switch_cannot_run(files, revision, writer.state, self._topics)
+        if fault is None or not self._transitions.take_fault(fault):
+            return revision
+        return revision_in_force(files.kafka, files.plan_topic, writer.state)
+
+    def _finish_recorded_steps(self, revision: Revision, files: PipelineSpec, log_id: str) -> None:
+        """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
+        former = former_project(revision.document, files)
+        former = with_matching_topics(former, self._topics, self._writer.state.topics)
+        RevisionRun(self._parts, former, log_id, available_now=True, finishes=True).run(former, revision)
+
+    def _continue_as(self, spec: PipelineSpec, numbers: tuple[int, ...]) -> Revision:
+        """Records the project as the next revision. `numbers`: of its nodes."""
+        reached("revision.finished")
+        revision = next_revision(spec, numbers, self._writer, self._topics)
+        reached("revision.recorded")
+        _log.info("the project has changed, and continues its state", revision=revision.number)
+        return revision
+
+    def _confirm_claim(self, fault: Exception) -> None:
+        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, or objects of the checkpoint
+        store, and then `fault` is no fault."""
+        try:
+            self._writer.confirm()
+        except Fenced as fenced:
+            raise fenced from fault
+        except KafkaFault as unknown:
+            _log.warning("it is not known whether another run has taken over", fault=str(unknown)[:500])
+
+    def _fenced(self) -> Fenced:
+        """The fault of a run whose databases were fenced. The step log says which run has taken over."""
+        state = StepLogReader(self._files.kafka, self._files.log_topic).read()
+        return Fenced(self._files.transactional_id, self._writer.epoch, state.claim)

@@ -1,0 +1,109 @@
+"""From the step log to workers with open databases, at the beginning of a run and after every loss.
+
+Each recovery is an attempt of its own, with new workers and a higher term, so workers of an attempt before it can do nothing any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from base.term import Term
+from base.version import VersionId
+from coordinator.rescale.ways import Owned
+from coordinator.running.shown_workers import show_workers
+from coordinator.specification import PipelineSpec
+from coordinator.starting.binding import Bound
+from coordinator.starting.binding_rules import rules_of
+from coordinator.starting.start import (
+    Found,
+    bind_workers,
+    first_needed_step,
+    open_latest,
+    record_completion,
+    remove_left,
+)
+from coordinator.status import StatusBoard
+from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.views_in_error import error_rows, error_texts
+from coordinator.storing.restoring import layout_if_restored, restore_missing
+from coordinator.storing.storing import Storing
+from coordinator.transition.course import Course
+from engine.model.placement import Placement
+from engine.resident.crew import Crew, CrewLimits
+from engine.resident.launcher import Cluster
+from engine.resident.liveness import Limits
+from io_kafka.clients.writer import PipelineWriter
+
+
+@dataclass(frozen=True)
+class Opened:
+    """`version`: the last checkpoint that all workers have, which their databases are at. `owned`: the slots of each in it."""
+
+    version: VersionId
+    owned: Owned
+    found: Found
+
+
+class Recovery:
+    """Of one run, from its claim to its end, whatever revisions it runs."""
+
+    def __init__(
+        self, files: PipelineSpec, cluster: Cluster, writer: PipelineWriter, board: StatusBoard, storing: Storing
+    ) -> None:
+        self._outside = files.kafka.outside
+        self._cluster, self._writer, self._board, self._storing = cluster, writer, board, storing
+        self._attempts = 0
+        self._distrusted: frozenset[int] = frozenset()  # the workers whose databases are damaged
+
+    def distrust(self, worker: int) -> None:
+        """The database of this worker is damaged, so it is not opened again."""
+        self._distrusted |= {worker}
+
+    def crew(self, course: Course) -> Crew:
+        """That of the next attempt of the epoch."""
+        term, spec = Term(self._writer.epoch, self._attempts), course.start.spec
+        self._attempts += 1
+        limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
+        tasks = rules_of(spec, self._writer.state, course.log_id).tasks
+        transport = self._cluster.make_transport()
+        return Crew(
+            course.start.setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits
+        )
+
+    def open(self, crew: Crew, inputs: Inputs, course: Course) -> Opened:
+        """Starts the workers, and opens the latest checkpoint that all of them have."""
+        spec, writer = course.start.spec, self._writer
+        began = self._outside.monotonic()
+        crew.launch()
+        inputs.check_topics()  # while the workers start
+        found = bind_workers(
+            crew, spec, writer.state, course.log_id, distrusted=self._distrusted, restore=self._restore
+        )
+        version, owned = open_latest(crew, writer.state, found)
+        remove_left(crew, found, writer.epoch)
+        known = {name: topic.partitions for name, topic in writer.state.topics.items()}
+        # A replay may read topics of another revision.
+        crew.join(Placement.initial(owned, {**known, **inputs.partitions}))
+        show_workers(crew, self._board)
+        record_completion(writer, version)
+        if (layout := layout_if_restored(version, writer.state, writer.epoch)) is not None:
+            writer.append([layout])
+        self._storing.recovered(found.rules, crew.term)
+        writer.forget(first_needed_step(version, writer.state.checkpoints, self._storing.kept))
+        self._board.update(
+            recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
+            step=max(0, version.step - 1),
+            checkpoint_version=version.version,
+            checkpoint_step=version.step,
+            in_error=error_texts(crew.setup.numbered, writer.state.errors, spec.column_names),
+        )
+        self._board.measures.show_error_rows(error_rows(crew.setup.numbered, writer.state.errors))
+        return Opened(version, owned, found)
+
+    def _restore(self, crew: Crew, bound: Bound) -> None:
+        stored = self._writer.state.stored
+        assert stored is not None, "nothing is stored"
+        restore_missing(
+            crew, bound, stored, store=self._storing.store, outside=self._outside, distrusted=self._distrusted
+        )
+        self._distrusted = frozenset()

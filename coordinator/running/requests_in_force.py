@@ -1,0 +1,90 @@
+"""What other threads ask of the loop, from the queues to the parts that do it.
+
+Guarantee: a stop or a pause that was asked for outlives a recovery, and the change from one revision to the next.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+import structlog
+
+from base.fault import Fault
+from coordinator.checkpoints.checkpointing import Checkpointing
+from coordinator.core import Core
+from coordinator.requests import Requests
+from coordinator.rescale.requests import RescaleRefused
+from coordinator.rescale.rescaling import Rescaling
+from coordinator.revisions.requests import still_finishing, stopping
+from coordinator.transition.disk_room import Room
+from coordinator.transition.transitions import Transitions
+from engine.resident.crew import Crew
+
+_log = structlog.get_logger("coordinator.running.requests_in_force")
+
+
+class RequestsInForce:
+    """Of one run, from its claim to its end."""
+
+    def __init__(
+        self, requests: Requests, rescaling: Rescaling, transitions: Transitions, checkpoints: Checkpointing
+    ) -> None:
+        self._requests, self._rescaling = requests, rescaling
+        self._transitions, self._checkpoints = transitions, checkpoints
+        self._in_force: Literal["stop", "pause"] | None = None
+
+    @property
+    def is_stop(self) -> bool:
+        """Whether a user has stopped the run."""
+        return self._in_force == "stop"
+
+    def repeat(self, core: Core) -> None:
+        """Asks the core of a recovery what was asked of the one before it."""
+        match self._in_force:
+            case "stop":
+                core.request_stop()
+            case "pause":
+                core.request_pause()
+            case None:
+                pass
+            case _:
+                assert_never(self._in_force)
+
+    def take(self, core: Core, crew: Crew, *, is_finishing: bool) -> None:
+        """Takes what was asked since the last call. `is_finishing`: the run only finishes steps of the project before."""
+        for asked in self._requests.take_layout():
+            try:
+                self._rescaling.ask(asked.request, core, crew)
+            except RescaleRefused as fault:
+                asked.answer(fault)
+            else:
+                asked.answer(None)
+        wishes = self._requests.take_revision()  # before a stop that was asked first
+        self._take_names(core)
+        for wish in wishes:
+            try:
+                if core.stopping:
+                    raise stopping()
+                if is_finishing:
+                    raise still_finishing()
+                room = Room.on_hosts(self._checkpoints.node_bytes, crew)
+                self._transitions.ask(wish.request, wish.answer, room)
+            except Fault as fault:
+                wish.answer(fault)
+
+    def _take_names(self, core: Core) -> None:
+        for what in self._requests.take():
+            _log.info("asked", what=what)
+            if what != "checkpoint" and not self.is_stop:
+                self._in_force = None if what == "resume" else what
+            match what:
+                case "pause":
+                    core.request_pause()
+                case "resume":
+                    core.request_resume()
+                case "stop":
+                    core.request_stop()
+                case "checkpoint":
+                    core.request_checkpoint()
+                case _:
+                    assert_never(what)
