@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import random
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -37,7 +38,7 @@ from engine.resident.crew.slots import CrewSlots
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
-from io_kafka.clients import connection_faults, consumed, reader, time_cut
+from io_kafka.clients import connection_faults, consumed, positioned_consumer, reader, time_cut
 from io_kafka.outside import Outside
 from storage import committed, database, drafts, durable, folding, host_folder, layer_folders
 from storage.remote import pack, patience, restoring, spool, uploading
@@ -54,6 +55,9 @@ CLEARED_BYTES = 60
 
 TIME_END_MS = 1 << 15
 """Most worlds are over by then. The search for a timestamp asks fewer questions."""
+
+LOCK_LOOK_SECONDS = 1.0
+"""How long a strand waits at once for a lock. It goes on as soon as the lock is free."""
 
 _ROOM = SimpleNamespace(free=1 << 40)
 """The simulated disks never become full."""
@@ -105,6 +109,28 @@ QUICK = ("plan a transition", "look at topics", "foresee")
 the loop would spend most of them on waiting for it."""
 
 QUICK_SHARE = 0.8
+
+
+class Lock:
+    """Of a consumer, which the strands of a process share. A strand that waits for it lets the one go on that holds it."""
+
+    def __init__(self, world: Surroundings) -> None:
+        self._world, self._is_held = world, False
+
+    def acquire(self) -> None:
+        while self._is_held:
+            self._world.wait_for(lambda: not self._is_held, LOCK_LOOK_SECONDS)
+        self._is_held = True
+
+    def release(self) -> None:
+        assert self._is_held
+        self._is_held = False
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
 @dataclass(frozen=True)
@@ -159,13 +185,15 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - how much is one block, pack or transaction of the checkpoint store, and how long a run waits for it (pack, uploading, restoring, storing);
     - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
-    - a process's consumers, which outlive what uses them (reader), whom a broker has answered (connection_faults), and the logs of modules.
+    - a process's consumers, which outlive what uses them (reader), and their locks (positioned_consumer), whom a broker has answered
+    (connection_faults), and the logs of modules.
     """
     clock = SimpleNamespace(monotonic=lambda: world.now, sleep=world.pass_time)
     order = SimpleNamespace(point="output.half" if chance.random() < 0.5 else "")
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (consumed, {"Message": clients.Message}),
         (reader, {"_CONSUMERS": {}}),
+        (positioned_consumer, {"threading": SimpleNamespace(Lock=partial(Lock, world), Event=threading.Event)}),
         (connection_faults, {"_ANSWERED": set()}),
         (
             database,
