@@ -148,7 +148,7 @@ PAGES = (
             "ForkedWhileOpen",
             "Gone",
             "Replaced",
-            "_Exists",
+            "TopicExists",
         ),
         exit_code=None,
         what="Something that a run handles by itself: a worker was lost, a step was divided again, or a database was opened elsewhere.",

@@ -999,12 +999,12 @@ def replay_that_counts_no_errors() -> Iterator[None]:
 @contextmanager
 def snapshot_without_error_rows() -> Iterator[None]:
     """A log that begins with a snapshot knows nothing of the errors before it."""
-    real = StepLogState._adopted
+    real = StepLogState._adopt
 
     def adopted(self: Any, record: Any) -> Any:
         return replace(real(self, record), counted=(), errors=())
 
-    with broken(StepLogState, "_adopted", adopted):
+    with broken(StepLogState, "_adopt", adopted):
         yield
 
 

@@ -24,7 +24,7 @@ from tests.engine.resident.test_frames import received, sent
 NOT_OF_A_WORKER = {
     "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
     "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing", "UnsuitablePlanTopic",
-    "OutcomeUnknown", "StepLogGone", "_Exists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
+    "OutcomeUnknown", "StepLogGone", "TopicExists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
     "CannotConnect", "RightsMissing", "NoTopicMatches", "NothingSince", "DividedAgain", "ViewsInError", "NotAlone",
     "StoreFault", "FaultAtRoot", "PackError", "DamagedManifest", "BadBackup",
 }  # fmt: skip
