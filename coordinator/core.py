@@ -101,36 +101,41 @@ NOTHING_HELD = Holds()
 
 @dataclass
 class Core:
-    """`version` is the last complete checkpoint that the databases have. `step` is the next step to settle; right after the databases were
-    opened it is that of `version`. `running` is the step that the workers have, and `ran` the one that they have finished and that is not
-    settled; each is None if there is none. `new_checkpoint_id` returns an id that no checkpoint ever had.
-
-    `check` states the invariants.
-
-    `program`: what the workers run. `transition` says what leads to another one.
-
-    `available_now`: the run stops when there is nothing more to read. `only_layout`: it stops as soon as no rescale is wanted or under way, and
-    runs no step whose output is not in the log. A live rescale that it finds needs the replay first. A cold one precedes it, and
-    the replay is left to the next run. `finishes`: it reads nothing new. `exhausted`: what it runs has nothing more to read.
-    `holds`: those of the last call of `next`."""
+    """Which action comes next, for one attempt of a run. `check` states the invariants."""
 
     version: VersionId
+    """The last complete checkpoint that the databases have."""
     new_checkpoint_id: Callable[[], str]
+    """Returns an id that no checkpoint ever had."""
     rescale: Rescale
     transition: Transition
+    """It says what leads to another program."""
     program: ProgramKey
+    """What the workers run."""
     available_now: bool = False
+    """The run stops when there is nothing more to read."""
     only_layout: bool = False
+    """The run stops as soon as no rescale is wanted or under way, and runs no step whose output is not in the log. A live rescale that it finds
+    needs the replay first. A cold one precedes it, and the replay is left to the next run."""
     step: int = field(init=False)
+    """The next step to settle. Right after the databases were opened it is that of `version`."""
     running: int | None = None
+    """The step that the workers have; None if they have none."""
     ran: int | None = None
+    """The step that the workers have finished and that is not settled; None if there is none."""
     checkpoint: CheckpointPhase = NO_CHECKPOINT
     paused: bool = False
+    """No step is divided until a user says so."""
     stopping: bool = False
+    """The run ends with a checkpoint at the next drained boundary."""
     finishes: bool = False
+    """It reads nothing new."""
     holds: Holds = NOTHING_HELD
+    """Those of the last call of `next`."""
     exhausted: bool = field(init=False)
+    """What it runs has nothing more to read."""
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
+    """The last actions and reports, for the text of a broken invariant."""
 
     def __post_init__(self) -> None:
         self.step = self.version.step

@@ -118,55 +118,69 @@ class AutoSettings:
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """`storage` is the project's folder on this host. `local_dir`: the folder in which each host keeps databases; None means `storage`, which
-    is an answer only if the workers run on this host (`on_cluster` is False). Intervals are in seconds. `clock_resolution_us`: see StepClock.
-    `idle_after_s`: see IdleInputs.
-    `workers`, `workers_now` and `workers_default`: see WorkersWanted. `shards` is their number under the fixed policy; with `inaccuracy` the
-    policy is the dynamic one. Both concern a new state; `policy_now` is that of the change which `workers_now` asks for, and None keeps the
-    one of the state. `replication` is the replication factor of topics that are created; -1 is the broker's default.
-    `switch_rows_max`, `drain_rows_max`: see SWITCH_ROWS_MAX and DRAIN_ROWS_MAX. `register_s`: how long all workers may take to register.
-    `shrink_after_s`: how long a start waits for more task slots before it goes on with fewer workers; None means that it never does.
-    `silence_s` and `progress_s`: see engine/resident/liveness.py. `registry_auth`: see RegistryAddress. `places`, `versions`: see
-    PlanDocument; they are for people. `marks`, `fingerprint_of_files`: see PlanDocument too. `load_file`: where the load is recorded; None:
-    nowhere. Users cannot set `pace` and
-    `drain_rows_max`; tests make the one faster and the other smaller."""
+    """A pipeline as its project says it, with nothing of what a run finds. Intervals are in seconds."""
 
     name: str
     storage: Path
+    """The project's folder on this host."""
     circuit: Circuit
     inputs: tuple[InputTopic, ...]
     outputs: tuple[OutputTopic, ...]
     kafka: KafkaSettings
     limits: Limits
     workers: int | None = None
+    """See WorkersWanted."""
     workers_now: int | None = None
+    """See WorkersWanted."""
     workers_default: int | None = 1
+    """See WorkersWanted."""
     shards: int = SHARDS_FIXED
+    """Their number under the fixed policy, in a new state."""
     inaccuracy: float | None = None
+    """With it, the policy of a new state is the dynamic one."""
     policy_now: Policy | None = None
+    """That of the rescale which `workers_now` asks for. None keeps the one of the state."""
     checkpoint_interval_s: float = 10.0
     clock_resolution_us: int = 1_000_000
+    """See StepClock."""
     idle_after_s: float | None = None
+    """See IdleInputs."""
     step_header: bool = True
     switch_rows_max: int = SWITCH_ROWS_MAX
+    """See SWITCH_ROWS_MAX."""
     drain_rows_max: int = DRAIN_ROWS_MAX
+    """See DRAIN_ROWS_MAX. Users cannot set it; tests make it smaller."""
     replication: int = -1
+    """The replication factor of topics that are created; -1 is the broker's default."""
     steps_kept: int = 100_000
     register_s: float = 60.0
+    """How long all workers may take to register."""
     shrink_after_s: float | None = 60.0
+    """How long a start waits for more task slots before it goes on with fewer workers. None means that it never does."""
     silence_s: float = 5.0
+    """See engine/resident/liveness.py."""
     progress_s: float = 30.0
+    """See engine/resident/liveness.py."""
     pace: Pace = Pace()
+    """Users cannot set it; tests make it faster."""
     store: StoreSettings | None = None
     auto: AutoSettings = AutoSettings()
     load_file: Path | None = None
+    """Where the load is recorded; None: nowhere."""
     local_dir: Path | None = None
+    """The folder in which each host keeps databases. None means `storage`, which is an answer only if the workers run on this host."""
     on_cluster: bool = False
+    """Whether the workers run on other hosts."""
     registry_auth: str | None = field(default=None, repr=False)
+    """See RegistryAddress."""
     places: Mapping[str, str] = field(default_factory=dict)
+    """See PlanDocument. They are for people."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    """See PlanDocument. They are for people."""
     marks: Marks = field(default_factory=dict)
+    """See PlanDocument."""
     fingerprint_of_files: str = ""
+    """See PlanDocument."""
 
     @property
     def log_topic(self) -> str:

@@ -38,55 +38,65 @@ class StepTimes:
 
 @dataclass
 class Status:
-    """`revision` is that of the project which answers. `step` is the last one that the state has; 0 before the first one too.
-    `steps_to_replay`: the recorded steps that it has not yet. `lag` is the number of offsets not yet read, by "topic/partition". Counters
-    start with this run. `workers`: the host, the process id, the folder of databases and the free bytes of its disk, of each.
-    `worker_bytes`: the live state of each worker in the last checkpoint. `skipped` counts malformed messages by source handle. `late`
-    counts the rows that views have left out because they were behind their watermark, and `watermarks` has these watermarks in seconds
-    since 1970. `idle`: the sources that watermarks have left out in the last step, because they are silent. `in_error`: the views that
-    have no answer, and the outputs that have no message for a row, with the error of one row. `layout`: the owners of the slots, the
-    change under way, the last one that was settled, and by mode how fast the last one has moved and how long no step could begin;
-    `layout_fault`: why the last one could not begin. `transition`: the way to the next revision, and `transition_last`: how the last one
-    has ended (revisions/view.py). `kafka_up`: whether a broker answers; while none does, `kafka_away_since` has the time in seconds since
-    1970 and `kafka_fault` the reason, the phase is WAITING_FOR_KAFKA, and `lag_is_stale`. `checkpoint_age_s`: how long there has been
-    something that the last checkpoint does not have; 0 if it has everything. `store`: the checkpoint store (storing/view.py); None without
-    one. `automatic`: how Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
+    """What a service shows of itself, as JSON. Counters start with this run."""
 
     pipeline: str
     epoch: int = 0
     revision: int = 0
+    """Of the project that answers."""
     phase: str = "starting"
     step: int = 0
+    """The last one that the state has; 0 before the first one too."""
     steps_run: int = 0
     steps_replayed: int = 0
     steps_to_replay: int = 0
+    """The recorded steps that the state has not yet."""
     rows: int = 0
     rows_per_s: float = 0.0
     lag: dict[str, int] = field(default_factory=dict)
+    """The number of offsets not yet read, by "topic/partition"."""
     lag_is_stale: bool = False
+    """No broker answers, so it may be more now."""
     kafka_up: bool = True
     kafka_away_since: float | None = None
+    """Since when no broker answers, in seconds since 1970. The phase is WAITING_FOR_KAFKA then."""
     kafka_fault: str | None = None
+    """Why none answers."""
     last_step: StepTimes = field(default_factory=StepTimes)
     checkpoint_version: int = 0
     checkpoint_step: int = 0
     checkpoint_age_s: float = 0.0
+    """How long there has been something that the last checkpoint does not have; 0 if it has everything."""
     checkpoint_ms: float = 0.0
     state_bytes: dict[str, int] = field(default_factory=dict)
     disk_bytes: dict[str, int] = field(default_factory=dict)
     worker_bytes: dict[str, int] = field(default_factory=dict)
+    """The live state of each worker in the last checkpoint."""
     skipped: dict[str, int] = field(default_factory=dict)
+    """Malformed messages, by source handle."""
     late: dict[str, int] = field(default_factory=dict)
+    """The rows that views have left out because they were behind their watermark."""
     watermarks: dict[str, float] = field(default_factory=dict)
+    """In seconds since 1970."""
     idle: list[str] = field(default_factory=list)
+    """The sources that watermarks have left out in the last step, because they are silent."""
     in_error: dict[str, str] = field(default_factory=dict)
+    """The views that have no answer, and the outputs that have no message for a row, with the error of one row."""
     workers: list[dict[str, str | int]] = field(default_factory=list)
+    """The host, the process id, the folder of databases and the free bytes of its disk, of each."""
     layout: dict[str, Any] = field(default_factory=dict)
+    """The owners of the slots, the rescale under way, the last one that was settled, and by mode how fast the last one has moved and how long no
+    step could begin (rescale/view.py)."""
     layout_fault: str | None = None
+    """Why the last rescale could not begin."""
     transition: dict[str, Any] | None = None
+    """The way to the next revision (transition/told.py)."""
     transition_last: dict[str, Any] | None = None
+    """How the last transition has ended."""
     store: dict[str, Any] | None = None
+    """The checkpoint store (storing/view.py); None without one."""
     automatic: dict[str, Any] | None = None
+    """How Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.rooms import ROOMS
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,6 +44,32 @@ def dead_links(path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     assert not dead_links(path, path.read_text())
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    """A path with a folder. It may begin at any folder of the project."""
+    modules = [
+        path.relative_to(ROOT)
+        for path in ROOT.rglob("*.py")
+        if path.relative_to(ROOT).parts[0] in (*ROOMS, "tests", "bench")
+    ]
+    known = {path.as_posix() for path in modules}
+    ends = {"/".join(path.parts[start:]) for path in modules for start in range(len(path.parts) - 1)}
+    gone = {
+        f"{path}: {name}"
+        for path in modules
+        for text in docstrings(ast.parse((ROOT / path).read_text()))
+        for name in re.findall(r"(?<![\w/.*{])\w[\w]*(?:/\w+)+\.py\b", text)
+        if name not in known and name not in ends
+    }
+    assert not gone
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """Of the module, its classes and functions, and those below fields and constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
 
 
 def test_a_dead_link_is_seen() -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, UInt8s
+from base.text.timestamps import DAY_US
 
 DATE_CHARS = 10
 SECONDS_CHARS = 19  # YYYY-MM-DD HH:MM:SS
@@ -100,7 +101,7 @@ def timestamps(strings: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Boo
     values, doubtful = np.zeros(len(strings), dtype=np.int64), ~null
     for length, rows, chars in by_length(strings, DATE_CHARS, FRACTION_CHARS_MAX + 1):
         wrong = np.zeros(chars.shape[1], dtype=np.bool_)
-        us = _days(chars, wrong) * 86_400_000_000
+        us = _days(chars, wrong) * DAY_US
         if length >= SECONDS_CHARS:
             zoned = chars[-1] == 90
             if kind.tz is None:

@@ -33,7 +33,7 @@ from base.text.patterns import (
     writer,
     zone_text,
 )
-from base.text.timestamps import DAY_US, SECOND_US
+from base.text.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 FIRST_DAY, LAST_DAY = days(0, 1, 1), days(9999, 12, 31)
 """Years of four digits."""
@@ -166,9 +166,9 @@ def _by_layout(layout: tuple[Text | Field, ...], number: Int64s, of_day: Int64s)
             case "d", _:
                 _put(into, day)
             case "H", _:
-                _put(into, of_day // 3_600_000_000)
+                _put(into, of_day // HOUR_US)
             case "m", _:
-                _put(into, of_day // 60_000_000 % 60)
+                _put(into, of_day // MINUTE_US % 60)
             case "s", _:
                 _put(into, of_day // SECOND_US % 60)
             case "S", _:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal, assert_never, get_args
 
 from base.text.dates import INT32_MAX, civil, days, exists, is_leap, year_text
-from base.text.timestamps import DAY_US, INT64_MAX, SECOND_US
+from base.text.timestamps import DAY_US, HOUR_US, INT64_MAX, MINUTE_US, SECOND_US
 
 PATTERNS_KEPT_MAX = 256
 FRACTION_DIGITS = 6
@@ -149,11 +149,11 @@ def _field(letter: str, count: int) -> _Write:
     number: dict[str, Callable[[int, int, int, int, int], int]] = {
         "d": lambda y, mo, d, n, us: d,
         "D": lambda y, mo, d, n, us: n - days(y, 1, 1) + 1,
-        "H": lambda y, mo, d, n, us: us // 3_600_000_000,
-        "k": lambda y, mo, d, n, us: us // 3_600_000_000 or 24,
-        "K": lambda y, mo, d, n, us: us // 3_600_000_000 % 12,
-        "h": lambda y, mo, d, n, us: us // 3_600_000_000 % 12 or 12,
-        "m": lambda y, mo, d, n, us: us // 60_000_000 % 60,
+        "H": lambda y, mo, d, n, us: us // HOUR_US,
+        "k": lambda y, mo, d, n, us: us // HOUR_US or 24,
+        "K": lambda y, mo, d, n, us: us // HOUR_US % 12,
+        "h": lambda y, mo, d, n, us: us // HOUR_US % 12 or 12,
+        "m": lambda y, mo, d, n, us: us // MINUTE_US % 60,
         "s": lambda y, mo, d, n, us: us // SECOND_US % 60,
     }
     limit = 3 if letter == "D" else 2
@@ -235,6 +235,8 @@ def _sequence(parts: tuple[Part, ...], kind: Kind, optional: bool = False) -> _W
                         raise BadPattern(f"a {kind} has no {letter * count}")
                     whole = False
                 writers.append(write)
+            case _:
+                assert_never(part)
     if not whole:
         return lambda y, mo, d, n, us: None
 
@@ -302,6 +304,8 @@ def _fields(parts: tuple[Part, ...], optional: bool = False) -> Iterator[tuple[F
                 yield from _fields(inner, True)
             case Text():
                 pass
+            case _:
+                assert_never(part)
 
 
 def _check_read(pattern: str, parts: tuple[Part, ...], letters: list[str]) -> None:
@@ -342,6 +346,8 @@ def _expression(parts: tuple[Part, ...]) -> str:
                 else:
                     run = []
                 expression += piece
+            case _:
+                assert_never(part)
     return expression
 
 

@@ -15,6 +15,8 @@ from base.text.trimming import JAVA_BLANK, SPARK_BLANK
 from base.text.zones import DAY_S, offset_s
 
 SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
 DAY_US = DAY_S * SECOND_US
 INT64_MAX = 2**63 - 1
 

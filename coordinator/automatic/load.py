@@ -26,20 +26,26 @@ NO_STEPS = StepClass(0, 0, 0.0)
 
 @dataclass(frozen=True)
 class LoadSample:
-    """`seconds`: its length. `busy_s`: the time in which steps ran; steps that overlap count once. `rows`: those of the steps that ended in it.
-    `arrived`: the rows that came to the input topics. `lag`: the rows that were there at its end and in no step. `classes`: its steps by the
-    number of binary digits of their rows. `workers`: how many there were at its end. `is_changing`: a rescale was wanted or under way in it.
-    `is_disturbed`: something else than the load decides what it says: the run began, recovered, replayed, paused, or followed a transition."""
+    """What the load was in a while."""
 
     seconds: float
+    """The length of the while."""
     busy_s: float
+    """The time in which steps ran. Steps that overlap count once."""
     rows: int
+    """Of the steps that ended in it."""
     arrived: int
+    """The rows that came to the input topics."""
     lag: int
+    """The rows that were there at its end and in no step."""
     workers: int
+    """How many there were at its end."""
     classes: Mapping[int, StepClass] = field(default_factory=dict)
+    """Its steps, by the number of binary digits of their rows."""
     is_changing: bool = False
+    """A rescale was wanted or under way in it."""
     is_disturbed: bool = False
+    """Something else than the load decides what it says: the run began, recovered, replayed, paused, or followed a transition."""
 
     @property
     def busy_share(self) -> float:

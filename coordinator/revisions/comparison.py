@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import assert_never
 
 from coordinator.revisions.carrying import carried_tables, new_columns
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
@@ -343,6 +344,8 @@ class Comparison:
                 case NoHistory(reasons=reasons):
                     obstacles += [(handle, unable[handle]) for handle, _ in reasons if handle in unable]
                     obstacles += [(handle, _former_result(why)) for handle, why in reasons if handle == OF_NO_SOURCE]
+                case _:
+                    assert_never(leaf)
         texts += [f"{words.title(twin.node)}: computed once more" for twin in twins_of(takes)]
         return Needed(tuple(dict.fromkeys(texts)), tuple(readings), frozenset(holders), tuple(dict.fromkeys(obstacles)))
 

@@ -10,29 +10,37 @@ from io_kafka.offsets import TopicPartition
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """`first`: the offset at which the pipeline began with each partition. A partition that it has read and that is missing there was begun by
-    a release that did not record it. `positions`: the offsets that it reads next. `begins`, `ends`: those of the topics now, also of the
-    outputs' ones; a topic that is missing does not exist. `compacted`: the topics of which Kafka keeps the last message of each key alone.
-    `grown`: those that have more partitions than when the pipeline began. `own`: the step log and the topic of plan documents. `used`: those
-    that the step log has and that no new output can have: they hold messages, are gone, or were made anew. `remade`: the topics of the step
-    log that were deleted and made again. `loads`: how many rows each load of a batch table has, by its topic. `other_files`: the batch tables
-    whose files are not those that were loaded, by handle. `refused_schemas`: why a registry refuses the schema of an output, by handle.
-    `rows`, `bytes`: of the state, by node number; None if nobody has counted them."""
+    """What a plan has to know of topics, of files, of a registry and of the state."""
 
     first: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The offset at which the pipeline began with each partition. A partition that it has read and that is missing here was begun by a release
+    that did not record it."""
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The offsets that the pipeline reads next."""
     begins: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The first offsets of the topics now, also of those of the outputs. A topic that is missing does not exist."""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The end offsets of the same topics."""
     compacted: frozenset[str] = frozenset()
+    """The topics of which Kafka keeps the last message of each key alone."""
     grown: frozenset[str] = frozenset()
+    """The topics that have more partitions than when the pipeline began."""
     own: frozenset[str] = frozenset()
+    """The step log and the topic of plan documents."""
     used: frozenset[str] = frozenset()
+    """The topics that the step log has and that no new output can have: they hold messages, are gone, or were made anew."""
     remade: frozenset[str] = frozenset()
+    """The topics of the step log that were deleted and made again."""
     loads: Mapping[str, int] = field(default_factory=dict)
+    """How many rows each load of a batch table has, by its topic."""
     other_files: frozenset[str] = frozenset()
+    """The batch tables whose files are not those that were loaded, by handle."""
     refused_schemas: Mapping[str, str] = field(default_factory=dict)
+    """Why a registry refuses the schema of an output, by handle."""
     rows: Mapping[int, int] | None = None
+    """Of the state, by node number; None if nobody has counted them."""
     bytes: Mapping[int, int] | None = None
+    """Of the state, by node number; None if nobody has counted them."""
 
     def check(self) -> None:
         """Asserts what holds of every pipeline and every topic."""

@@ -32,12 +32,15 @@ class ApplyRequest:
     expect_revision: int | None = None
 
 
+TurnName = Literal["pause", "resume", "switch", "abort"]
+
+
 @dataclass(frozen=True)
 class TurnTransition:
     """Something for the transition under way: `pause` and `resume` stop and continue the filling, `switch` ends a hold, and `abort` takes
     everything back."""
 
-    what: Literal["pause", "resume", "switch", "abort"]
+    what: TurnName
 
 
 RevisionRequest = ApplyRequest | TurnTransition

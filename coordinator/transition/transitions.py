@@ -22,6 +22,7 @@ from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
     TransitionRefused,
+    TurnName,
     TurnTransition,
     another_revision,
     second_transition,
@@ -203,7 +204,7 @@ class Transitions:
         if self._preparation is not None:
             self._preparation.end()
 
-    def _turn(self, what: str) -> None:
+    def _turn(self, what: TurnName) -> None:
         phase, machine = self._writer.state.revisions.phase, self.machine
         asked = machine.asked
         if phase is None:
@@ -226,9 +227,11 @@ class Transitions:
                 # What has come since may have removed the reason of a hold, or be another one.
                 machine.asked = replace(asked, is_switch=True, is_paused=False)
                 self._look_again()
-            case _:
+            case "abort":
                 self._only(what, not isinstance(phase, Draining | Clearing), phase.kind)
                 machine.asked = replace(asked, turn="abort")
+            case _:
+                assert_never(what)
 
     def _look_again(self) -> None:
         self._look = self._looked = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from base.text.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from engine.model.aggregates import AggregateCall
 from engine.model.clock import ClockFunction
 from engine.model.node import Column, Expression
@@ -48,7 +49,7 @@ def _call(call: AggregateCall, prefix: str) -> str:
     return f"{call.function}({'distinct ' if call.distinct else ''}{argument})"
 
 
-_UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "s"), (1, "us"))
+_UNITS = ((DAY_US, "days"), (HOUR_US, "hours"), (MINUTE_US, "minutes"), (SECOND_US, "s"), (1, "us"))
 
 
 def of_clock(path: Sequence[ClockFunction]) -> str:

@@ -2,7 +2,7 @@
 
 Guarantees: values are converted for a function, and its results for Spark, by Spark's own code, with the settings that Spark would use. The
 module is not a public API of PySpark's, but its minor version is fixed, and `tests/engine/test_python_calls.py` and
-`tests/stepwell/lowering/test_python_functions.py` compare every form of function with Spark.
+`tests/stepwell/test_python_functions.py` compare every form of function with Spark.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ WAYS: dict[str, RescaleRequest] = {
 
 
 IN_EACH_RUN = ("live",)
-"""The other tests here change the layout live too, and cuts and copies have tests of their own in test_cut.py, test_moves.py, test_slots.py and
-test_migration_drivers.py. The soak tries all ways."""
+"""The other tests here change the layout live too, and cuts and copies have tests of their own in test_cut.py, test_moves.py and
+test_slots.py. The soak tries all ways."""
 
 
 @pytest.mark.long

@@ -100,7 +100,7 @@ NOT_GENERATED = OF_EVENT_TIME
 
 @pytest.mark.long
 def test_every_kind_of_node_is_generated(judge: Judge) -> None:
-    """A kind of node that is never generated is never combined with the others: add a construct for it to `constructs.py`."""
+    """A kind of node that is never generated is never combined with the others: add a construct for it to `constructs`."""
     missing = set(get_args(ProjectNode)) - NOT_GENERATED
     for seed in range(len(SEEDS) * ROUNDS_MAX):
         if not missing:

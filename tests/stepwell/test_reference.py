@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.project.stepwell_settings import STEPWELL_KEYS, StepwellSettings
 from stepwell.reference import commands, settings
 from stepwell.reference.commands import Command
 
@@ -22,6 +23,10 @@ def test_a_page_is_made_from_the_code(page: object) -> None:
     name = page.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
     again = f"run python -m stepwell.reference.{name} > docs/{name}.md"
     assert (ROOT / "docs" / f"{name}.md").read_text() == page.reference(), again  # type: ignore[attr-defined]
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert not [name for name in STEPWELL_KEYS.values() if not StepwellSettings.model_fields[name].description]
 
 
 @cache

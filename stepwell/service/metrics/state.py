@@ -31,8 +31,7 @@ PER_PROCESS = "worker, and 2"
 
 
 def _phase(seen: Seen) -> str:
-    """That with a time is one of the same kind."""
-    return str(seen.status["phase"]).partition(" since ")[0]
+    return str(seen.status["phase"])
 
 
 def _uncheckpointed(seen: Seen) -> float:
