@@ -31,6 +31,7 @@ from coordinator.running.owner_file import OwnerFile
 from coordinator.running.recovery import Opened, Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.running.shown_workers import show_workers
+from coordinator.shown_status import WAITING_FOR_STORE, ServicePhase
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import RecoveryFailed
 from coordinator.starting.patterns import with_matching_topics
@@ -360,7 +361,7 @@ class RevisionRun:
         run goes back to a version of before."""
         return self._finishes and not self._in_force.is_stop
 
-    def _phase(self, core: Core) -> str:
+    def _phase(self, core: Core) -> ServicePhase:
         if core.stopping:
             return "stopping"
         if core.rescale.blocks_steps:
@@ -368,5 +369,5 @@ class RevisionRun:
         if core.is_replaying(self._writer.state):
             return "recovering"
         if core.holds.steps and not core.paused:
-            return "waiting for the checkpoint store"
+            return WAITING_FOR_STORE
         return "paused" if core.paused else "run"

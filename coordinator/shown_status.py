@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
-WAITING_FOR_KAFKA = "waiting for Kafka"
+ServicePhase = Literal[
+    "starting",
+    "recovering",
+    "run",
+    "paused",
+    "changing",
+    "stopping",
+    "stopped",
+    "failed",
+    "waiting for the checkpoint store",
+    "waiting for Kafka",
+]
+"""What a service does. In `changing` no step begins for some moments, because the layout changes."""
+
+WAITING_FOR_KAFKA: Final = "waiting for Kafka"
+WAITING_FOR_STORE: Final = "waiting for the checkpoint store"
+
+ENDED_PHASES: tuple[ServicePhase, ...] = ("stopped", "failed")
+READY_PHASES: tuple[ServicePhase, ...] = ("run", "changing")
+"""In which a pipeline keeps up with its input."""
 
 
 def next_step_of(status: Mapping[str, Any]) -> int:

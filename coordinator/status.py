@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from coordinator.measures import Measures, ProjectShown
-from coordinator.shown_status import WAITING_FOR_KAFKA
+from coordinator.shown_status import ENDED_PHASES, WAITING_FOR_KAFKA, ServicePhase
 from engine.model.circuit import View
 
 RATE_STEPS = 50
@@ -19,8 +19,8 @@ RATE_STEPS = 50
 IDLE_SECONDS = 5.0
 """A pipeline without a step for so long, and for twice as long as its longest step has taken lately, is idle: its rate is 0."""
 
-ENDED = ("starting", "stopped", "failed")
-"""The phases in which a pipeline waits for nothing."""
+WITHOUT_KAFKA: tuple[ServicePhase, ...] = ("starting", *ENDED_PHASES)
+"""The phases in which a pipeline waits for no broker."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Status:
     epoch: int = 0
     revision: int = 0
     """Of the project that answers."""
-    phase: str = "starting"
+    phase: ServicePhase = "starting"
     step: int = 0
     """The last one that the state has; 0 before the first one too."""
     steps_run: int = 0
@@ -107,7 +107,7 @@ class StatusChanges(TypedDict, total=False):
 
     epoch: int
     revision: int
-    phase: str
+    phase: ServicePhase
     step: int
     steps_to_replay: int
     lag: dict[str, int]
@@ -226,9 +226,9 @@ class StatusBoard:
         with self._lock:
             return self._phase(), self._status.lag
 
-    def _phase(self) -> str:
+    def _phase(self) -> ServicePhase:
         status = self._status
-        return WAITING_FOR_KAFKA if not status.kafka_up and status.phase not in ENDED else status.phase
+        return WAITING_FOR_KAFKA if not status.kafka_up and status.phase not in WITHOUT_KAFKA else status.phase
 
     def show(self) -> dict[str, Any]:
         with self._lock:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Group
 
 from base.sizes import size_text
-from coordinator.shown_status import next_step_of
+from coordinator.shown_status import ENDED_PHASES, next_step_of
 from coordinator.storing import backups as kept
 from coordinator.storing.backups import Backup, why_not_reached
 from coordinator.storing.presence import lost_of_each
@@ -30,7 +30,6 @@ STORED_SECONDS_MAX = 600.0
 ASK_SECONDS = 5.0
 """Between two orders to make a checkpoint."""
 
-ENDED = ("failed", "stopped")
 """The phases of a service that does nothing any more."""
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the backup.")]
@@ -74,7 +73,7 @@ def _have_stored(project: Project) -> None:
     while time.monotonic() < deadline:
         client.ask("checkpoint")  # again, because one that was under way may be of an earlier step
         now = _status_within(ASK_SECONDS, client, wanted)
-        if now is None or now["phase"] in ENDED:
+        if now is None or now["phase"] in ENDED_PHASES:
             raise NotRunning(
                 "the service ended meanwhile, and the backup was not made.", "Make it without the service."
             )
@@ -95,7 +94,7 @@ def _status_within(seconds: float, client: ControlClient, wanted: int) -> dict[s
 
 def _is_over(status: dict[str, Any], wanted: int) -> bool:
     step = (status["store"] or {}).get("step")
-    return status["phase"] in ENDED or (step is not None and step >= wanted)
+    return status["phase"] in ENDED_PHASES or (step is not None and step >= wanted)
 
 
 @app.command("list")

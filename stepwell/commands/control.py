@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from base.sizes import size_text
-from coordinator.shown_status import WAITING_FOR_KAFKA, next_step_of
+from coordinator.shown_status import ENDED_PHASES, WAITING_FOR_KAFKA, next_step_of
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_showing, project_of, report_faults, show
 from stepwell.commands.layout_text import RescaleBar, automatic_text, shares_text
 from stepwell.commands.transition_text import TransitionBar
@@ -97,7 +97,7 @@ def _ask_and_wait(client: ControlClient, what: str, until: Any, as_json: bool, t
 
 
 def _still_there(found: dict[str, Any] | None, client: ControlClient) -> dict[str, Any]:
-    if found is None or found["phase"] in ("failed", "stopped"):
+    if found is None or found["phase"] in ENDED_PHASES:
         last = client.last_run()
         error = f": {last['error']}" if last and last.get("error") else ""
         raise NotRunning(f"the service ended meanwhile{error}", "Start it again with `stepwell run`.")

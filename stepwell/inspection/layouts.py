@@ -10,6 +10,7 @@ from typing import Any
 
 from base.slots import NO_SLOTS, SLOTS
 from coordinator.rescale.forecast import Measured, estimate_times
+from coordinator.shown_status import ENDED_PHASES
 from engine.model.layout import Layout, Policy, moves
 from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
@@ -17,7 +18,7 @@ from io_kafka.step_log.state import StepLogState
 
 def of_service(status: Mapping[str, Any]) -> dict[str, Any]:
     """The layout in a status of the service. It may be the last status of one that has ended."""
-    layout, is_running = status["layout"], status["phase"] not in ("stopped", "failed")
+    layout, is_running = status["layout"], status["phase"] not in ENDED_PHASES
     hosts = {worker["worker"]: worker for worker in status["workers"] if is_running}
     members = [
         _member(

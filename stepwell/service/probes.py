@@ -17,14 +17,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coordinator.measures import Measures, lag_seconds
+from coordinator.shown_status import READY_PHASES
 from coordinator.status import StatusBoard
 from stepwell.service.bodies import Answer
 
 READY_LAG_SECONDS = 60.0
 """How late a pipeline that keeps up may be by default: a recovery, with its replay, takes less."""
-
-PHASES_READY = ("run", "changing")
-"""In `changing` no step begins for some moments, because the layout changes."""
 
 
 class Probes:
@@ -48,7 +46,7 @@ class Probes:
 
 def why_not_ready(phase: str, lag: Mapping[str, int], measures: Measures, lag_s_max: float) -> list[str]:
     """Texts for people; none if the service is ready."""
-    if phase not in PHASES_READY:
+    if phase not in READY_PHASES:
         return [f"the service is at: {phase}"]
     if measures.is_lag_falling:
         return []

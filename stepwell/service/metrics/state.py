@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from coordinator.measures import RECOVERY_REASONS
-from coordinator.shown_status import next_step_of
+from coordinator.shown_status import ServicePhase, next_step_of
 from stepwell.service.metrics.metric import Metric, Samples, Seen, each, one, states
 from stepwell.service.metrics.names import add_by_view
 from stepwell.service.metrics.steps import PER_VIEW, VIEW
 
-PHASES = (
-    "starting",
-    "recovering",
-    "run",
-    "paused",
-    "changing",
-    "stopping",
-    "stopped",
-    "failed",
-    "waiting for the checkpoint store",
-    "waiting for Kafka",
-)
+PHASES: tuple[str, ...] = get_args(ServicePhase)
 
 WORKER = ("worker",)
 PER_WORKER = "worker"

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from coordinator.measures import MINUTES, Histogram, Minute, lag_seconds
+from coordinator.shown_status import READY_PHASES
 from stepwell.service.metrics.metric import Seen
 from stepwell.service.metrics.state import uncheckpointed
 from stepwell.service.page.graph import PipelineGraph, bare_name, kind_of
@@ -58,7 +59,7 @@ def _summary(shown: Shown) -> str:
     unread = any(messages and where not in lags for where, messages in status["lag"].items())
     late = None if unread else max(lags.values(), default=None)
     phase = escape(str(status["phase"]))
-    is_well = status["phase"] in ("run", "changing")
+    is_well = status["phase"] in READY_PHASES
     return facts(
         [
             ("does", f'<strong class="{"good" if is_well else "bad"}">{phase}</strong>'),
