@@ -59,6 +59,11 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    def add(self, other: Histogram) -> None:
+        """Adds what another one with the same bounds has observed."""
+        self.counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]
+        self.sum += other.sum
+
     @property
     def count(self) -> int:
         return sum(self.counts)

@@ -16,6 +16,7 @@ from typing import Literal
 
 from coordinator.automatic.knowledge import RATE_SAMPLES, UP_SAMPLES, Knowledge
 from coordinator.automatic.reasons import manage, needs, rate, rows, time, workers
+from coordinator.rescale.cut_budget import LIVE_SHARE
 from coordinator.rescale.forecast import COLD_BYTES_PER_S, LIVE_SLOWER_MAX, moved_share
 
 UTILISATION_MAX = 0.85
@@ -40,8 +41,11 @@ GAIN_MIN = 1.05
 START_SECONDS = 10.0
 """For new workers to start, and for the checkpoint that ends a change."""
 
-LIVE_PART = 0.88
-"""How much of their rate the workers keep during a live change: the cuts get 0.12 of the time (coordinator/rescale/cut_budget.py)."""
+LIVE_PART = 1 - LIVE_SHARE
+"""How much of their rate the workers keep during a live rescale."""
+
+NEARLY = 0.98
+"""Of the rate of the best number of workers: a smaller number that reaches this is as good, because the rates are estimates."""
 
 WINDOWS_PER_MOVE = 4
 """Fewer workers are only taken if they have been enough for as many times as long as the change would take."""
@@ -213,7 +217,7 @@ def _more(matter: Matter, kind: Kind, why: str, drain_s: float | None) -> Choice
     number = next((n for n in candidates if _is_enough(matter, n, drain_s)), None)
     if number is None:
         best = max(known.expected(n) or 0.0 for n in candidates)
-        number = next(n for n in candidates if (known.expected(n) or 0.0) >= 0.98 * best)
+        number = next(n for n in candidates if (known.expected(n) or 0.0) >= NEARLY * best)
     then = known.expected(number) or 0.0
     if then < GAIN_MIN * can:
         return _stay("no gain", f"{why} But {manage(number, then)}: hardly more.")

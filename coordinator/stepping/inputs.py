@@ -39,10 +39,11 @@ from io_kafka.step_log.division import Division, Limits, divide
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors, TopicIdentity
 from io_kafka.step_log.state import StepLogState
+from io_kafka.step_log.value import PENDING_STEPS_MAX
 
 _log = structlog.get_logger("coordinator.stepping.inputs")
 
-AHEAD_STEPS = 2
+AHEAD_STEPS = PENDING_STEPS_MAX
 """How many steps after the one whose output is written may be divided: the one that the workers run meanwhile, and the one after it, so that
 its division is durable when the workers are free."""
 

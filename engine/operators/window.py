@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from base.arrays import Bools, Int64s
 from engine.errors import DataError
-from engine.model.ordered import RANKING, SortKey, Window, WindowCall
+from engine.model.ordered import RANKING, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
@@ -159,13 +159,9 @@ def _unique_key(node: Window, inputs: Sequence[Key | None]) -> Key | None:
 
 def _text(node: Window) -> str:
     by = [f"by {words.columns(node.partition)}"] if node.partition else []
-    order = [f"in the order of {', '.join(map(_key, node.order))}"] if node.order else []
-    ties = [f"(those that tie, of {', '.join(map(_key, node.ties))})"] if node.ties else []
+    order = [f"in the order of {', '.join(map(words.sort_key, node.order))}"] if node.order else []
+    ties = [f"(those that tie, of {', '.join(map(words.sort_key, node.ties))})"] if node.ties else []
     return " ".join([*by, *order, *ties]) + ": " + ", ".join(map(_call, node.calls))
-
-
-def _key(key: SortKey) -> str:
-    return f"c{key.column} {'asc' if key.ascending else 'desc'} nulls {'first' if key.nulls_first else 'last'}"
 
 
 def _call(call: WindowCall) -> str:

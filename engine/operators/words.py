@@ -37,10 +37,10 @@ def aggregate(group: Sequence[Column], calls: Sequence[AggregateCall], prefix: s
 def top_k(partition: Sequence[Column], order: Sequence[SortKey], offset: int, count: int | None) -> str:
     rows = ("all rows" if count is None else f"first {count} rows") + (f" behind {offset}" if offset else "")
     by = f" of each {columns(partition)}" if partition else ""
-    return rows + by + (f" by {', '.join(map(_sort_key, order))}" if order else " in canonical order")
+    return rows + by + (f" by {', '.join(map(sort_key, order))}" if order else " in canonical order")
 
 
-def _sort_key(key: SortKey) -> str:
+def sort_key(key: SortKey) -> str:
     return f"c{key.column} {'asc' if key.ascending else 'desc'} nulls {'first' if key.nulls_first else 'last'}"
 
 

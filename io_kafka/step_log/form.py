@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -17,6 +18,12 @@ class Part(BaseModel):
     """A part of a record. It is refused if it has a field too many, or one of another type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, which takes a field that there is not without a word."""
+        unknown = (update or {}).keys() - type(self).model_fields.keys()
+        assert not unknown, f"{type(self).__name__} has no {', '.join(sorted(unknown))}"
+        return super().model_copy(update=update, deep=deep)
 
 
 class PartWithLater(Part):

@@ -122,6 +122,11 @@ def test_there_is_an_example_of_every_record() -> None:
     assert {type(record) for record in RECORDS} == set(get_args(Record))
 
 
+def test_a_copy_of_a_record_has_no_field_that_its_class_lacks() -> None:
+    with pytest.raises(AssertionError, match=r"TopicIdentity has no partition$"):
+        TopicIdentity(topic="t", id="i", partitions=1).model_copy(update={"partition": 2})
+
+
 def test_the_written_form_is_frozen() -> None:
     """Old logs must stay readable, and those of records that are not new by the release before: what differs here needs another FORMAT_VERSION,
     and a reader for this one. A field that came later belongs into LATER. docs/contributing.md says how to add the line of a new record."""

@@ -94,9 +94,7 @@ def _together(minutes: Sequence[Minute], of: Callable[[Minute], Histogram]) -> H
         return None
     total = of(minutes[0]).copy()
     for minute in minutes[1:]:
-        other = of(minute)
-        total.counts = [one + more for one, more in zip(total.counts, other.counts, strict=True)]
-        total.sum += other.sum
+        total.add(of(minute))
     return total
 
 
