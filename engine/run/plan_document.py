@@ -1,6 +1,6 @@
 """Circuits and sources as JSON that any later version can read back: the parts of a plan document.
 
-`circuit_of(circuit_text(c)) == c`, functions in Python included, and the same for sources. Parsing is typed and
+`value_of(text_of(x, kind), kind) == x` for circuits, functions in Python included, and for sources. Parsing is typed and
 strict. A member that no field has is refused, because a newer version wrote it. A field with a default may be missing,
 because an older version did not know it.
 
@@ -26,7 +26,7 @@ from cattrs.strategies import configure_tagged_union, include_subclasses
 
 from base import arrow_names
 from engine.model.aggregates import AggregateCall
-from engine.model.circuit import Circuit, Node
+from engine.model.circuit import Node
 from engine.model.node import NodeBase
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import Encoding
@@ -56,21 +56,6 @@ def text_of(value: T, kind: type[T]) -> str:
 def value_of(text: str, kind: type[T]) -> T:
     """Raises BadDocument."""
     return _parsed(text, kind)
-
-
-def circuit_text(circuit: Circuit) -> str:
-    """Equal circuits have equal texts, apart from pickles of functions, of which equal ones can differ."""
-    return _text(_converter().unstructure(circuit, Circuit))
-
-
-def circuit_of(text: str) -> Circuit:
-    """Raises BadDocument."""
-    circuit = _parsed(text, Circuit)
-    try:
-        circuit.check()
-    except AssertionError as error:
-        raise BadDocument(f"the nodes do not fit each other: {error}") from error
-    return circuit
 
 
 def _text(plain: Any) -> str:

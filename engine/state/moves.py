@@ -3,7 +3,7 @@
 A run is a sorted table, and all rows of a slot have neighbouring hashes. So the rows of a range of slots are one slice of each run, which is
 copied without being searched or merged. Pieces may arrive in any order, because the content of a trace is the sum of its runs.
 
-    source: export(ranges)  ->  pieces  ->  destination: adopt(range, pieces)        then, at the source: drop(ranges)
+    source: parts_of(slots) -> piece_of(part), or copy_of ahead of the move -> destination: adopt(range, pieces) -> source: drop(ranges)
 
 The functions know neither operators nor the types of rows: a table of a store is enough. Every bucket has a name, which is its first hash, and
 ends where the next one begins. So rows that are filed under a bucket have to lie in it, or no lookup would find them. That is why both sides cut
@@ -76,12 +76,6 @@ def copy_of(store: Store, table: int, part: Part) -> Piece | None:
 def _piece(value: memoryview, part: Part) -> Piece | None:
     rows = _between(decode_run(value), *_hashes(part.span))
     return Piece(part.first, encode_run(rows.combine_chunks())) if rows.num_rows else None
-
-
-def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
-    """The rows of these slots, in the order of `parts_of`."""
-    pieces = (piece_of(store, table, part) for part in parts_of(store, table, slots))
-    return (piece for piece in pieces if piece is not None)
 
 
 def next_number(store: Store, table: int) -> int:

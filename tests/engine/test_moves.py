@@ -4,6 +4,7 @@ And slots that move between the workers of a circuit with every kind of node: it
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import numpy as np
@@ -18,7 +19,7 @@ from engine.model.placement import Placement
 from engine.operators.keys import ColocatedKey
 from engine.rows.hashing import first_hash_of, slot_of
 from engine.state import moves, trace
-from engine.state.moves import Piece, adopt, drop, export
+from engine.state.moves import Piece, adopt, drop, parts_of, piece_of
 from engine.state.store import DictStore, Store
 from engine.state.trace import Trace, TraceLayout, parse_run_key
 from io_kafka.step_log.digest import canonical
@@ -42,6 +43,11 @@ def table_of(rows: Counter[tuple[int, int]]) -> pa.Table:
     keys = sorted(rows)
     columns = [pa.array([key[i] for key in keys], pa.int64()) for i in (0, 1)]
     return pa.Table.from_arrays([*columns, pa.array([rows[key] for key in keys], pa.int64())], ["c0", "c1", "a0"])
+
+
+def export(store: Store, table: int, slots: SlotSet) -> Iterator[Piece]:
+    """All pieces of these slots."""
+    return (piece for part in parts_of(store, table, slots) if (piece := piece_of(store, table, part)) is not None)
 
 
 def rows_of(found: pa.Table) -> Counter[tuple[int, int]]:

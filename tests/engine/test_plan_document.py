@@ -11,12 +11,14 @@ import pytest
 
 from base import arrow_names
 from base.text.patterns import Patterns
+from engine.analysis.filling import Program
 from engine.model.aggregates import Aggregate, ValuesCall
 from engine.model.circuit import Circuit
 from engine.model.ordered import Frame, Window, WindowCall
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import PythonMap, Source
-from engine.run.plan_document import BadDocument, circuit_of, circuit_text, text_of, value_of
+from engine.run.plan_document import BadDocument, text_of, value_of
+from engine.run.program_document import ProgramDocument, program_of
 from engine.run.sources import SourceTable
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import (
@@ -37,6 +39,14 @@ from tests.engine.every_kind import every_kind
 NUMBERS = Source((), (pa.int64(),), "numbers")
 REGISTRY = RegistryAddress("http://registry:8081", "user:secret")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+
+
+def circuit_text(circuit: Circuit) -> str:
+    return text_of(circuit, Circuit)
+
+
+def circuit_of(text: str) -> Circuit:
+    return value_of(text, Circuit)
 
 
 def test_every_kind_of_node_is_read_back() -> None:
@@ -164,14 +174,17 @@ def test_a_field_that_came_later_may_be_missing_and_then_has_its_default() -> No
         ('{"nodes": [{"kind": "Teleport", "inputs": []}]}', "Teleport"),
         (circuit_text(Circuit((NUMBERS,))).replace('"keyed"', '"new":1,"keyed"'), "new"),
         (circuit_text(Circuit((NUMBERS,))).replace('"int64"', '"int65"'), "int65"),
-        (
-            circuit_text(Circuit((NUMBERS, Aggregate((0,), (pa.int64(),), (0,), ())))).replace(
-                '"group":[0]', '"group":[7]'
-            ),
-            "fit",
-        ),
     ],
 )
 def test_what_is_no_circuit_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadDocument, match=why):
         circuit_of(text)
+
+
+def test_a_program_whose_parts_do_not_fit_each_other_is_refused() -> None:
+    circuit = Circuit((NUMBERS, Aggregate((0,), (pa.int64(),), (0,), ())))
+    text = ProgramDocument.of(Program.of(circuit, (1, 2)), ()).text
+    assert program_of(text).program.circuit == circuit
+    assert '"group":[0]' in text
+    with pytest.raises(BadDocument, match="fit each other"):
+        program_of(text.replace('"group":[0]', '"group":[7]'))
