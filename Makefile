@@ -103,7 +103,6 @@ $(STAMP): pyproject.toml setup.py io_kafka/clients/_native.c io_kafka/formats/_j
 		{ echo "Stepwell needs Python 3.11 or later: $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev,demo]'
 	$(BIN)/python -m compileall -q -j 0 -x '$(NEVER_IMPORTED)' $(VENV)/lib > /dev/null || true
 	$(BIN)/python -m stepwell.spark.make_class_archive & spark=$$!; $(BIN)/python -m tests.broker_classes && wait $$spark
