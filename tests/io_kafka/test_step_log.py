@@ -496,7 +496,8 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[Record]:
-    """Any log that a correct run can write, with snapshots at random places."""
+    """Logs that a correct run can write, with snapshots at random places. They have no loads of batch tables, no copies, no ends of transitions,
+    and of the turns only the abort; the simulator writes those."""
     state, records, identity = StepLogState("log"), list[Record](), 0
     kinds = [
         "claim",
