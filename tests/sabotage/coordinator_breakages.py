@@ -334,8 +334,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(self._input(crew, self._run, bytes_max))\n",
-                "        given = self._input(crew, self._run, bytes_max)\n"
+                "        crew.steps.give(self._input(crew, self._under_way, bytes_max))\n",
+                "        given = self._input(crew, self._under_way, bytes_max)\n"
                 '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n',
             ),
         ),
