@@ -17,8 +17,8 @@ from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.revisions.rereadable import facts_of_inputs, partitions_of, reads
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.analysis.marking import Marks, marked_circuit, sources_below
+from engine.analysis.project_match import match_projects
 from engine.analysis.release import Revisions
-from engine.analysis.transition import transition
 from engine.model.circuit import Circuit, View
 from engine.model.from_now import handle_from_now, handle_of_files, revision_of
 from io_kafka.offsets import TopicPartition
@@ -169,7 +169,7 @@ def _renamed(before: PlanDocument, files: Project, view: str) -> tuple[str, ...]
             continue
         marks = {name: {handle_of_files(handle): handle for handle, _ in found}}
         tried = _marked(before, files, marks, dict(found))
-        if transition(named_project(before), named_project(tried)).ids.leaves[name] == view:
+        if match_projects(named_project(before), named_project(tried)).ids.leaves[name] == view:
             return (name,)
     return ()
 
