@@ -22,7 +22,7 @@ from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
 from coordinator.rescale.hosts import tasks_for
 from coordinator.rescale.phases import Moving
 from coordinator.rescale.planner import Planners
-from coordinator.rescale.recruiting import Recruiting
+from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
@@ -64,7 +64,7 @@ class Rescaling:
             board=board,
             budget=budget,
             view=RescaleView(writer, board, budget, self.births, monotonic),
-            recruiting=Recruiting(spec.register_s, board, monotonic),
+            recruiting=RescaleRecruits(spec.register_s, board, monotonic),
             copying=Copying(),
         )
         self._wishes = Wishes(self._parts)

@@ -71,7 +71,7 @@ class _Description:
 
 
 @dataclass(frozen=True)
-class _Upload:
+class _UploadUnderWay:
     """What is under way. `placed`: the owners of the version. `name`: of its manifest. `answers`: of the owners, when all have uploaded."""
 
     version: VersionId
@@ -93,7 +93,7 @@ class Storing:
         self._store: ObjectStore | None = None
         self._rules: Rules | None = None
         self._term: Term | None = None
-        self._upload: _Upload | None = None
+        self._upload: _UploadUnderWay | None = None
         # With the manifest that the log names, or None if that, or an object that it names, cannot be used.
         self._former: tuple[CheckpointStored, Manifest | None] | None = None
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
@@ -269,7 +269,7 @@ class Storing:
         name = UploadName(version, self._term, self._attempts)
         prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
         crew.store.begin(version, self._chains_before(owners), prefixes)
-        self._upload = _Upload(version, placed, manifest_name(root, name))
+        self._upload = _UploadUnderWay(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
     @property

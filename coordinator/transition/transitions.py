@@ -35,7 +35,7 @@ from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
-from coordinator.transition.holding import Holding, Looked
+from coordinator.transition.holding import Holding, TopicFindings
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
@@ -103,8 +103,8 @@ class Transitions:
         self._course: Course | None = None
         self._preparation: Preparation | None = None
         self._prepared: Prepared | None = None  # whose transition is to be recorded
-        self._look: Beside[Looked] | None = None
-        self._looked: Looked | None = None
+        self._look: Beside[TopicFindings] | None = None
+        self._topic_findings: TopicFindings | None = None
         self._sizes: Sequence[Size] | None = None
         self._told = Told(board, files.kafka.outside.monotonic)
         self._losses, self._lost_at = 0, -1
@@ -188,9 +188,9 @@ class Transitions:
             if preparation.prepared is not None:
                 preparation.accept()
         if look is not None and look.is_over:
-            self._look, self._looked = None, look.result()
-            if self._looked.settled is not None:
-                self.course.take_settled(self._filling().intent, self._looked.settled)
+            self._look, self._topic_findings = None, look.result()
+            if self._topic_findings.settled is not None:
+                self.course.take_settled(self._filling().intent, self._topic_findings.settled)
             self.machine.looked()
 
     @property
@@ -234,7 +234,7 @@ class Transitions:
                 assert_never(what)
 
     def _look_again(self) -> None:
-        self._look = self._looked = None
+        self._look = self._topic_findings = None
         self.machine.look_again()
 
     @staticmethod
@@ -316,16 +316,16 @@ class Transitions:
 
     def _forget_look(self) -> None:
         """What was seen before the switch is of another transition, or of another filling."""
-        self._sizes = self._look = self._looked = None
+        self._sizes = self._look = self._topic_findings = None
 
     def _measure(self, crew: Crew) -> None:
         facts = self.course.facts(self._filling().intent)
         sizes = crew.programs.measure([each.number for each in facts.differences])
         self._sizes = sizes
-        assert self._looked is not None
+        assert self._topic_findings is not None
         holding = Holding(self.course, self._writer.state, self._filling())
         holds = holding.reasons(
-            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
+            self._topic_findings, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
         reached("ready")
