@@ -111,7 +111,7 @@ class Stepping:
         if division is None:
             core.nothing_to_read()
             if not self._inputs.ends_now:
-                pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_positions(self._writer.state))
+                pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_offsets(self._writer.state))
                 self._requests.wait(PAUSE_SECONDS_MIN if is_asked else pause_s)
             return
         if any(part.start < part.end for part in division.ranges):

@@ -42,11 +42,11 @@ class HeldBell:
         self.at: dict[TopicPartition, int] = {}
         self.listened = 0
 
-    def listen(self, positions: Mapping[TopicPartition, int]) -> None:
-        self.at, self.listened = dict(positions), self.listened + 1
+    def listen(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.at, self.listened = dict(offsets), self.listened + 1
 
-    def listens_at(self, positions: Mapping[TopicPartition, int]) -> bool:
-        return self.at == positions
+    def listens_at(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        return self.at == offsets
 
     def ring(self) -> None:
         self.at = {}
@@ -98,7 +98,7 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: waits.now)))
     inputs: Any = SimpleNamespace(
         choose_or_first=lambda log, step: None,
-        silent_positions=lambda log: HERE,
+        silent_offsets=lambda log: HERE,
         ends_now=False,
         records=lambda *a, **k: [],
         note_record=lambda: None,
@@ -117,7 +117,7 @@ def test_a_pipeline_whose_bell_listens_looks_twice_a_second(monkeypatch: pytest.
     while waits.now < 60.0:
         steps.divide(Divide(0), core, is_asked=False)
     assert bell.at == HERE and len(waits.pauses) < 60.0 / PAUSE_WITH_BELL_SECONDS + 100
-    inputs.silent_positions = lambda log: None
+    inputs.silent_offsets = lambda log: None
     steps.divide(Divide(0), core, is_asked=False)
     assert waits.pauses[-1] == PAUSE_SECONDS_MAX
 

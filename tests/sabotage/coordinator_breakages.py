@@ -58,8 +58,8 @@ COORDINATOR = (
         (
             Edit(
                 QUIET,
-                "(positions := silent_positions()) is None:",
-                "(positions := silent_positions() or {}) is None:",
+                "(offsets := silent_offsets()) is None:",
+                "(offsets := silent_offsets() or {}) is None:",
             ),
         ),
         ("tests/coordinator/test_quiet.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
@@ -680,8 +680,8 @@ COORDINATOR = (
         (
             Edit(
                 INPUTS,
-                "            ends = ends_until(self._until, positions)\n",
-                "            ends = self._topics.end_offsets_of(sorted(positions))\n",
+                "            ends = ends_until(self._until, offsets)\n",
+                "            ends = self._topics.end_offsets_of(sorted(offsets))\n",
             ),
         ),
         (
