@@ -30,7 +30,7 @@ from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Rules, birth_of
-from coordinator.starting.start import Found
+from coordinator.starting.start import StartFindings
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
@@ -70,7 +70,7 @@ class Rescaling:
         self._wishes = Wishes(self._parts)
         self._preparing = Preparing(self._parts, self._wishes)
 
-    def begin(self, core: Core, found: Found) -> None:
+    def begin(self, core: Core, found: StartFindings) -> None:
         """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
         self._rules, self._batch = found.rules, 0
         self.births.clear()

@@ -15,7 +15,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Bound
 from coordinator.starting.binding_rules import rules_of
 from coordinator.starting.start import (
-    Found,
+    StartFindings,
     bind_workers,
     first_needed_step,
     open_latest,
@@ -41,7 +41,7 @@ class Opened:
 
     version: VersionId
     owned: Owned
-    found: Found
+    found: StartFindings
 
 
 class Recovery:

@@ -137,7 +137,7 @@ def write_owner(
 
 
 @dataclass(frozen=True)
-class Found:
+class StartFindings:
     """What the start has found out of the databases. `offers`: what all tasks have reported. `companions`: see shrinking.py."""
 
     rules: Rules
@@ -154,7 +154,7 @@ def bind_workers(
     *,
     distrusted: frozenset[int],
     restore: Callable[[Crew, Bound], None],
-) -> Found:
+) -> StartFindings:
     """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
     that are missing at the first start.
 
@@ -193,7 +193,7 @@ def bind_workers(
         restore(crew, outcome)
     owned = state.current_layout.placed.owned
     crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
-    return Found(rules, offers, outcome, companions)
+    return StartFindings(rules, offers, outcome, companions)
 
 
 def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: Rules) -> None:
@@ -210,7 +210,7 @@ def _first_of_host(offers: Sequence[Offer], bound: Bound) -> dict[str, int]:
     return {host_of[serial]: number for number, serial in sorted(bound.workers.items(), reverse=True)}
 
 
-def remove_left(crew: Crew, found: Found, epoch: int) -> None:
+def remove_left(crew: Crew, found: StartFindings, epoch: int) -> None:
     """After a version was opened: one worker of each host removes the databases that no version needs any more. They belonged to workers that
     have left, or that a rescale had made before it was interrupted."""
     databases = leftover_databases(found.offers, found.rules, found.bound.births, epoch)
@@ -242,7 +242,7 @@ def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     )
 
 
-def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionId, Mapping[int, SlotSet]]:
+def open_latest(crew: Crew, state: StepLogState, found: StartFindings) -> tuple[VersionId, Mapping[int, SlotSet]]:
     """Fences every database, and opens the latest version that all workers have and that has no other owners. Returns it, and the slots that
     each worker owns in it.
 

@@ -50,7 +50,7 @@ from coordinator.transition.machine import (
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.prepared_request import Prepared, choices_of, prepare
-from coordinator.transition.told import Told, preparing
+from coordinator.transition.report import TransitionReport, preparing
 from engine.errors import DataError, TaskLost
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
@@ -106,7 +106,7 @@ class Transitions:
         self._look: Beside[TopicFindings] | None = None
         self._topic_findings: TopicFindings | None = None
         self._sizes: Sequence[Size] | None = None
-        self._told = Told(board, files.kafka.outside.monotonic)
+        self._report = TransitionReport(board, files.kafka.outside.monotonic)
         self._losses, self._lost_at = 0, -1
         self.may_begin = True
         """Whether the run goes on until it is stopped."""
@@ -281,7 +281,7 @@ class Transitions:
         if intent.choices.gradual:
             assert sizes is not None, "a switch before the differences are measured"
             drain = Drain(whole=HASHES, rows=sum(size.come + size.gone for size in sizes))
-        self._told.switches()
+        self._report.switches()
         self.portions.drained.begin()
         self._writer.append(
             [RevisionSwitch(epoch=self._writer.epoch, number=intent.number, step=core.step, drain=drain)]
@@ -293,7 +293,7 @@ class Transitions:
         prepared, writer = self._prepared, self._writer
         assert prepared is not None and writer.state.revision is not None
         plan = prepared.plan
-        self._told.begins()
+        self._report.begins()
         intent = RevisionIntent(
             epoch=writer.epoch,
             number=writer.state.revision.number + 1,
@@ -351,7 +351,7 @@ class Transitions:
         if gone:
             remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
         assert writer.state.revision is not None
-        ended = self._told.settled(phase, writer.state.revision)
+        ended = self._report.settled(phase, writer.state.revision)
         self.course.documents.keep({writer.state.revision.plan})
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
 
@@ -425,12 +425,12 @@ class Transitions:
 
     def note_adopted(self) -> None:
         """The workers run another program from the next step on."""
-        self._told.adopted(self._writer.state)
+        self._report.adopted(self._writer.state)
 
     def note_step(self, action: Settle) -> None:
         """A step is settled."""
         log = self._writer.state
-        self._told.stepped(action.step, log, self._concerned, replay=action.replay)
+        self._report.stepped(action.step, log, self._concerned, replay=action.replay)
         if log.revisions.phase is not None:
             self.show()
 
@@ -442,12 +442,12 @@ class Transitions:
         log, request = self._writer.state, self._request
         if log.revisions.phase is not None:
             facts = self.course.facts(log.revisions.phase.intent)
-            self._told.show(self._told.under_way(log, self.machine, facts, self._sizes, self.portions))
+            self._report.show(self._report.under_way(log, self.machine, facts, self._sizes, self.portions))
         elif request is not None and log.revision is not None:
             planned = None if self._prepared is None else self._prepared.plan.facts
-            self._told.show(preparing(log.revision.number + 1, planned, request.chosen))
+            self._report.show(preparing(log.revision.number + 1, planned, request.chosen))
         else:
-            self._told.show(None)
+            self._report.show(None)
 
     @property
     def _request(self) -> ApplyRequest | None:
