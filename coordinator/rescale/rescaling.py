@@ -29,7 +29,7 @@ from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Rules, birth_of
+from coordinator.starting.binding import ExpectedDatabases, birth_of
 from coordinator.starting.start import StartFindings
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
@@ -50,7 +50,7 @@ class Rescaling:
         self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
     ) -> None:
         self.births: dict[int, str] = {}
-        self._rules: Rules | None = None
+        self._expected: ExpectedDatabases | None = None
         self._has_started = False
         self._batch = 0
         self._cuts, self._cuts_ms = 0, 0.0  # since the last step or rest, and what they have taken
@@ -72,7 +72,7 @@ class Rescaling:
 
     def begin(self, core: Core, found: StartFindings) -> None:
         """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
-        self._rules, self._batch = found.rules, 0
+        self._expected, self._batch = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
         self._preparing.reset()
@@ -139,9 +139,9 @@ class Rescaling:
         reached("layout.intended")
 
     def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
-        assert self._parts.log.rescale is not None and self._rules is not None and crew.placement is not None
+        assert self._parts.log.rescale is not None and self._expected is not None and crew.placement is not None
         born = dict.fromkeys(new, birth_of(self._parts.log.rescale.change, crew.term))
-        databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
+        databases = {number: self._expected.database(number, birth) for number, birth in born.items()}
         crew.admit(tasks_for(new, crew, self._parts.log.rescale_hosts), databases, NewDatabase(NO_SLOTS, core.version))
         reached("born")
         crew.enter(new, step)

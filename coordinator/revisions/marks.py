@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.revisions.carrying import with_nulls
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.revisions.rereadable import facts_of_inputs, partitions_of, reads
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
@@ -69,7 +69,7 @@ def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
 
 
 def with_more_marks(
-    before: PlanDocument, files: Project, facts: Facts, *, chosen: Mapping[str, Collection[str]], revision: int
+    before: PlanDocument, files: Project, facts: PlanFacts, *, chosen: Mapping[str, Collection[str]], revision: int
 ) -> MarkedProject:
     """The same, and each of these views counts these sources from now on. `revision`: the one that begins with that."""
     known = with_marks_of(before, files)
@@ -90,7 +90,7 @@ def with_more_marks(
 Offsets = tuple[tuple[TopicPartition, int], ...]
 
 
-def positions_now(source: InputTopic, before: PlanDocument, facts: Facts) -> Offsets:
+def positions_now(source: InputTopic, before: PlanDocument, facts: PlanFacts) -> Offsets:
     """Where the pipeline is in each partition of a source, or where a partition ends that it does not read. One that it reads and has not begun
     is left out: all of its messages come from now on."""
     found = []

@@ -102,9 +102,9 @@ class Stepping:
         self._under_way: _StepUnderWay | None = None  # what the workers have
         self._ran: tuple[_StepUnderWay, list[WorkerOutput], float] | None = None  # what they have finished, and when
 
-    def divide(self, action: Divide, core: Core, *, is_asked: bool) -> None:
-        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `is_asked`: the loop
-        has to look at answers of the workers meanwhile."""
+    def divide(self, action: Divide, core: Core, *, awaits_answers: bool) -> None:
+        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `awaits_answers`: the
+        loop has to look at answers of the workers meanwhile."""
         began = self._monotonic()
         division = self._inputs.choose_or_first(self._writer.state, action.step)
         reached("division.chosen")
@@ -112,7 +112,7 @@ class Stepping:
             core.nothing_to_read()
             if not self._inputs.ends_now:
                 pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_offsets(self._writer.state))
-                self._requests.wait(PAUSE_SECONDS_MIN if is_asked else pause_s)
+                self._requests.wait(PAUSE_SECONDS_MIN if awaits_answers else pause_s)
             return
         if any(part.start < part.end for part in division.ranges):
             self._quiet.end()

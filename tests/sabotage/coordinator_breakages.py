@@ -41,7 +41,7 @@ COORDINATOR = (
         "silence-delays-the-workers",
         "While nothing comes, the loop looks rarely for the answers of workers that copy or fold.",
         "input is found soon",
-        (Edit(STEPPING, "PAUSE_SECONDS_MIN if is_asked else pause_s", "pause_s"),),
+        (Edit(STEPPING, "PAUSE_SECONDS_MIN if awaits_answers else pause_s", "pause_s"),),
         ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
@@ -507,7 +507,7 @@ COORDINATOR = (
         (
             Edit(
                 BINDING,
-                "        if rules.is_fresh and tasks.give",
+                "        if expected.is_fresh and tasks.give",
                 "        if tasks.give",
             ),
         ),
@@ -528,7 +528,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                "coordinator/starting/binding_rules.py",
+                "coordinator/starting/expected_databases.py",
                 "not state.checkpoints and state.intent is None and",
                 "not state.checkpoints and",
             ),
