@@ -271,7 +271,7 @@ class RevisionRun:
         inputs = self._inputs(running)
         return inputs, self._steps(running, inputs)
 
-    def _is_asked(self, core: Core) -> bool:
+    def _awaits_answers(self, core: Core) -> bool:
         """Whether something is under way beside the steps whose answers the loop has to look for."""
         return (
             self._checkpoints.is_folding
@@ -303,10 +303,10 @@ class RevisionRun:
                 case Wait():
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
-                    self._requests.wait(LOOK_SECONDS if self._is_asked(core) else WAIT_SECONDS)
+                    self._requests.wait(LOOK_SECONDS if self._awaits_answers(core) else WAIT_SECONDS)
                     crew.check()
                 case Divide():
-                    steps.divide(action, core, is_asked=self._is_asked(core))
+                    steps.divide(action, core, awaits_answers=self._awaits_answers(core))
                     crew.check()
                 case Give():
                     steps.give(action, core, crew)

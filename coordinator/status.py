@@ -90,7 +90,7 @@ class Status:
     layout_fault: str | None = None
     """Why the last rescale could not begin."""
     transition: dict[str, Any] | None = None
-    """The way to the next revision (transition/told.py)."""
+    """The way to the next revision (transition/report.py)."""
     transition_last: dict[str, Any] | None = None
     """How the last transition has ended."""
     store: dict[str, Any] | None = None

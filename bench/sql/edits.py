@@ -1,6 +1,6 @@
 """How much of a suite's state an edit keeps: a view that is added or removed, and a column at the front of the largest table.
 
-No row is read and no broker is needed: two circuits are compared (engine/analysis/transition.py).
+No row is read and no broker is needed: two circuits are compared (engine/analysis/project_match.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.sql.suites import Suite
 from coordinator.revisions.leaves import named_project
 from coordinator.specification import InputTopic
 from engine.analysis.identity import Named
-from engine.analysis.transition import nodes_with_state, transition
+from engine.analysis.project_match import match_projects, nodes_with_state
 from stepwell.lowering.driver import survey
 from stepwell.planning.pipeline import PlannedProject, source_table
 from stepwell.planning.plans import ResolvedProject
@@ -55,7 +55,7 @@ def kept_of(suite: Suite, spark: SparkSession) -> Iterator[Kept]:
 
 def _compared(edit: str, previous: Named, now: Named, of: Named | None = None) -> Kept:
     """`of`: the project that has what could be kept, if that is not the previous one."""
-    found = transition(previous, now)
+    found = match_projects(previous, now)
     kept = set(found.kept.values())
     with_state = set(nodes_with_state(previous.circuit))
     whole = previous if of is None else of

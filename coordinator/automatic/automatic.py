@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import structlog
 
-from coordinator.automatic.choice import Choice, Ground, Limits
+from coordinator.automatic.choice import Choice, Limits, Surroundings
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LoadFile, read_load
 from coordinator.automatic.requests import AutoRequest
@@ -146,7 +146,7 @@ class Automatic:
         sample = sampler.take(self._board.lag_rows(), len(core.rescale.owned), now)
         if self._file is not None:
             self._file.append(sample)
-        choice = self._machine.take(sample, self._ground(blocked))
+        choice = self._machine.take(sample, self._surroundings(blocked))
         if choice.workers is not None:
             self._ask(choice, choice.workers)
         if choice.kind != self._told or choice.workers is not None:
@@ -155,10 +155,10 @@ class Automatic:
                 _log.info("number of workers", decision=choice.kind, to=choice.workers, reason=choice.reason)
         self._show()
 
-    def _ground(self, blocked: str) -> Ground:
+    def _surroundings(self, blocked: str) -> Surroundings:
         sizes, layout, fault = self._board.of_layout()
         live = layout.get("measured", {}).get("live")
-        return Ground(
+        return Surroundings(
             blocked=blocked,
             slots=self._launcher.slots,
             state_bytes=sum(sizes.values()) if sizes else None,

@@ -88,7 +88,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Surroundings:
     """What a decision depends on beside the load. `blocked`: why no change may be asked for now; empty if it may. `slots`: of Spark, as far as
     they are known. `state_bytes`: of all state, None before the first checkpoint. `bytes_per_s`: of the last live change; None if none was
     measured. `fault`: why the last change could not begin."""
@@ -106,12 +106,12 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Matter:
+class ChoiceInput:
     """All that a choice is made of. `refused`: the numbers of workers that were refused a short time ago, with the reasons."""
 
     known: Knowledge
     limits: Limits
-    ground: Ground
+    surroundings: Surroundings
     refused: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -120,42 +120,42 @@ class Matter:
         return self.known.workers
 
 
-def choose(matter: Matter) -> Choice:
+def choose(given: ChoiceInput) -> Choice:
     """What the knowledge speaks for. There was a sample."""
-    present, limits = matter.present, matter.limits
+    present, limits = given.present, given.limits
     if not limits.least <= present <= limits.most:
-        return _within_bounds(matter)
-    barren = _barren(matter)
+        return _within_bounds(given)
+    barren = _barren(given)
     if barren is not None:
         return barren
-    if len(matter.known.recent) < UP_SAMPLES:
-        seen = len(matter.known.recent)
+    if len(given.known.recent) < UP_SAMPLES:
+        seen = len(given.known.recent)
         return _stay("watching", f"{seen} of {UP_SAMPLES} samples of the load of {workers(present)} are there.")
-    return _up(matter) or _down(matter)
+    return _up(given) or _down(given)
 
 
 def _stay(kind: Kind, reason: str) -> Choice:
     return Choice(kind, None, reason)
 
 
-def _within_bounds(matter: Matter) -> Choice:
-    present, limits = matter.present, matter.limits
+def _within_bounds(given: ChoiceInput) -> Choice:
+    present, limits = given.present, given.limits
     number = limits.least if present < limits.least else limits.most
-    if number in matter.refused:
-        return _stay("refused", f"{workers(number)} were refused: {matter.refused[number]}")
+    if number in given.refused:
+        return _stay("refused", f"{workers(number)} were refused: {given.refused[number]}")
     few = "fewer" if present < number else "more"
-    slots = "" if matter.ground.slots is None else f", and Spark has {matter.ground.slots} task slots"
+    slots = "" if given.surroundings.slots is None else f", and Spark has {given.surroundings.slots} task slots"
     bounds = f"{limits.least} to {workers(limits.most)}"
     return Choice("bounds", number, f"{workers(present)} are {few} than the bounds allow: {bounds}{slots}.")
 
 
-def _barren(matter: Matter) -> Choice | None:
+def _barren(given: ChoiceInput) -> Choice | None:
     """Back to as many workers as were as fast."""
-    verdict, present = matter.known.barren, matter.present
+    verdict, present = given.known.barren, given.present
     if verdict is None or present <= verdict.origin:
         return None
-    number = max(verdict.origin, matter.limits.least)
-    if number == present or number in matter.refused:
+    number = max(verdict.origin, given.limits.least)
+    if number == present or number in given.refused:
         return None
     return Choice(
         "barren",
@@ -168,40 +168,40 @@ def _barren(matter: Matter) -> Choice | None:
 # More workers
 
 
-def _up(matter: Matter) -> Choice | None:
+def _up(given: ChoiceInput) -> Choice | None:
     """None if the present workers are enough."""
-    known, limits = matter.known, matter.limits
+    known, limits = given.known, given.limits
     can, lag = known.rows_per_s, known.lag
     if can is None:
         return None
     if known.has_backlog:
         arrives = known.arriving_per_s
-        said = f"{rate(arrives)} arrive, and {manage(matter.present, can)}"
+        said = f"{rate(arrives)} arrive, and {manage(given.present, can)}"
         waits = f"{rows(lag)} wait and {said}"
         if not known.is_saturated:
-            return _with_time_left(matter, waits)
+            return _with_time_left(given, waits)
         drain_s = lag / (can - arrives) if can > arrives else float("inf")
         if drain_s > limits.drain_s:
-            why = f"{waits}: {needs(matter.present, drain_s)}, and {time(limits.drain_s)} are allowed."
-            return _more(matter, "backlog", why, drain_s)
+            why = f"{waits}: {needs(given.present, drain_s)}, and {time(limits.drain_s)} are allowed."
+            return _more(given, "backlog", why, drain_s)
     arrives = known.arrived_per_s
-    said = f"{rate(arrives)} arrive, and {manage(matter.present, can)}"
+    said = f"{rate(arrives)} arrive, and {manage(given.present, can)}"
     if arrives > UTILISATION_MAX * can and known.is_trusted and len(known.recent) == RATE_SAMPLES:
-        return _more(matter, "load", f"{said}: that is {100 * arrives / can:.0f} % of it.", None)
+        return _more(given, "load", f"{said}: that is {100 * arrives / can:.0f} % of it.", None)
     return None
 
 
-def _with_time_left(matter: Matter, waits: str) -> Choice | None:
+def _with_time_left(given: ChoiceInput, waits: str) -> Choice | None:
     """There is a backlog, and the workers have time: something else holds the steps, such as Kafka or a slow disk."""
-    if matter.known.lag_growth_per_s <= 0:
+    if given.known.lag_growth_per_s <= 0:
         return None
-    busy = f"steps run only {100 * matter.known.busy_share:.0f} % of the time"
+    busy = f"steps run only {100 * given.known.busy_share:.0f} % of the time"
     return _stay("elsewhere", f"{waits}, but {busy}: more workers would not help.")
 
 
-def _more(matter: Matter, kind: Kind, why: str, drain_s: float | None) -> Choice:
+def _more(given: ChoiceInput, kind: Kind, why: str, drain_s: float | None) -> Choice:
     """`drain_s`: how long the present workers need for the backlog; None if there is none."""
-    known, limits, present = matter.known, matter.limits, matter.present
+    known, limits, present = given.known, given.limits, given.present
     can = known.rows_per_s
     assert can is not None
     if present == limits.most:
@@ -210,11 +210,11 @@ def _more(matter: Matter, kind: Kind, why: str, drain_s: float | None) -> Choice
     if known.barren is not None and most > known.barren.origin:
         most = known.barren.origin
         if most <= present:
-            return _stay("no gain", f"{why} But {_brought(matter)}.")
-    candidates = [number for number in range(present + 1, most + 1) if number not in matter.refused]
+            return _stay("no gain", f"{why} But {_brought(given)}.")
+    candidates = [number for number in range(present + 1, most + 1) if number not in given.refused]
     if not candidates:
-        return _stay("refused", f"{why} {workers(present + 1)} were refused: {matter.refused[present + 1]}")
-    number = next((n for n in candidates if _is_enough(matter, n, drain_s)), None)
+        return _stay("refused", f"{why} {workers(present + 1)} were refused: {given.refused[present + 1]}")
+    number = next((n for n in candidates if _is_enough(given, n, drain_s)), None)
     if number is None:
         best = max(known.expected(n) or 0.0 for n in candidates)
         number = next(n for n in candidates if (known.expected(n) or 0.0) >= NEARLY * best)
@@ -222,35 +222,35 @@ def _more(matter: Matter, kind: Kind, why: str, drain_s: float | None) -> Choice
     if then < GAIN_MIN * can:
         return _stay("no gain", f"{why} But {manage(number, then)}: hardly more.")
     if drain_s is not None:
-        done_s = _done_s(matter, number)
+        done_s = _done_s(given, number)
         if done_s >= drain_s < float("inf"):
             return _stay("cost", f"{why} But with the change, {needs(number, done_s)}.")
     return Choice(kind, number, f"{why} {manage(number, then)[0].upper() + manage(number, then)[1:]}.")
 
 
-def _brought(matter: Matter) -> str:
-    verdict = matter.known.barren
+def _brought(given: ChoiceInput) -> str:
+    verdict = given.known.barren
     assert verdict is not None
     return f"{workers(verdict.workers)} were {verdict.gain:.2f} times as fast as {verdict.origin}"
 
 
-def _is_enough(matter: Matter, number: int, drain_s: float | None) -> bool:
-    known = matter.known
+def _is_enough(given: ChoiceInput, number: int, drain_s: float | None) -> bool:
+    known = given.known
     then = known.expected(number) or 0.0
     arrives = known.arrived_per_s if drain_s is None else known.arriving_per_s
     if arrives > UTILISATION_TARGET * then:
         return False
-    return drain_s is None or _done_s(matter, number) - _move_s(matter, number) <= matter.limits.drain_s
+    return drain_s is None or _done_s(given, number) - _move_s(given, number) <= given.limits.drain_s
 
 
-def _move_s(matter: Matter, number: int) -> float:
-    return matter.ground.seconds(matter.present, number, is_busy=True)
+def _move_s(given: ChoiceInput, number: int) -> float:
+    return given.surroundings.seconds(given.present, number, is_busy=True)
 
 
-def _done_s(matter: Matter, number: int) -> float:
+def _done_s(given: ChoiceInput, number: int) -> float:
     """In how many seconds the backlog is gone if the change begins now. Meanwhile the present workers go on with less time."""
-    known = matter.known
-    can, then, move_s = known.rows_per_s or 0.0, known.expected(number) or 0.0, _move_s(matter, number)
+    known = given.known
+    can, then, move_s = known.rows_per_s or 0.0, known.expected(number) or 0.0, _move_s(given, number)
     arrives = known.arriving_per_s
     left = max(0.0, known.lag + (arrives - LIVE_PART * can) * move_s)
     spare = then - arrives
@@ -260,8 +260,8 @@ def _done_s(matter: Matter, number: int) -> float:
 # Fewer workers
 
 
-def _down(matter: Matter) -> Choice:
-    known, limits, present = matter.known, matter.limits, matter.present
+def _down(given: ChoiceInput) -> Choice:
+    known, limits, present = given.known, given.limits, given.present
     fits = f"{rate(known.arrived_per_s)} arrive, and {manage(present, known.rows_per_s)}."
     if known.has_backlog and known.rows_per_s is not None:
         spare = known.rows_per_s - known.arrived_per_s
@@ -269,18 +269,18 @@ def _down(matter: Matter) -> Choice:
         return _stay("fits", f"{rows(known.lag)} wait, and {needs(present, left_s)}.")
     if present == limits.least:
         return _stay("fits", fits)
-    number = _enough(matter, limits.lower_after_s)
+    number = _enough(given, limits.lower_after_s)
     if number is None:
         return _stay("fits", fits)
-    window_s = max(limits.lower_after_s, WINDOWS_PER_MOVE * matter.ground.seconds(present, number, is_busy=False))
+    window_s = max(limits.lower_after_s, WINDOWS_PER_MOVE * given.surroundings.seconds(present, number, is_busy=False))
     seen_s = sum(demand.seconds for demand in known.demands_of(window_s))
     if seen_s < COVERED_PART * window_s or known.now - known.settled_at < window_s:
         return _stay("waiting", f"{fits} {number} would do, for {time(seen_s)} of {time(window_s)} so far.")
-    number = _enough(matter, window_s)
+    number = _enough(given, window_s)
     if number is None:
         return _stay("fits", fits)
-    if number in matter.refused:
-        return _stay("refused", f"{fits} {workers(number)} were refused: {matter.refused[number]}")
+    if number in given.refused:
+        return _stay("refused", f"{fits} {workers(number)} were refused: {given.refused[number]}")
     most = max(demand.arrived_per_s for demand in known.demands_of(window_s))
     then = known.expected(number)
     return Choice(
@@ -288,15 +288,15 @@ def _down(matter: Matter) -> Choice:
     )
 
 
-def _enough(matter: Matter, window_s: float) -> int | None:
+def _enough(given: ChoiceInput, window_s: float) -> int | None:
     """The least number of workers, below the present one, for which all demands of the window would have been small enough."""
-    known, limits = matter.known, matter.limits
+    known, limits = given.known, given.limits
     demands, backlog = list(known.demands_of(window_s)), known.backlog_rows
     if not demands:
         return None
     most = max(demand.arrived_per_s for demand in demands)
     waiting = [demand for demand in demands if demand.lag > backlog]
-    for number in range(limits.least, matter.present):
+    for number in range(limits.least, given.present):
         can = known.expected(number)
         if can is None:
             if most == 0 and not waiting:

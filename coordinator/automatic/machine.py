@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from base.machine import Machine
-from coordinator.automatic.choice import Choice, Ground, Limits, Matter, choose
+from coordinator.automatic.choice import Choice, ChoiceInput, Limits, Surroundings, choose
 from coordinator.automatic.knowledge import RATE_SAMPLES, Knowledge
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.phases import Asked, Changing, Cooling, Off, Phase, Watching
@@ -94,13 +94,13 @@ class AutoMachine:
         """For so long nobody has sampled."""
         self.known.interrupt(seconds)
 
-    def take(self, sample: LoadSample, ground: Ground) -> Choice:
+    def take(self, sample: LoadSample, surroundings: Surroundings) -> Choice:
         """The next sample, and what follows from it. A choice with a number of workers has to be asked for, and `refused` told if that fails."""
         self.known.observe(sample)
-        self._follow(sample, ground)
-        self.choice = self._choose(sample, ground)
+        self._follow(sample, surroundings)
+        self.choice = self._choose(sample, surroundings)
         if self.choice.workers is not None:
-            self._check_choice(self.choice.workers, ground)
+            self._check_choice(self.choice.workers, surroundings)
             self._learn_patience(self.choice)
             self.machine.tell(Watching.asked, sample.workers, self.choice.workers)
         self.check()
@@ -127,7 +127,7 @@ class AutoMachine:
             self.patience = min(PATIENCE_MAX, 2 * self.patience)
             self._lowered_at = None
 
-    def _follow(self, sample: LoadSample, ground: Ground) -> None:
+    def _follow(self, sample: LoadSample, surroundings: Surroundings) -> None:
         """The phase, as the sample shows it."""
         if isinstance(self.phase, Cooling) and self.known.now >= self.phase.until:
             self.machine.tell(Cooling.rested)
@@ -145,13 +145,13 @@ class AutoMachine:
             case _:
                 assert_never(self.phase)
         if isinstance(self.phase, Changing) and not sample.is_changing:
-            self._settled(self.phase, sample.workers, ground)
+            self._settled(self.phase, sample.workers, surroundings)
 
-    def _settled(self, phase: Changing, number: int, ground: Ground) -> None:
+    def _settled(self, phase: Changing, number: int, surroundings: Surroundings) -> None:
         if phase.target == number:
             self.refusals.pop(number, None)
         elif phase.target is not None:
-            self._remember_refusal(phase.target, ground.fault or TAKEN_BACK)
+            self._remember_refusal(phase.target, surroundings.fault or TAKEN_BACK)
         rest_s = max(RATE_SAMPLES * self._sample_s, min(REST_SECONDS_MAX, REST_FACTOR * self.known.took_s))
         self.machine.tell(Changing.settled, self.known.now + rest_s)
 
@@ -169,7 +169,7 @@ class AutoMachine:
 
     # What follows
 
-    def _choose(self, sample: LoadSample, ground: Ground) -> Choice:
+    def _choose(self, sample: LoadSample, surroundings: Surroundings) -> Choice:
         match self.phase:
             case Off():
                 return self.choice
@@ -183,22 +183,22 @@ class AutoMachine:
                     "cooling", None, f"the last change took {time(self.known.took_s)}; the next one may come in {left}."
                 )
             case Watching():
-                return self._of_watching(sample, ground)
+                return self._of_watching(sample, surroundings)
             case _:
                 assert_never(self.phase)
 
-    def _of_watching(self, sample: LoadSample, ground: Ground) -> Choice:
-        if ground.blocked:
-            return Choice("blocked", None, ground.blocked)
+    def _of_watching(self, sample: LoadSample, surroundings: Surroundings) -> Choice:
+        if surroundings.blocked:
+            return Choice("blocked", None, surroundings.blocked)
         if sample.is_disturbed:
             return Choice(
                 "watching", None, "the last sample says nothing of the load: the run began, recovered or paused in it."
             )
-        return choose(Matter(self.known, self._within(ground), ground, self._refused_now()))
+        return choose(ChoiceInput(self.known, self._within(surroundings), surroundings, self._refused_now()))
 
-    def _within(self, ground: Ground) -> Limits:
+    def _within(self, surroundings: Surroundings) -> Limits:
         assert self.limits is not None, "nothing is decided without bounds"
-        within = self.limits.within(ground.slots)
+        within = self.limits.within(surroundings.slots)
         return replace(within, lower_after_s=within.lower_after_s * self.patience)
 
     def _refused_now(self) -> dict[int, str]:
@@ -206,9 +206,9 @@ class AutoMachine:
 
     # Invariants
 
-    def _check_choice(self, number: int, ground: Ground) -> None:
-        limits, story = self._within(ground), self.machine.with_story
-        assert isinstance(self.phase, Watching) and not ground.blocked, story("a change that nothing allows")
+    def _check_choice(self, number: int, surroundings: Surroundings) -> None:
+        limits, story = self._within(surroundings), self.machine.with_story
+        assert isinstance(self.phase, Watching) and not surroundings.blocked, story("a change that nothing allows")
         assert limits.least <= number <= limits.most, story(f"{number} workers, outside of {limits}")
         assert number != self.known.workers, story("a change to the present number of workers")
         assert number not in self._refused_now(), story(f"{number} workers were refused")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from coordinator.automatic.choice import Choice, Ground, Limits
+from coordinator.automatic.choice import Choice, Limits, Surroundings
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.machine import AutoMachine
 
@@ -43,8 +43,8 @@ class Replayed:
 class _Queue:
     """The load as it would have been. `workers`: of the machine's last decision; None while it is the recorded number."""
 
-    def __init__(self, machine: AutoMachine, ground: Ground) -> None:
-        self._machine, self._ground = machine, ground
+    def __init__(self, machine: AutoMachine, surroundings: Surroundings) -> None:
+        self._machine, self._surroundings = machine, surroundings
         self.workers: int | None = None
         self._rates: tuple[float, float] = (0.0, 0.0)  # of the workers before the change, and after it
         self._before = 0
@@ -55,7 +55,7 @@ class _Queue:
         known = self._machine.known
         self._before = sample.workers
         self._rates = (known.rows_per_s or 0.0, known.expected(workers) or 0.0)
-        self._moving_s = self._ground.seconds(sample.workers, workers, is_busy=sample.busy_share > 0.5)
+        self._moving_s = self._surroundings.seconds(sample.workers, workers, is_busy=sample.busy_share > 0.5)
         self.workers, self._lag = workers, float(sample.lag)
 
     def seen(self, sample: LoadSample) -> LoadSample:
@@ -89,11 +89,11 @@ def replay(
     *,
     limits: Limits,
     step_rows_max: int,
-    ground: Ground,
+    surroundings: Surroundings,
 ) -> Replayed:
     """`ends`: of the samples, in seconds since 1970. `gaps`: for how long nobody has sampled before each. There is at least one sample."""
     machine = AutoMachine(step_rows_max, limits)
-    queue = _Queue(machine, ground)
+    queue = _Queue(machine, surroundings)
     decisions: list[Decision] = []
     worker_s = worker_s_recorded = 0.0
     lags, lags_recorded = [0], [0]
@@ -102,7 +102,7 @@ def replay(
             machine.interrupt(max(0.0, gap_s))
         seen = queue.seen(sample)
         is_computed = queue.workers is not None
-        choice = machine.take(seen, ground)
+        choice = machine.take(seen, surroundings)
         if choice.workers is not None:
             decisions.append(Decision(at, seen.workers, choice, is_computed))
             queue.decide(seen, choice.workers)

@@ -32,16 +32,16 @@ Copies do not count, because they do not hold up the steps, and checkpoints come
 class Preparing:
     """Of one run. `reset` is called after each recovery."""
 
-    def __init__(self, run: RescaleParts, wishes: Wishes) -> None:
-        self._run, self._wishes = run, wishes
+    def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
+        self._parts, self._wishes = parts, wishes
         self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
         self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
 
     def reset(self) -> None:
         """Other workers go on. They count nothing yet, and have no copies."""
         self._weighing = None
-        self._run.recruiting.forget()
-        self._run.copying.reset()
+        self._parts.recruiting.forget()
+        self._parts.copying.reset()
 
     def note_cut(self, version: int, moved_bytes: int) -> None:
         """A cut has moved so much. `version`: the last complete one."""
@@ -51,9 +51,9 @@ class Preparing:
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
         rescale = core.rescale
-        if self._run.log.rescale is None:
-            self._run.copying.end()
-        is_free = self._run.copying.look(crew)
+        if self._parts.log.rescale is None:
+            self._parts.copying.end()
+        is_free = self._parts.copying.look(crew)
         self._tell_copies(core)
         if not is_free:
             return
@@ -82,7 +82,7 @@ class Preparing:
 
     def _tell_copies(self, core: Core) -> None:
         """The phase that keeps them knows whether there are copies."""
-        has_copies = self._run.copying.has_begun
+        has_copies = self._parts.copying.has_begun
         match core.rescale.phase:
             case UnderWay(course=course) if course.has_copies != has_copies:
                 core.rescale.tell(UnderWay.copies, has_copies)
@@ -92,7 +92,7 @@ class Preparing:
                 pass
 
     def _recruit(self, core: Core, crew: Crew, new: tuple[int, ...]) -> None:
-        match self._run.recruiting.look(crew, len(new), self._hosts()):
+        match self._parts.recruiting.look(crew, len(new), self._hosts()):
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
@@ -104,14 +104,14 @@ class Preparing:
 
     def _hosts(self) -> HostsPart | None:
         """Of the rescale that is wanted or under way."""
-        if self._run.log.rescale is not None:
-            return self._run.log.rescale_hosts
+        if self._parts.log.rescale is not None:
+            return self._parts.log.rescale_hosts
         return None if self._wishes.wish is None else self._wishes.wish.hosts
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
         registered = len(crew.recruiting.candidates)
-        slots, busy = self._run.launcher.slots_now(), len(crew.members)
-        hosts, register_s = self._hosts(), self._run.recruiting.register_s
+        slots, busy = self._parts.launcher.slots_now(), len(crew.members)
+        hosts, register_s = self._hosts(), self._parts.recruiting.register_s
         fault: Fault = NoSlots(count, registered, slots, register_s, busy)
         if hosts is not None and registered:
             fault = NoTaskThere(hosts, count, [str(task) for task in crew.recruiting.candidates], register_s)
@@ -119,14 +119,14 @@ class Preparing:
             fault = RecruitsFailed(count, failed)
         is_under_way = core.rescale.is_under_way
         # A start that wants more workers than there are task slots goes on with those that it has, as after the loss of a host.
-        goes_on = self._run.spec.shrink_after_s is not None and self._run.spec.state_location.on_cluster
+        goes_on = self._parts.spec.shrink_after_s is not None and self._parts.spec.state_location.on_cluster
         is_needed = self._wishes.is_asked_by_start and (core.only_layout or not goes_on)
         if core.rescale.mode == "cold" and (is_under_way or is_needed):
             crew.recruiting.dismiss()
             raise fault  # nothing goes on without them
         _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
         if is_under_way:
-            self._run.recruiting.stop(crew, str(fault))
+            self._parts.recruiting.stop(crew, str(fault))
             if hosts is not None and not any(member.is_on(hosts.avoided) for member in crew.members.values()):
                 # A recovery has brought its workers to other hosts, which may have no room for as many again.
                 _log.info(
@@ -138,7 +138,7 @@ class Preparing:
 
     def _check_disk_space(self, core: Core, crew: Crew, wanted: Wanted) -> None:
         """Once more before the rescale begins, when it is known to which hosts the new workers come."""
-        fault = why_no_disk_space_for(wanted.wish, wanted.owned, crew, self._run.spec.state_location)
+        fault = why_no_disk_space_for(wanted.wish, wanted.owned, crew, self._parts.spec.state_location)
         if fault is None:
             return
         if self._wishes.is_asked_by_start:
@@ -157,33 +157,33 @@ class Preparing:
             return
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the rescale was not turned meanwhile
-            self._run.view.progress.note_weights(left_bytes, self._run.monotonic())
+            self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
             core.rescale.tell(Weighing.weighed, self._planner(phase, intent))
-            self._run.view.show(core)
+            self._parts.view.show(core)
 
     def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner | None:
         if intent.protocol == "batches":
             return None
-        assert intent.protocol in self._run.planners, (
+        assert intent.protocol in self._parts.planners, (
             f"the log has a rescale by {intent.protocol}, which this run has not"
         )
         target = phase.aim.target.owned
         everybody = {worker: target.get(worker, NO_SLOTS) for worker in phase.owned}
-        return self._run.planners[intent.protocol](phase.owned, everybody, self._slots_per_round(intent, phase.ways))
+        return self._parts.planners[intent.protocol](phase.owned, everybody, self._slots_per_round(intent, phase.ways))
 
     def _copy(self, core: Core, crew: Crew) -> None:
         """Has the sources copy what has to move."""
-        copied_bytes, portions = self._run.copying.take(crew)
+        copied_bytes, portions = self._parts.copying.take(crew)
         for portion in portions:
             core.rescale.tell(Moving.copied, portion)
         if copied_bytes:
-            self._run.view.progress.note_copy(copied_bytes, self._run.monotonic())
-            self._run.view.show(core)
+            self._parts.view.progress.note_copy(copied_bytes, self._parts.monotonic())
+            self._parts.view.show(core)
         moving = core.rescale.phase
         assert isinstance(moving, Moving)
-        if not (moving.course.is_paused or core.is_replaying(self._run.log)):
-            wanted = self._run.budget.portion_bytes(self._intent())
-            self._run.copying.begin(crew, moving.ways, moving.copied_portions, wanted)
+        if not (moving.course.is_paused or core.is_replaying(self._parts.log)):
+            wanted = self._parts.budget.portion_bytes(self._intent())
+            self._parts.copying.begin(crew, moving.ways, moving.copied_portions, wanted)
 
     def _pace(self, core: Core) -> None:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
@@ -205,9 +205,9 @@ class Preparing:
     def _slots_per_round(self, intent: LayoutIntent, ways: Ways) -> int:
         """As many as fit into the budget if all have the same size."""
         slots_left = sum(len(slots) for slots in ways.values())
-        budget, left_bytes = self._run.budget.bytes_max(intent), self._run.view.progress.left_bytes or 0
+        budget, left_bytes = self._parts.budget.bytes_max(intent), self._parts.view.progress.left_bytes or 0
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def _intent(self) -> LayoutIntent:
-        assert self._run.log.rescale is not None
-        return self._run.log.rescale
+        assert self._parts.log.rescale is not None
+        return self._parts.log.rescale

@@ -20,7 +20,7 @@ class Recruits(Enum):
     LATE = "late"
 
 
-class Recruiting:
+class RescaleRecruits:
     """Of one run. `register_s`: how long new tasks have to register."""
 
     def __init__(self, register_s: float, board: StatusBoard, monotonic: Callable[[], float]) -> None:

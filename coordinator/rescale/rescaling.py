@@ -22,15 +22,15 @@ from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
 from coordinator.rescale.hosts import tasks_for
 from coordinator.rescale.phases import Moving
 from coordinator.rescale.planner import Planners
-from coordinator.rescale.recruiting import Recruiting
+from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Rules, birth_of
-from coordinator.starting.start import Found
+from coordinator.starting.binding import ExpectedDatabases, birth_of
+from coordinator.starting.start import StartFindings
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
@@ -50,13 +50,13 @@ class Rescaling:
         self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
     ) -> None:
         self.births: dict[int, str] = {}
-        self._rules: Rules | None = None
+        self._expected: ExpectedDatabases | None = None
         self._has_started = False
         self._batch = 0
         self._cuts, self._cuts_ms = 0, 0.0  # since the last step or rest, and what they have taken
         self._steps_due = 0  # before the next cut, as the last one has left it; 0 after a step
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
-        self._run = RescaleParts(
+        self._parts = RescaleParts(
             spec=spec,
             launcher=launcher,
             planners=planners,
@@ -64,15 +64,15 @@ class Rescaling:
             board=board,
             budget=budget,
             view=RescaleView(writer, board, budget, self.births, monotonic),
-            recruiting=Recruiting(spec.register_s, board, monotonic),
+            recruiting=RescaleRecruits(spec.register_s, board, monotonic),
             copying=Copying(),
         )
-        self._wishes = Wishes(self._run)
-        self._preparing = Preparing(self._run, self._wishes)
+        self._wishes = Wishes(self._parts)
+        self._preparing = Preparing(self._parts, self._wishes)
 
-    def begin(self, core: Core, found: Found) -> None:
+    def begin(self, core: Core, found: StartFindings) -> None:
         """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
-        self._rules, self._batch = found.rules, 0
+        self._expected, self._batch = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
         self._preparing.reset()
@@ -84,33 +84,33 @@ class Rescaling:
         else:
             self._wishes.shrink_no_more()
         self._wishes.go_on(core)
-        self._run.view.reset(core)
-        self._run.view.show(core)
+        self._parts.view.reset(core)
+        self._parts.view.show(core)
 
     def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
         """Raises RescaleRefused."""
         self._wishes.ask(request, core, crew)
-        self._run.view.show(core)
+        self._parts.view.show(core)
 
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
-        self._run.view.look(core)
+        self._parts.view.look(core)
         self._preparing.look(core, crew)
 
     def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
-        self._run.budget.note_step(took_ms, write_ms)
+        self._parts.budget.note_step(took_ms, write_ms)
         self._cuts, self._cuts_ms, self._steps_due = 0, 0.0, 0
-        if self._run.log.rescale is not None:
-            self._run.view.progress.note_step(took_ms)
+        if self._parts.log.rescale is not None:
+            self._parts.view.progress.note_step(took_ms)
 
     def do(self, action: RescaleAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""
-        self._run.view.note_action()
+        self._parts.view.note_action()
         match action:
             case LogRescale(wish):
                 self._log_rescale(wish)
-                core.rescale_intended(self._run.log)
+                core.rescale_intended(self._parts.log)
             case Staff(new, step):
                 self._staff(new, step, core, crew)
             case Cut():
@@ -119,12 +119,12 @@ class Rescaling:
                 self._bury(leaving, core, crew)
             case _:
                 assert_never(action)
-        self._run.view.show(core)
+        self._parts.view.show(core)
 
     def _log_rescale(self, wish: Wish) -> None:
         intent = LayoutIntent(
-            epoch=self._run.writer.epoch,
-            change=self._run.log.current_layout.number + 1,
+            epoch=self._parts.writer.epoch,
+            change=self._parts.log.current_layout.number + 1,
             mode=wish.mode,
             target=wish.target,
             asked=wish.asked,
@@ -133,16 +133,16 @@ class Rescaling:
             protocol=wish.protocol,
             hosts=wish.hosts,
         )
-        self._run.writer.append([intent])
+        self._parts.writer.append([intent])
         self._wishes.wish = None
         _log.info("a rescale begins", mode=wish.mode, workers=list(wish.target.members))
         reached("layout.intended")
 
     def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
-        assert self._run.log.rescale is not None and self._rules is not None and crew.placement is not None
-        born = dict.fromkeys(new, birth_of(self._run.log.rescale.change, crew.term))
-        databases = {number: self._rules.database(number, birth) for number, birth in born.items()}
-        crew.admit(tasks_for(new, crew, self._run.log.rescale_hosts), databases, NewDatabase(NO_SLOTS, core.version))
+        assert self._parts.log.rescale is not None and self._expected is not None and crew.placement is not None
+        born = dict.fromkeys(new, birth_of(self._parts.log.rescale.change, crew.term))
+        databases = {number: self._expected.database(number, birth) for number, birth in born.items()}
+        crew.admit(tasks_for(new, crew, self._parts.log.rescale_hosts), databases, NewDatabase(NO_SLOTS, core.version))
         reached("born")
         crew.enter(new, step)
         crew.join(crew.placement.with_members([*crew.placement.workers, *new]))
@@ -151,26 +151,26 @@ class Rescaling:
         core.staffed(crew.placement.owned)
 
     def _cut(self, cut: Cut, core: Core, crew: Crew) -> None:
-        assert self._run.log.rescale is not None
-        began = self._run.monotonic()
+        assert self._parts.log.rescale is not None
+        began = self._parts.monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._run.budget.bytes_max(self._run.log.rescale)
+        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._parts.budget.bytes_max(self._parts.log.rescale)
         slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
-        took_ms = 1e3 * (self._run.monotonic() - began)
+        took_ms = 1e3 * (self._parts.monotonic() - began)
         assert crew.placement is not None
         portion = Portion(cut.slots, cut.source, cut.destination)
         if isinstance(core.rescale.phase, Moving) and portion in core.rescale.phase.copied_portions:
-            self._run.budget.note_portion(self._run.copying.moved(portion), moved)
+            self._parts.budget.note_portion(self._parts.copying.moved(portion), moved)
         if self._steps_due:  # no step has come, so there was nothing to read: cuts delay nobody then
             self._cuts, self._cuts_ms = 0, 0.0
         self._cuts, self._cuts_ms = self._cuts + 1, self._cuts_ms + took_ms
-        self._steps_due = self._run.budget.steps_between(self._cuts_ms, self._cuts)
+        self._steps_due = self._parts.budget.steps_between(self._cuts_ms, self._cuts)
         core.cut(crew.placement.owned, self._steps_due)
-        self._run.budget.note_cut(moved, took_ms)
+        self._parts.budget.note_cut(moved, took_ms)
         self._preparing.note_cut(core.version.version, moved)
-        self._run.view.progress.note_cut(len(slots), moved, took_ms, self._run.monotonic())
+        self._parts.view.progress.note_cut(len(slots), moved, took_ms, self._parts.monotonic())
 
     def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
         assert crew.placement is not None

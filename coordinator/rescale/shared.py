@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.planner import Planners
-from coordinator.rescale.recruiting import Recruiting
+from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.view import RescaleView
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
@@ -29,7 +29,7 @@ class RescaleParts:
     board: StatusBoard
     budget: CutBudget
     view: RescaleView
-    recruiting: Recruiting
+    recruiting: RescaleRecruits
     copying: Copying
 
     @property

@@ -36,61 +36,61 @@ class Wishes:
     """Of one run. `wish`: what is wanted and not in the log yet; it outlives a recovery. `is_asked_by_start`: whether the start of the run
     wants it."""
 
-    def __init__(self, run: RescaleParts) -> None:
-        self._run = run
+    def __init__(self, parts: RescaleParts) -> None:
+        self._parts = parts
         self.wish: Wish | None = None
         self.is_asked_by_start = False
         self._shrinking: Wish | None = None  # the one that `shrink` has made
 
     def start(self, core: Core) -> None:
         """At the start of the run, the number of workers is made what the command or the settings say."""
-        wanted, log = self._run.spec.wanted, self._run.log
+        wanted, log = self._parts.spec.wanted, self._parts.log
         workers = workers_to_have(wanted, log)
         if workers is None and core.only_layout and not self._is_as_asked():
             workers = wanted.now
         if workers is not None and log.rescale is None:
-            layout = layout_of(self._run.layout)
-            target = layout.with_policy(self._run.spec.policy_now or layout.policy).with_workers(workers)
+            layout = layout_of(self._parts.layout)
+            target = layout.with_policy(self._parts.spec.policy_now or layout.policy).with_workers(workers)
             self.wish, self.is_asked_by_start = Wish("cold", target_of(target), wanted.setting), True
         elif workers is not None:
             self._turn(core, self._replanned(core, workers), "replan", wanted.setting)
-        elif log.rescale is None and self._run.layout.asked != wanted.setting and wanted.setting is not None:
-            again = {"epoch": self._run.writer.epoch, "number": self._run.layout.number + 1, "outcome": "asked"}
-            self._run.writer.append([self._run.layout.model_copy(update={**again, "asked": wanted.setting})])
+        elif log.rescale is None and self._parts.layout.asked != wanted.setting and wanted.setting is not None:
+            again = {"epoch": self._parts.writer.epoch, "number": self._parts.layout.number + 1, "outcome": "asked"}
+            self._parts.writer.append([self._parts.layout.model_copy(update={**again, "asked": wanted.setting})])
 
     def _is_as_asked(self) -> bool:
         """Whether the layout, or that to which the rescale under way leads, is what the command of a run for the layout alone asks for, if
         its number of workers is. After `abort` the slots may be shared unevenly."""
-        policy, number = self._run.spec.policy_now, self._run.spec.wanted.now
-        if self._run.log.target is not None:
-            return policy in (None, layout_to(self._run.log.target, 0).policy)
-        layout = layout_of(self._run.layout)
+        policy, number = self._parts.spec.policy_now, self._parts.spec.wanted.now
+        if self._parts.log.target is not None:
+            return policy in (None, layout_to(self._parts.log.target, 0).policy)
+        layout = layout_of(self._parts.layout)
         return number is None or has_same_target(
-            self._run.layout, layout.with_policy(policy or layout.policy).with_workers(number)
+            self._parts.layout, layout.with_policy(policy or layout.policy).with_workers(number)
         )
 
     def _replanned(self, core: Core, workers: int) -> Layout:
         """From the present owners to so many workers."""
-        assert self._run.log.target is not None
-        policy = self._run.spec.policy_now or layout_to(self._run.log.target, 0).policy
-        now = layout_with(drop_empty(core.rescale.owned), self._run.layout.number, policy)
+        assert self._parts.log.target is not None
+        policy = self._parts.spec.policy_now or layout_to(self._parts.log.target, 0).policy
+        now = layout_with(drop_empty(core.rescale.owned), self._parts.layout.number, policy)
         return now.with_workers(workers)
 
     def shrink(self, core: Core, companions: frozenset[int]) -> None:
         """Some workers are companions of others, because there were too few task slots (coordinator/starting/shrinking.py). They leave, and
         whatever was to be done with them is not done."""
         staying = tuple(number for number in sorted(core.rescale.owned) if number not in companions)
-        target = self._run.log.target
+        target = self._parts.log.target
         if target is not None and not set(target.members) <= set(staying):
-            assert self._run.log.rescale is not None
+            assert self._parts.log.rescale is not None
             policy = layout_to(target, 0).policy
-            now = layout_with(drop_empty(core.rescale.owned), self._run.layout.number, policy)
-            self._turn(core, now.with_members(staying), "replan", self._run.log.rescale.asked)
+            now = layout_with(drop_empty(core.rescale.owned), self._parts.layout.number, policy)
+            self._turn(core, now.with_members(staying), "replan", self._parts.log.rescale.asked)
         elif target is None and (self.wish is None or not set(self.wish.target.members) <= set(staying)):
-            target_now = target_of(layout_of(self._run.layout).with_members(staying))
-            self.wish = self._shrinking = Wish("cold", target_now, self._run.layout.asked)
+            target_now = target_of(layout_of(self._parts.layout).with_members(staying))
+            self.wish = self._shrinking = Wish("cold", target_now, self._parts.layout.asked)
             self.is_asked_by_start = False
-        self._run.board.update(
+        self._parts.board.update(
             layout_fault=f"Spark had fewer task slots than workers, so the run goes on with {len(staying)} workers."
         )
 
@@ -101,7 +101,7 @@ class Wishes:
 
     def go_on(self, core: Core) -> None:
         """After each recovery: the wish is told to the new core."""
-        if self.wish is not None and self._run.log.rescale is None:
+        if self.wish is not None and self._parts.log.rescale is None:
             core.rescale.tell(Idle.requested, self.wish)
 
     def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
@@ -111,34 +111,34 @@ class Wishes:
                 self._ask_rescale(request, core, crew)
             case ReplaceRequest(host, to):
                 self._refuse_while_under_way(core)
-                layout = layout_of(self._run.layout)
-                target = target_of(replaced(layout, host, to, crew.members, self._run.spec.state_location))
+                layout = layout_of(self._parts.layout)
+                target = target_of(replaced(layout, host, to, crew.members, self._parts.spec.state_location))
                 hosts = HostsPart(avoided=host, wanted=to)
-                self._want(Wish("live", target, self._run.layout.asked, hosts=hosts), core, crew)
+                self._want(Wish("live", target, self._parts.layout.asked, hosts=hosts), core, crew)
             case PauseRequest(is_paused):
                 self._under_way()
                 core.rescale.tell(UnderWay.paused, is_paused)
                 if is_paused:
-                    self._run.copying.end()
-                self._run.view.progress.note_pause(is_paused, self._run.monotonic())
+                    self._parts.copying.end()
+                self._parts.view.progress.note_pause(is_paused, self._parts.monotonic())
             case TurnRequest() if isinstance(core.rescale.phase, Wanted):
                 self._take_back(core, crew)
             case TurnRequest(reason):
                 intent = self._under_way()
-                before = layout_of(self._run.layout)
+                before = layout_of(self._parts.layout)
                 present = layout_with(drop_empty(core.rescale.owned), before.number, before.policy)
                 self._turn(core, before if reason == "reverse" else present, reason, intent.asked)
             case _:
                 assert_never(request)
 
     def _ask_rescale(self, request: RescaleRequest, core: Core, crew: Crew) -> None:
-        layout = layout_of(self._run.layout)
+        layout = layout_of(self._parts.layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
         self._refuse(request, target, core)
         wish = Wish(
             request.mode,
             target_of(target),
-            asked=self._run.layout.asked,
+            asked=self._parts.layout.asked,
             budget_bytes=request.budget_bytes,
             budget_ms=request.budget_ms,
             protocol=request.protocol,
@@ -147,23 +147,23 @@ class Wishes:
 
     def _want(self, wish: Wish, core: Core, crew: Crew) -> None:
         """Raises RescaleRefused if a disk has no room for it."""
-        full = why_no_disk_space_for(wish, core.rescale.owned, crew, self._run.spec.state_location)
+        full = why_no_disk_space_for(wish, core.rescale.owned, crew, self._parts.spec.state_location)
         if full is not None:
             raise RescaleRefused(full.message, full.what_to_do)
         self.wish, self.is_asked_by_start = wish, False
         core.rescale.tell(Idle.requested, wish)
-        self._run.view.note_request()
-        self._run.board.update(layout_fault=None)
+        self._parts.view.note_request()
+        self._parts.board.update(layout_fault=None)
 
     def _refuse(self, request: RescaleRequest, target: Layout, core: Core) -> None:
         """Raises RescaleRefused if the rescale cannot begin now."""
         self._refuse_while_under_way(core)
-        if has_same_target(self._run.layout, target):
+        if has_same_target(self._parts.layout, target):
             raise RescaleRefused(
                 f"the layout has {request.workers} workers already; nothing was changed.",
                 "`stepwell layout show` shows them.",
             )
-        slots = self._run.launcher.slots
+        slots = self._parts.launcher.slots
         if slots is not None and request.workers > slots:
             raise RescaleRefused(
                 f"Spark has {slots} task slots, and {request.workers} workers need one each; nothing was changed.",
@@ -176,7 +176,7 @@ class Wishes:
                 f"a {request.mode} change does not go by a protocol such as {request.protocol}; nothing was changed.",
                 "Ask for a live change, or leave the protocol out.",
             )
-        if request.protocol not in self._run.planners:
+        if request.protocol not in self._parts.planners:
             raise RescaleRefused(
                 f"this run has no protocol {request.protocol}; nothing was changed.",
                 "Leave the protocol out, or run the pipeline with `stepwell run`.",
@@ -192,25 +192,29 @@ class Wishes:
     def _heading_for(self, core: Core) -> int:
         """The number of workers to which the rescale that is wanted or under way leads."""
         target = core.rescale.target
-        return len(self._run.layout.placed.members if target is None else target.members)
+        return len(self._parts.layout.placed.members if target is None else target.members)
 
     def _under_way(self) -> LayoutIntent:
-        if self._run.log.rescale is None:
+        if self._parts.log.rescale is None:
             raise RescaleRefused(
                 "no change of the layout is under way; nothing was changed.",
                 "Begin one with `stepwell layout change --workers N`.",
             )
-        return self._run.log.rescale
+        return self._parts.log.rescale
 
     def _turn(self, core: Core, layout: Layout, reason: TurnReason, asked: int | None) -> None:
         intent = self._under_way()
         target = target_of(layout)
-        self._run.writer.append(
-            [LayoutTurn(epoch=self._run.writer.epoch, change=intent.change, target=target, reason=reason, asked=asked)]
+        self._parts.writer.append(
+            [
+                LayoutTurn(
+                    epoch=self._parts.writer.epoch, change=intent.change, target=target, reason=reason, asked=asked
+                )
+            ]
         )
-        self._run.recruiting.forget()
-        self._run.view.progress.left_bytes = None
-        self._run.copying.end()
+        self._parts.recruiting.forget()
+        self._parts.view.progress.left_bytes = None
+        self._parts.copying.end()
         core.rescale.tell(UnderWay.turned, target)
         _log.info("the rescale has another target", reason=reason, workers=list(target.members))
 
@@ -223,4 +227,4 @@ class Wishes:
         """The rescale does not begin, and users are told why."""
         core.rescale.tell(Wanted.refused)
         self.wish = None
-        self._run.recruiting.stop(crew, why)
+        self._parts.recruiting.stop(crew, why)

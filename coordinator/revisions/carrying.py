@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from coordinator.revisions.leaves import leaf_key
 from coordinator.specification import InputTopic
-from engine.analysis.transition import Transition
+from engine.analysis.project_match import ProjectMatch
 from engine.model.circuit import Circuit
 from engine.model.rows import LastByKey
 
@@ -23,7 +23,7 @@ def tables_of(circuit: Circuit) -> dict[str, int]:
 
 
 def carried_tables(
-    found: Transition, now: Iterable[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
+    found: ProjectMatch, now: Iterable[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
 ) -> dict[int, int]:
     """The new tables that are made of the former ones, each with the previous index of that. A table without new columns needs no message. One
     that gets some is among these if the user has `chosen` its source. The former table is that of the same messages, whatever its source was

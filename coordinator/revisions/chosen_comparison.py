@@ -12,7 +12,7 @@ from coordinator.revisions.carrying import new_columns, why_not_carried, with_mo
 from coordinator.revisions.choices import NOTHING_CHOSEN, ChoiceRefused, Chosen, check_known
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.marks import with_marks_of, with_more_marks
 from coordinator.revisions.rereadable import has_table, takes_rows_back
 from engine.analysis.marking import sources_below
@@ -21,7 +21,7 @@ from engine.model.from_now import handle_of_files
 
 
 def compared(
-    before: PlanDocument, files: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN, *, number: int
+    before: PlanDocument, files: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN, *, number: int
 ) -> Comparison:
     """`files`: the project as the files define it. `number`: of the revision in force. Raises ChoiceRefused."""
     now = with_marks_of(before, files).document(files)

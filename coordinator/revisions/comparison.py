@@ -10,7 +10,7 @@ from typing import assert_never
 from coordinator.revisions.carrying import carried_tables, new_columns
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.first_difference import Differences
 from coordinator.revisions.leaves import between, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
@@ -37,8 +37,8 @@ from engine.analysis.history import (
     leaves_of as rows_begin_at,
 )
 from engine.analysis.marking import sources_below
+from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
 from engine.analysis.taking import CannotFill
-from engine.analysis.transition import Transition, nodes_with_state, transition
 from engine.model.circuit import Output, View
 from engine.model.filling import OF_FORMER, handle_of_project
 from engine.model.from_now import handle_of_files
@@ -89,9 +89,11 @@ class Comparison:
     """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle. `chosen`: by
     the user (chosen_comparison.py)."""
 
-    def __init__(self, before: PlanDocument, now: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN) -> None:
+    def __init__(
+        self, before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN
+    ) -> None:
         self.before, self.now, self.facts, self.chosen = before, now, facts, chosen
-        self.found: Transition = transition(named_project(before), named_project(now))
+        self.found: ProjectMatch = match_projects(named_project(before), named_project(now))
         was, is_now = leaves_of(before), leaves_of(now)
         self.sources_before = {leaf.handle: leaf for leaf in was.sources}
         self.sources_now = {leaf.handle: leaf for leaf in is_now.sources}

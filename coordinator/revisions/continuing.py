@@ -13,7 +13,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.specification import InputTopic
 from engine.analysis.numbering import numbers_after
-from engine.analysis.transition import nodes_with_state, transition
+from engine.analysis.project_match import match_projects, nodes_with_state
 from engine.model.circuit import Circuit, Output, View
 from io_kafka.formats import SourceFormat
 
@@ -27,7 +27,7 @@ def continuing_numbers(before: PlanDocument, project: Project, counted: Collecti
         return None
     if before.frozen:
         return None
-    now = transition(named_project(before), named_project(project))
+    now = match_projects(named_project(before), named_project(project))
     if not _that_last(project.circuit) <= now.kept.keys() or not _that_last(before.circuit) <= {*now.kept.values()}:
         return None
     numbers = numbers_after(now, before.numbers)

@@ -9,7 +9,7 @@ from io_kafka.offsets import TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class PlanFacts:
     """What a plan has to know of topics, of files, of a registry and of the state."""
 
     first: Mapping[TopicPartition, int] = field(default_factory=dict)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from coordinator.revisions.node_words import NodeWords, difference
 from engine.analysis.definitions import definition_of
+from engine.analysis.project_match import ProjectMatch, nodes_with_state, relies_on_growth
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
-from engine.analysis.transition import Transition, nodes_with_state, relies_on_growth
 from engine.model.circuit import View
 from engine.model.rows import LastByKey, Map, Source
 
@@ -31,7 +31,7 @@ class Differences:
 
     def __init__(
         self,
-        found: Transition,
+        found: ProjectMatch,
         was: NodeWords,
         now: NodeWords,
         of_sources: Mapping[str, Sequence[str]],

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from coordinator.revisions.carrying import with_nulls
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.leaves import Project, leaf_key, named_project
 from coordinator.revisions.rereadable import facts_of_inputs, partitions_of, reads
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.analysis.marking import Marks, marked_circuit, sources_below
+from engine.analysis.project_match import match_projects
 from engine.analysis.release import Revisions
-from engine.analysis.transition import transition
 from engine.model.circuit import Circuit, View
 from engine.model.from_now import handle_from_now, handle_of_files, revision_of
 from io_kafka.offsets import TopicPartition
@@ -69,7 +69,7 @@ def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
 
 
 def with_more_marks(
-    before: PlanDocument, files: Project, facts: Facts, *, chosen: Mapping[str, Collection[str]], revision: int
+    before: PlanDocument, files: Project, facts: PlanFacts, *, chosen: Mapping[str, Collection[str]], revision: int
 ) -> MarkedProject:
     """The same, and each of these views counts these sources from now on. `revision`: the one that begins with that."""
     known = with_marks_of(before, files)
@@ -90,7 +90,7 @@ def with_more_marks(
 Offsets = tuple[tuple[TopicPartition, int], ...]
 
 
-def positions_now(source: InputTopic, before: PlanDocument, facts: Facts) -> Offsets:
+def positions_now(source: InputTopic, before: PlanDocument, facts: PlanFacts) -> Offsets:
     """Where the pipeline is in each partition of a source, or where a partition ends that it does not read. One that it reads and has not begun
     is left out: all of its messages come from now on."""
     found = []
@@ -169,7 +169,7 @@ def _renamed(before: PlanDocument, files: Project, view: str) -> tuple[str, ...]
             continue
         marks = {name: {handle_of_files(handle): handle for handle, _ in found}}
         tried = _marked(before, files, marks, dict(found))
-        if transition(named_project(before), named_project(tried)).ids.leaves[name] == view:
+        if match_projects(named_project(before), named_project(tried)).ids.leaves[name] == view:
             return (name,)
     return ()
 

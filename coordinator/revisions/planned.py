@@ -12,7 +12,7 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.chosen_comparison import compared
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.output_plans import output_plans
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, SourcePlan, ViewPlan
 from coordinator.revisions.source_plans import source_plans
@@ -78,7 +78,7 @@ class Planned:
 
 
 def planned(
-    before: PlanDocument, files: PlanDocument, facts: Facts, chosen: Chosen = NOTHING_CHOSEN, *, number: int = 1
+    before: PlanDocument, files: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN, *, number: int = 1
 ) -> Planned:
     """What the project of the files would do where `before` is in force, which is revision `number`. Raises ChoiceRefused."""
     facts.check()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from base.fault import ExitCode, Fault
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 
 
 class NothingRecorded(Fault):
@@ -28,5 +28,5 @@ class Recorded:
 
     number: int
     document: PlanDocument
-    facts: Facts
+    facts: PlanFacts
     under_way: int | None

@@ -17,7 +17,7 @@ from typing import Literal
 
 from coordinator.revisions.carrying import why_not_carried
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.leaves import Project
 from coordinator.revisions.loads import tables_to_load
 from coordinator.specification import InputTopic
@@ -74,7 +74,7 @@ class Rereading:
 
 
 def rereadings(
-    before: PlanDocument, now: PlanDocument, facts: Facts
+    before: PlanDocument, now: PlanDocument, facts: PlanFacts
 ) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
     """For each source of `now`, by handle: how it is read again, or why it cannot be."""
     facts = facts_of_inputs(before, now, facts)
@@ -89,14 +89,14 @@ def rereadings(
     return able, unable
 
 
-def facts_of_inputs(before: Project, now: Project, facts: Facts) -> Facts:
+def facts_of_inputs(before: Project, now: Project, facts: PlanFacts) -> PlanFacts:
     """Without the topics that the pipeline writes: a pattern may fit one, and no source reads it."""
     written = {output.topic for output in (*before.outputs, *now.outputs)} | facts.own
     begins = {where: begin for where, begin in facts.begins.items() if where.topic not in written}
     return replace(facts, begins=begins)
 
 
-def messages_of(readings: Iterable[Rereading], facts: Facts) -> int | None:
+def messages_of(readings: Iterable[Rereading], facts: PlanFacts) -> int | None:
     """How many messages these are together. Sources of one topic share its messages."""
     starts: dict[TopicPartition, int] = {}
     for reading in readings:
@@ -107,7 +107,7 @@ def messages_of(readings: Iterable[Rereading], facts: Facts) -> int | None:
     return sum(max(0, _end(where, facts) - start) for where, start in starts.items())
 
 
-def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Rereading | Unreadable:
+def _of_source(source: InputTopic, before: PlanDocument, facts: PlanFacts) -> Rereading | Unreadable:
     handle = source.table.handle
     if source.is_table:
         if tables_to_load([source], before.inputs):
@@ -136,7 +136,9 @@ def _of_source(source: InputTopic, before: PlanDocument, facts: Facts) -> Reread
     return Rereading(handle, False, known, messages, source.starting_offsets, is_marked=is_marked)
 
 
-def _starts_of(source: InputTopic, before: PlanDocument, facts: Facts) -> Mapping[TopicPartition, int | None] | None:
+def _starts_of(
+    source: InputTopic, before: PlanDocument, facts: PlanFacts
+) -> Mapping[TopicPartition, int | None] | None:
     """Where each partition is read from, None if that is not known; and None if the pipeline has not begun with the source. That is so too if
     an earlier revision has read it, whose state is gone."""
     mine, marked = partitions_of(source, facts), source.table.counts_from
@@ -151,7 +153,7 @@ def _starts_of(source: InputTopic, before: PlanDocument, facts: Facts) -> Mappin
 
 
 def _why_not(
-    source: InputTopic, begun: Mapping[TopicPartition, int | None], before: PlanDocument, facts: Facts
+    source: InputTopic, begun: Mapping[TopicPartition, int | None], before: PlanDocument, facts: PlanFacts
 ) -> Unreadable | None:
     way_out = _way_out(source, before)
     keyed = _is_keyed(source)
@@ -199,7 +201,7 @@ def grown_topics(source: InputTopic, partitions: Iterable[TopicPartition], grown
 def _expired(
     expired: list[tuple[TopicPartition, int]],
     source: InputTopic,
-    facts: Facts,
+    facts: PlanFacts,
     starts: Mapping[TopicPartition, int],
     way_out: str,
 ) -> Unreadable:
@@ -224,7 +226,7 @@ def _way_out(source: InputTopic, before: PlanDocument) -> str:
     return f"`--from-now {handle}`: new nodes then count {handle} from the present positions on; or {REFRESH}"
 
 
-def _start(where: TopicPartition, source: InputTopic, facts: Facts) -> int | None:
+def _start(where: TopicPartition, source: InputTopic, facts: PlanFacts) -> int | None:
     """None if it is not known. A partition that came later was read from its beginning."""
     if where in facts.first:
         return facts.first[where]
@@ -235,7 +237,7 @@ def _start(where: TopicPartition, source: InputTopic, facts: Facts) -> int | Non
     return 0 if facts.begins[where] == 0 and source.starting_offsets == "earliest" else None
 
 
-def partitions_of(source: InputTopic, facts: Facts) -> list[TopicPartition]:
+def partitions_of(source: InputTopic, facts: PlanFacts) -> list[TopicPartition]:
     """The partitions that the source reads, in order."""
     return sorted(where for where in facts.begins if reads(source, where))
 
@@ -264,7 +266,7 @@ def _load(source: InputTopic, before: PlanDocument) -> Rereading:
     return Rereading(source.table.handle, not is_known, starts, None, source.starting_offsets, is_load=True)
 
 
-def _new(source: InputTopic, facts: Facts) -> Rereading:
+def _new(source: InputTopic, facts: PlanFacts) -> Rereading:
     """A source of which nothing has been read. Where Spark's JSON of offsets begins is not worked out here."""
     handle, given = source.table.handle, source.starting_offsets
     if given not in ("earliest", "latest"):
@@ -274,11 +276,11 @@ def _new(source: InputTopic, facts: Facts) -> Rereading:
     return Rereading(handle, True, starts, _count(starts, facts), given)
 
 
-def _count(starts: Mapping[TopicPartition, int], facts: Facts) -> int:
+def _count(starts: Mapping[TopicPartition, int], facts: PlanFacts) -> int:
     return sum(max(0, _end(where, facts) - start) for where, start in starts.items())
 
 
-def _end(where: TopicPartition, facts: Facts) -> int:
+def _end(where: TopicPartition, facts: PlanFacts) -> int:
     return facts.positions.get(where, facts.ends[where])
 
 

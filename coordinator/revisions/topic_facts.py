@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.leaves import Project
 from coordinator.revisions.rereadable import topics_of
 from io_kafka.clients.topics import Topics
@@ -17,15 +17,15 @@ def topics_of_project(project: Project, names: Collection[str]) -> set[str]:
     return read | {output.topic for output in project.outputs}
 
 
-def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, own: frozenset[str]) -> Facts:
-    """`names`: of topics that exist. `own`: see Facts. Nothing is said of the state."""
+def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, own: frozenset[str]) -> PlanFacts:
+    """`names`: of topics that exist. `own`: see PlanFacts. Nothing is said of the state."""
     asked = sorted(names)
     begins, ends = topics.begin_offsets(asked), topics.end_offsets(asked)
     both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
     described = topics.describe(asked)
     ids = {name: fact.topic_id for name, fact in described.items()}
     held = {where.topic for where in both if ends[where] > begins[where]}
-    return Facts(
+    return PlanFacts(
         first=log.firsts,
         positions=log.next_offsets,
         begins={where: begins[where] for where in both},

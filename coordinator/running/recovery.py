@@ -13,9 +13,9 @@ from coordinator.rescale.ways import Owned
 from coordinator.running.shown_workers import show_workers
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import Bound
-from coordinator.starting.binding_rules import rules_of
+from coordinator.starting.expected_databases import expected_databases
 from coordinator.starting.start import (
-    Found,
+    StartFindings,
     bind_workers,
     first_needed_step,
     open_latest,
@@ -41,7 +41,7 @@ class Opened:
 
     version: VersionId
     owned: Owned
-    found: Found
+    found: StartFindings
 
 
 class Recovery:
@@ -64,7 +64,7 @@ class Recovery:
         term, spec = Term(self._writer.epoch, self._attempts), course.start.spec
         self._attempts += 1
         limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
-        tasks = rules_of(spec, self._writer.state, course.log_id).tasks
+        tasks = expected_databases(spec, self._writer.state, course.log_id).tasks_needed
         transport = self._cluster.make_transport()
         return Crew(
             course.start.setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits
@@ -88,7 +88,7 @@ class Recovery:
         record_completion(writer, version)
         if (layout := layout_if_restored(version, writer.state, writer.epoch)) is not None:
             writer.append([layout])
-        self._storing.recovered(found.rules, crew.term)
+        self._storing.recovered(found.expected, crew.term)
         writer.forget(first_needed_step(version, writer.state.checkpoints, self._storing.kept))
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),

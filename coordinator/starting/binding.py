@@ -83,7 +83,7 @@ def birth_of(change: int, term: Term) -> str:
 
 
 @dataclass(frozen=True)
-class Rules:
+class ExpectedDatabases:
     """What the step log says of the databases. `owners`: the births of the workers that own slots, by number, in each version that may be
     opened; that of EMPTY is there while no checkpoint is complete. `is_fresh`: it has not even the intent of a checkpoint, so no database holds
     a step durably, and missing ones are created. `complete`: the last complete checkpoint, if there is one. `pending`: the one of which the log
@@ -114,7 +114,7 @@ class Rules:
         return frozenset(number for births in self.owners.values() for number in births)
 
     @property
-    def tasks(self) -> int:
+    def tasks_needed(self) -> int:
         """How many tasks a run needs, whichever version it opens."""
         return max(len(births) for births in self.owners.values())
 
@@ -154,33 +154,35 @@ class Standing(Enum):
     REPLACED = 6
 
 
-def judge(found: FoundDatabase, rules: Rules) -> Standing:
+def judge(found: FoundDatabase, expected: ExpectedDatabases) -> Standing:
     """What a database that was found under the number of a worker is for this run."""
-    if rules.is_own(found):
-        return _judge_own(found, rules)
+    if expected.is_own(found):
+        return _judge_own(found, expected)
     if found.identity is None:
-        return Standing.REPLACED if rules.is_after_reset else Standing.OBSTACLE
-    if found.identity.pipeline != rules.pipeline:
+        return Standing.REPLACED if expected.is_after_reset else Standing.OBSTACLE
+    if found.identity.pipeline != expected.pipeline:
         return Standing.OBSTACLE
     name = DatabaseName.of(found.identity.database)
-    if name is not None and name.log_id == rules.log_id:
+    if name is not None and name.log_id == expected.log_id:
         # A higher generation belongs to a run that has replaced this one.
-        is_named = (name.generation, name.worker, name.birth) == (rules.generation, found.worker, found.birth)
-        if is_named and not rules.is_after_reset:
+        is_named = (name.generation, name.worker, name.birth) == (expected.generation, found.worker, found.birth)
+        if is_named and not expected.is_after_reset:
             return Standing.LEFT
-        is_older = name.generation < rules.generation or (rules.is_after_reset and name.generation == rules.generation)
+        is_older = name.generation < expected.generation or (
+            expected.is_after_reset and name.generation == expected.generation
+        )
         return Standing.REPLACED if is_older else Standing.OBSTACLE
-    if rules.is_after_reset:
+    if expected.is_after_reset:
         return Standing.REPLACED
-    return Standing.OTHER_LOG if rules.complete is None else Standing.OBSTACLE
+    return Standing.OTHER_LOG if expected.complete is None else Standing.OBSTACLE
 
 
-def _judge_own(found: FoundDatabase, rules: Rules) -> Standing:
+def _judge_own(found: FoundDatabase, expected: ExpectedDatabases) -> Standing:
     if found.fault is not None:
         return Standing.OBSTACLE
     # A run that opened the pending checkpoint everywhere may have ended before it could write the completion. A version that the log does not
     # know is one of an intent that another run has replaced since: nobody can tell who owned what in it.
-    if any(births.get(found.worker) == found.birth and v in found.versions for v, births in rules.owners.items()):
+    if any(births.get(found.worker) == found.birth and v in found.versions for v, births in expected.owners.items()):
         return Standing.HELD
     return Standing.BLANK if found.versions == (EMPTY,) else Standing.STALE
 
@@ -217,21 +219,23 @@ class Missing:
     numbers: Mapping[int, tuple[str, ...]]
 
 
-def bind(offers: Sequence[Offer], rules: Rules, *, final: bool, restores: bool = False) -> Bound | Missing:
+def bind(
+    offers: Sequence[Offer], expected: ExpectedDatabases, *, final: bool, restores: bool = False
+) -> Bound | Missing:
     """`final`: no more tasks will come, so a last resort is better than nothing. `restores`: what no host has may be taken from the checkpoint
     store."""
-    held = copies_of(offers, rules)
-    if restores and rules.restorable is not None and _latest_held(held, rules) is None:
-        return _bind_restored(offers, held, rules, rules.restorable)
-    births = births_of(held, rules)
-    copies = _of_births(held, births, rules)
+    held = copies_of(offers, expected)
+    if restores and expected.restorable is not None and _latest_held(held, expected) is None:
+        return _bind_restored(offers, held, expected, expected.restorable)
+    births = births_of(held, expected)
+    copies = _of_births(held, births, expected)
     allowed = {Standing.HELD}
     if final:
-        allowed |= {Standing.STALE, Standing.OBSTACLE} if rules.accepts_older else {Standing.OBSTACLE}
+        allowed |= {Standing.STALE, Standing.OBSTACLE} if expected.accepts_older else {Standing.OBSTACLE}
     pools = {number: _pool(copies.get(number, ()), allowed) for number in births}
     tasks = _Tasks(offers)
     missing: dict[int, tuple[str, ...]] = {}
-    if not final or not rules.accepts_older:
+    if not final or not expected.accepts_older:
         missing.update(dict.fromkeys(_behind(pools), ()))
     chosen = _of_common_version(pools)
     # Numbers without a choice come first, then the largest databases.
@@ -242,7 +246,7 @@ def bind(offers: Sequence[Offer], rules: Rules, *, final: bool, restores: bool =
     created: set[int] = set()
     for number in sorted(pools.keys() - chosen.keys()):
         taken = {copy.host for copy in copies.get(number, ()) if copy.standing is not Standing.REPLACED}
-        if rules.is_fresh and tasks.give(number, tasks.emptiest(without=taken)):
+        if expected.is_fresh and tasks.give(number, tasks.emptiest(without=taken)):
             created.add(number)
         else:
             missing[number] = ()
@@ -261,27 +265,27 @@ def _reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[Versio
     return next(copy.versions for copy in copies if (copy.host, copy.birth) == (host, birth))
 
 
-def births_of(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> Mapping[int, str]:
+def births_of(held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases) -> Mapping[int, str]:
     """The workers that the run needs, by number: the owners in the latest version of which every owner's database was found. If there is none,
     they are those of the version to which a database was opened, because it cannot go back; and otherwise those of the last complete one."""
-    latest = _latest_held(held, rules)
+    latest = _latest_held(held, expected)
     if latest is not None:
-        return rules.owners[latest]
-    known = rules.owners.keys()
+        return expected.owners[latest]
+    known = expected.owners.keys()
     every = [(number, copy) for number, copies in held.items() for copy in copies]
     opened = {
         v
         for n, c in every
         if len(c.versions & known) == 1
         for v in c.versions & known
-        if rules.owners[v].get(n) == c.birth
+        if expected.owners[v].get(n) == c.birth
     }
-    return rules.owners[max(opened, default=rules.complete or EMPTY)]
+    return expected.owners[max(opened, default=expected.complete or EMPTY)]
 
 
-def _latest_held(held: Mapping[int, tuple[Copy, ...]], rules: Rules) -> VersionId | None:
+def _latest_held(held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases) -> VersionId | None:
     """The latest version that the log knows and of which every owner's database was found."""
-    for version, births in sorted(rules.owners.items(), reverse=True):
+    for version, births in sorted(expected.owners.items(), reverse=True):
         if all(any(_has(copy, birth, version) for copy in held.get(number, ())) for number, birth in births.items()):
             return version
     return None
@@ -292,10 +296,10 @@ def _has(copy: Copy, birth: str, version: VersionId) -> bool:
 
 
 def _bind_restored(
-    offers: Sequence[Offer], held: Mapping[int, tuple[Copy, ...]], rules: Rules, version: VersionId
+    offers: Sequence[Offer], held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases, version: VersionId
 ) -> Bound | Missing:
     """The workers of the stored version. A database that can open it is used where it is."""
-    births, tasks = rules.owners[version], _Tasks(offers)
+    births, tasks = expected.owners[version], _Tasks(offers)
     having = {
         number: [copy for copy in held.get(number, ()) if _has(copy, birth, version)]
         for number, birth in births.items()
@@ -310,11 +314,11 @@ def _bind_restored(
 
 
 def _of_births(
-    copies: Mapping[int, tuple[Copy, ...]], births: Mapping[int, str], rules: Rules
+    copies: Mapping[int, tuple[Copy, ...]], births: Mapping[int, str], expected: ExpectedDatabases
 ) -> dict[int, tuple[Copy, ...]]:
     """The copies without those of other workers that had the same number, and without versions that have other owners."""
-    others = {version for version, owners in rules.owners.items() if owners != births}
-    known = rules.owners.keys() - others
+    others = {version for version, owners in expected.owners.items() if owners != births}
+    known = expected.owners.keys() - others
     return {
         number: tuple(
             replace(copy, versions=(copy.versions & known) or (copy.versions - others))
@@ -326,7 +330,7 @@ def _of_births(
 
 
 def leftover_databases(
-    offers: Sequence[Offer], rules: Rules, kept: Mapping[int, str], epoch: int
+    offers: Sequence[Offer], expected: ExpectedDatabases, kept: Mapping[int, str], epoch: int
 ) -> dict[str, Databases]:
     """The databases of this generation, by host, that no version can need any more after a version was opened in which these births own all
     slots. Those that a newer run has made are not among them."""
@@ -334,10 +338,10 @@ def leftover_databases(
     for offer in offers:
         for each in offer.databases:
             name = None if each.identity is None else DatabaseName.of(each.identity.database)
-            if each.identity is None or each.identity.pipeline != rules.pipeline or name is None:
+            if each.identity is None or each.identity.pipeline != expected.pipeline or name is None:
                 continue
             is_named = (name.worker, name.birth) == (each.worker, each.birth)
-            is_ours = is_named and (name.log_id, name.generation) == (rules.log_id, rules.generation)
+            is_ours = is_named and (name.log_id, name.generation) == (expected.log_id, expected.generation)
             if is_ours and kept.get(each.worker) != each.birth and name.epoch <= epoch:
                 found.setdefault(offer.host, {})[each.worker, each.birth] = each.identity
     return {
@@ -346,27 +350,27 @@ def leftover_databases(
     }
 
 
-def replaced_databases(offers: Sequence[Offer], rules: Rules) -> dict[str, Databases]:
+def replaced_databases(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[str, Databases]:
     """The databases to be removed, by host."""
     found = {
         (offer.host, each.worker, each.birth): each.identity
         for offer in offers
         for each in offer.databases
-        if judge(each, rules) is Standing.REPLACED
+        if judge(each, expected) is Standing.REPLACED
     }
     hosts = sorted({host for host, _, _ in found})
     return {host: tuple((n, b, found[at, n, b]) for at, n, b in sorted(found) if at == host) for host in hosts}
 
 
-def copies_of(offers: Sequence[Offer], rules: Rules) -> dict[int, tuple[Copy, ...]]:
+def copies_of(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[int, tuple[Copy, ...]]:
     """All that hosts have under each number, in the order of the hosts. Tasks of one host may report different versions, because an older run
     may still be folding: all of them count."""
     merged: dict[tuple[int, str, str], Copy] = {}
     for offer in offers:
         for found in offer.databases:
-            if found.worker in rules.distrusted:
+            if found.worker in expected.distrusted:
                 continue
-            standing, database_key = judge(found, rules), (found.worker, offer.host, found.birth)
+            standing, database_key = judge(found, expected), (found.worker, offer.host, found.birth)
             copy = Copy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
             former = merged.get(database_key)
             merged[database_key] = copy if former is None else _merged(former, copy)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding_rules import refuse_other_log, rules_of
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.expected_databases import expected_databases, refuse_other_log
 from coordinator.starting.refresh import refuse_foreign_messages
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -36,8 +36,8 @@ def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
     writer.confirm()
     own = spec.state_location.on_host(None)
     if own is not None:
-        rules = rules_of(spec, writer.state, log_id)
-        refuse_other_log(spec, rules, spec.kafka.outside.hostname(), str(own.databases), own.look())
+        expected = expected_databases(spec, writer.state, log_id)
+        refuse_other_log(spec, expected, spec.kafka.outside.hostname(), str(own.databases), own.look())
 
 
 def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:

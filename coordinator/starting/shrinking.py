@@ -22,7 +22,7 @@ from dataclasses import replace
 import structlog
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound, Offer, Rules, bind
+from coordinator.starting.binding import Bound, ExpectedDatabases, Offer, bind
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.registration import Candidate
@@ -44,24 +44,24 @@ def offers_of(candidates: Iterable[Candidate], avoided: str | None = None) -> li
     ]
 
 
-def shrink_of(crew: Crew, spec: PipelineSpec, rules: Rules) -> Shrink | None:
+def shrink_of(crew: Crew, spec: PipelineSpec, expected: ExpectedDatabases) -> Shrink | None:
     """When companions make up for tasks that do not come; None if they never do."""
-    if spec.shrink_after_s is None or not spec.state_location.on_cluster or rules.is_fresh:
+    if spec.shrink_after_s is None or not spec.state_location.on_cluster or expected.is_fresh:
         return None
-    return Shrink(spec.shrink_after_s, lambda: _companions(crew.recruiting.candidates, rules))
+    return Shrink(spec.shrink_after_s, lambda: _companions(crew.recruiting.candidates, expected))
 
 
-def _companions(candidates: Sequence[Candidate], rules: Rules) -> Counter[Candidate] | None:
+def _companions(candidates: Sequence[Candidate], expected: ExpectedDatabases) -> Counter[Candidate] | None:
     """How many companions each candidate needs so that all workers can be bound; None if they cannot. A database lies on one host, and so does
     the task for it: so the binding is asked with as many tasks on each host as there are workers, and what it uses is needed."""
-    offers = offers_of(candidates, rules.avoided)
+    offers = offers_of(candidates, expected.avoided)
     first = 1 + max((offer.serial for offer in offers), default=0)
-    of_clone = dict(enumerate((task for task in candidates for _ in range(rules.tasks)), start=first))
+    of_clone = dict(enumerate((task for task in candidates for _ in range(expected.tasks_needed)), start=first))
     own = {offer.serial: offer for offer in offers}
     clones = [replace(own[task.serial], serial=serial) for serial, task in of_clone.items()]
     if not clones:
         return None
-    bound = bind([*offers, *clones], rules, final=False, restores=rules.restorable is not None)
+    bound = bind([*offers, *clones], expected, final=False, restores=expected.restorable is not None)
     if not isinstance(bound, Bound):
         return None
     return Counter(of_clone[serial] for serial in bound.workers.values() if serial in of_clone)

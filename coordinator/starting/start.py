@@ -26,16 +26,16 @@ from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.binding import (
     Bound,
+    ExpectedDatabases,
     Missing,
     Offer,
-    Rules,
     bind,
     leftover_databases,
     replaced_databases,
 )
-from coordinator.starting.binding_rules import refuse_other_log, rules_of
 from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
+from coordinator.starting.expected_databases import expected_databases, refuse_other_log
 from coordinator.starting.in_force import first_revision
 from coordinator.starting.layouts import completion_records
 from coordinator.starting.reach import why_not_replayed
@@ -137,10 +137,10 @@ def write_owner(
 
 
 @dataclass(frozen=True)
-class Found:
+class StartFindings:
     """What the start has found out of the databases. `offers`: what all tasks have reported. `companions`: see shrinking.py."""
 
-    rules: Rules
+    expected: ExpectedDatabases
     offers: Sequence[Offer]
     bound: Bound
     companions: frozenset[int]
@@ -154,23 +154,23 @@ def bind_workers(
     *,
     distrusted: frozenset[int],
     restore: Callable[[Crew, Bound], None],
-) -> Found:
+) -> StartFindings:
     """Waits for the tasks, gives every worker a task whose host holds its database, removes databases of older generations, and creates those
     that are missing at the first start.
 
     If a database is missing later, more tasks are started, one at a time, because one of them may come to a host that was not asked yet. With a
     checkpoint store the database is restored if none does soon. Raises StateLost if none does before the deadline of registration, and at once
     in local mode, where all tasks see the same folder. `restore`: restores the databases that are named."""
-    rules = rules_of(spec, state, log_id, distrusted)
-    shrink = shrink_of(crew, spec, rules)
+    expected = expected_databases(spec, state, log_id, distrusted)
+    shrink = shrink_of(crew, spec, expected)
     crew.recruiting.wait_for_candidates(shrink)
     final = restores = not spec.state_location.on_cluster
     while True:
-        offers = offers_of(crew.recruiting.candidates, rules.avoided)
+        offers = offers_of(crew.recruiting.candidates, expected.avoided)
         for task in crew.recruiting.candidates:
             registered = task.registered
-            refuse_other_log(spec, rules, registered.host, registered.folder, task.databases or ())
-        outcome = bind(offers, rules, final=final, restores=restores)
+            refuse_other_log(spec, expected, registered.host, registered.folder, task.databases or ())
+        outcome = bind(offers, expected, final=final, restores=restores)
         if isinstance(outcome, Bound):
             break
         if final and shrink is not None and crew.recruiting.accompany(shrink.companions()):
@@ -179,29 +179,29 @@ def bind_workers(
             continue  # there are tasks enough, and too few on the hosts that have the databases
         if final:
             raise _lost(outcome, crew, spec)
-        if rules.restorable is not None and not restores:
+        if expected.restorable is not None and not restores:
             restores = not crew.recruiting.wait_for_another(RESTORE_AFTER_SECONDS)
         else:
             final = not crew.recruiting.wait_for_another()
-    databases = {number: rules.database(number, birth) for number, birth in outcome.births.items()}
+    databases = {number: expected.database(number, birth) for number, birth in outcome.births.items()}
     companions = companions_of(crew, outcome)
     crew.bind(outcome.workers, databases)
     for number, hosts in outcome.copies.items():
         _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
-    _remove_replaced(crew, offers, outcome, rules)
+    _remove_replaced(crew, offers, outcome, expected)
     if outcome.restored:
         restore(crew, outcome)
     owned = state.current_layout.placed.owned
     crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
-    return Found(rules, offers, outcome, companions)
+    return StartFindings(expected, offers, outcome, companions)
 
 
-def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, rules: Rules) -> None:
+def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, expected: ExpectedDatabases) -> None:
     """One worker of each host removes the databases of older generations. Right after a full refresh it also looks for what a run that was
     killed has begun to remove."""
-    found = replaced_databases(offers, rules)
+    found = replaced_databases(offers, expected)
     first = _first_of_host(offers, bound)
-    crew.remove({first[host]: found.get(host, ()) for host in first if rules.is_after_reset or host in found})
+    crew.remove({first[host]: found.get(host, ()) for host in first if expected.is_after_reset or host in found})
 
 
 def _first_of_host(offers: Sequence[Offer], bound: Bound) -> dict[str, int]:
@@ -210,10 +210,10 @@ def _first_of_host(offers: Sequence[Offer], bound: Bound) -> dict[str, int]:
     return {host_of[serial]: number for number, serial in sorted(bound.workers.items(), reverse=True)}
 
 
-def remove_left(crew: Crew, found: Found, epoch: int) -> None:
+def remove_left(crew: Crew, found: StartFindings, epoch: int) -> None:
     """After a version was opened: one worker of each host removes the databases that no version needs any more. They belonged to workers that
     have left, or that a rescale had made before it was interrupted."""
-    databases = leftover_databases(found.offers, found.rules, found.bound.births, epoch)
+    databases = leftover_databases(found.offers, found.expected, found.bound.births, epoch)
     first = _first_of_host(found.offers, found.bound)
     crew.remove({first[host]: databases[host] for host in databases if host in first})
 
@@ -242,7 +242,7 @@ def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     )
 
 
-def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionId, Mapping[int, SlotSet]]:
+def open_latest(crew: Crew, state: StepLogState, found: StartFindings) -> tuple[VersionId, Mapping[int, SlotSet]]:
     """Fences every database, and opens the latest version that all workers have and that has no other owners. Returns it, and the slots that
     each worker owns in it.
 
@@ -250,7 +250,7 @@ def open_latest(crew: Crew, state: StepLogState, found: Found) -> tuple[VersionI
     NoCommonVersion, or TaskLost if the databases must be bound again."""
     fenced = crew.fence()
     reached("recovery.versions")
-    owners, bound = found.rules.owners, found.bound
+    owners, bound = found.expected.owners, found.bound
     versions = _usable({worker: held.versions for worker, held in fenced.items()}, owners, bound.births)
     try:
         version = common_version(versions)

@@ -50,16 +50,16 @@ class Dividing:
         self._last_cut = -1  # the last step that was cut by time
 
     def divide(
-        self, step: int, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: Limits
+        self, step: int, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: Limits
     ) -> Division | None:
-        """The division of `step`, which reads from `positions` on and at most up to `ends`. None if there is nothing to read."""
-        if any(positions[partition] < end for partition, end in self._table_ends.items()):
-            of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}
-            return divide(step, positions, of_tables, self._table_limits)
-        fair = divide(step, positions, ends, limits)
+        """The division of `step`, which reads from `offsets` on and at most up to `ends`. None if there is nothing to read."""
+        if any(offsets[partition] < end for partition, end in self._table_ends.items()):
+            of_tables = {partition: self._table_ends.get(partition, at) for partition, at in offsets.items()}
+            return divide(step, offsets, of_tables, self._table_limits)
+        fair = divide(step, offsets, ends, limits)
         if fair is None or not self._groups:
             return fair
-        if fair.rows == count(positions, ends):
+        if fair.rows == count(offsets, ends):
             for group in self._groups:
                 group.end_backlog()
             return fair

@@ -1,4 +1,4 @@
-"""Where the pipeline reads next: positions, added partitions, and the division of a step.
+"""Where the pipeline reads next: offsets, added partitions, and the division of a step.
 
 Guarantees: a division starts where the division before it ended, according to the step log. A partition that was added to a topic is read
 only in a division whose record announces it. A run with `available_now` reads nothing that arrived after its start.
@@ -53,7 +53,7 @@ WIDENINGS_MAX = 4
 a full step: memory bounds a step, and an error that more rows do not end belongs to the rows that are there."""
 
 
-def positions_after(
+def offsets_after(
     starts: Mapping[TopicPartition, int], divided: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Where the next division starts in each partition of `starts`: the end of the last division, or else the partition's start."""
@@ -69,10 +69,10 @@ def of_announced_partitions(
     return {partition: at for partition, at in found.items() if partition.partition < counts[partition.topic]}
 
 
-def positions_if_known(
+def offsets_if_known(
     known: Mapping[TopicPartition, int], inputs: Iterable[InputTopic], identities: Iterable[TopicIdentity]
 ) -> dict[TopicPartition, int] | None:
-    """The position of every partition that the inputs read and the identities count; None if one of them has none yet."""
+    """The next offset of every partition that the inputs read and the identities count; None if one of them has none yet."""
     counts = _partition_counts(identities)
     tables = [source.table for source in inputs]
     if any(topic not in counts for table in tables for topic in table.topics):
@@ -110,16 +110,14 @@ def as_large_as_known(
     return with_partitions(identities, counts, inputs)
 
 
-def ends_until(
-    until: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
+def ends_until(until: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The ends of a run that reads only what was there at its start. An earlier run may have read a partition beyond them already."""
-    return {partition: max(end, positions[partition]) for partition, end in until.items()}
+    return {partition: max(end, offsets[partition]) for partition, end in until.items()}
 
 
-def empty_division(step: int, positions: Mapping[TopicPartition, int]) -> Division:
+def empty_division(step: int, offsets: Mapping[TopicPartition, int]) -> Division:
     """A division with an empty range for each partition."""
-    return Division(step, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(positions.items())))
+    return Division(step, tuple(OffsetRange(p.topic, p.partition, at, at) for p, at in sorted(offsets.items())))
 
 
 def _partitions_of(log: StepLogState, step: int) -> frozenset[TopicPartition]:
@@ -174,7 +172,7 @@ class Inputs:
             plan.circuit, spec.inputs, self._table_ends, limits_of_tables(spec.limits), topics.offsets_since
         )
         # Within a run no question to the broker, which would be part of the pause in which a project changes.
-        starts = positions_if_known(log.next_offsets, spec.inputs, self._identities) if former is not None else None
+        starts = offsets_if_known(log.next_offsets, spec.inputs, self._identities) if former is not None else None
         self._starts = self._find_starts(log.next_offsets) if starts is None else starts
         self._until = self._ends_of(sorted(self._starts)) if available_now else None
         if reading is not None and available_now:
@@ -210,18 +208,18 @@ class Inputs:
         """Whether the run reads only what was there at its start."""
         return self._until is not None
 
-    def silent_positions(self, log: StepLogState) -> dict[TopicPartition, int] | None:
+    def silent_offsets(self, log: StepLogState) -> dict[TopicPartition, int] | None:
         """Where the next step begins to read, of all partitions that may grow; None if time alone may make a step due at any moment."""
         if self.clock.reading.is_read:
             return None
-        positions = positions_after(self._starts, log.next_offsets)
-        return {where: at for where, at in positions.items() if where not in self._table_ends}
+        offsets = offsets_after(self._starts, log.next_offsets)
+        return {where: at for where, at in offsets.items() if where not in self._table_ends}
 
     def choose(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
         self._check_for_growth_if_due(log)
-        positions = positions_after(self._starts, log.next_offsets)
-        return self._divide(step, positions, self._ends_now(positions))
+        offsets = offsets_after(self._starts, log.next_offsets)
+        return self._divide(step, offsets, self._ends_now(offsets))
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
         """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
@@ -238,7 +236,7 @@ class Inputs:
         is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
         is_due = is_due or self._is_idleness_due(log, step)
         if division is None and (is_first_due or is_due):
-            return empty_division(step, positions_after(self._starts, log.next_offsets))
+            return empty_division(step, offsets_after(self._starts, log.next_offsets))
         return division
 
     def choose_ahead(self, log: StepLogState, step: int, errors: Sequence[NodeErrors]) -> list[Division]:
@@ -256,14 +254,14 @@ class Inputs:
             return []  # there was no backlog, so the next division reads the end offsets itself
         self._check_for_growth_if_due(log)
         chosen: list[Division] = []
-        positions = positions_after(self._starts, log.next_offsets)
-        ends = self._ends_now(positions)
+        offsets = offsets_after(self._starts, log.next_offsets)
+        ends = self._ends_now(offsets)
         for later in undivided:
-            division = self._divide(later, positions, ends)
+            division = self._divide(later, offsets, ends)
             if division is None or not dividing.is_full(division, limits):
                 break
             chosen.append(division)
-            positions = {**positions, **{r.where: r.end for r in division.ranges}}
+            offsets = {**offsets, **{r.where: r.end for r in division.ranges}}
         return chosen
 
     def note_watermarks(self, record: DivisionRecord, watermarks_us: Mapping[int, int]) -> None:
@@ -283,7 +281,7 @@ class Inputs:
         if widenings > WIDENINGS_MAX:
             return None
         before, starts = record.division.ends, {r.where: r.start for r in record.ranges}
-        now = self._ends_now(positions_after(self._starts, before))
+        now = self._ends_now(offsets_after(self._starts, before))
         rows = record.division.rows
         limits = Limits(rows_max=self._spec.limits.rows if rows < self._spec.limits.rows else 2 * rows)
         found = divide(record.step, starts, {partition: now[partition] for partition in starts}, limits)
@@ -405,9 +403,9 @@ class Inputs:
         return facts
 
     def _divide(
-        self, step: int, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+        self, step: int, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> Division | None:
-        return self._dividing.divide(step, positions, ends, self._limits)
+        return self._dividing.divide(step, offsets, ends, self._limits)
 
     @property
     def _limits(self) -> Limits:
@@ -421,18 +419,18 @@ class Inputs:
         """The last stable offsets; of a batch table, where its load has ended."""
         return {**self._topics.end_offsets_of(asked), **self._table_ends}
 
-    def _ends_now(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _ends_now(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag, and notes which inputs
         are silent."""
         if self._until is not None:
-            ends = ends_until(self._until, positions)
+            ends = ends_until(self._until, offsets)
         else:
-            ends = self._ends_of(sorted(positions))
-        lag = {str(partition): ends[partition] - positions[partition] for partition in ends}
+            ends = self._ends_of(sorted(offsets))
+        lag = {str(partition): ends[partition] - offsets[partition] for partition in ends}
         self._board.update(lag=lag)
         self._board.measures.note_lag(sum(lag.values()))
         if self._idle.is_used:
-            waiting = {partition.topic for partition in ends if ends[partition] > positions[partition]}
+            waiting = {partition.topic for partition in ends if ends[partition] > offsets[partition]}
             active = {each.table.handle for each in self._spec.inputs if not waiting.isdisjoint(each.table.topics)}
             self._idle.look(self._monotonic(), active)
         return ends
@@ -451,5 +449,5 @@ class Inputs:
         if found == self._identities:
             return
         self._identities, self._announced = found, False
-        self._starts = self._find_starts(positions_after(self._starts, log.next_offsets))
+        self._starts = self._find_starts(offsets_after(self._starts, log.next_offsets))
         _log.info("an input topic has grown", partitions=len(self._starts))

@@ -31,10 +31,10 @@ PAUSE_WITH_BELL_SECONDS = 0.5
 class Bell(Protocol):
     """Wakes the loop when a message comes (io_kafka/clients/doorbell.py)."""
 
-    def listen(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Rings once, when there is a committed message at one of these positions or after it."""
+    def listen(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Rings once, when there is a committed message at one of these offsets or after it."""
 
-    def listens_at(self, positions: Mapping[TopicPartition, int]) -> bool:
+    def listens_at(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Whether it listens there, and has not rung."""
 
 
@@ -50,18 +50,18 @@ class QuietInput:
         """Something came."""
         self._since, self._has_listened = None, False
 
-    def pause_s(self, now: float, silent_positions: Callable[[], Mapping[TopicPartition, int] | None]) -> float:
-        """The pause after a look at `now` that found nothing. `silent_positions`: where the next step begins to read, which is asked for only if
+    def pause_s(self, now: float, silent_offsets: Callable[[], Mapping[TopicPartition, int] | None]) -> float:
+        """The pause after a look at `now` that found nothing. `silent_offsets`: where the next step begins to read, which is asked for only if
         a bell may listen there; None if something else than a message may make the step due, which no bell tells."""
         if self._since is None:
             self._since = now
         pause = min(max(PAUSE_SECONDS_MIN, PAUSE_SHARE * (now - self._since)), PAUSE_SECONDS_MAX)
-        if self._bell is None or pause < PAUSE_SECONDS_MAX or (positions := silent_positions()) is None:
+        if self._bell is None or pause < PAUSE_SECONDS_MAX or (offsets := silent_offsets()) is None:
             return pause
-        if self._bell.listens_at(positions):
+        if self._bell.listens_at(offsets):
             return PAUSE_WITH_BELL_SECONDS
         if not self._has_listened:
             # Once in a silence. If it rings and there is nothing to read, it would ring again at once.
             self._has_listened = True
-            self._bell.listen(positions)
+            self._bell.listen(offsets)
         return pause

@@ -67,7 +67,7 @@ class DividedAgain(EngineError):
 
 
 @dataclass
-class _Run:
+class _StepUnderWay:
     """A step that the workers have. `began`: when it was given. `asks_border`: see DivisionFacts."""
 
     record: DivisionRecord
@@ -99,20 +99,20 @@ class Stepping:
         self._monotonic = spec.kafka.outside.monotonic
         self._quiet = QuietInput(bell)
         self._divide_ms = 0.0  # the time that the division of the next step took
-        self._run: _Run | None = None  # what the workers have
-        self._ran: tuple[_Run, list[WorkerOutput], float] | None = None  # what they have finished, and when
+        self._under_way: _StepUnderWay | None = None  # what the workers have
+        self._ran: tuple[_StepUnderWay, list[WorkerOutput], float] | None = None  # what they have finished, and when
 
-    def divide(self, action: Divide, core: Core, *, is_asked: bool) -> None:
-        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `is_asked`: the loop
-        has to look at answers of the workers meanwhile."""
+    def divide(self, action: Divide, core: Core, *, awaits_answers: bool) -> None:
+        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `awaits_answers`: the
+        loop has to look at answers of the workers meanwhile."""
         began = self._monotonic()
         division = self._inputs.choose_or_first(self._writer.state, action.step)
         reached("division.chosen")
         if division is None:
             core.nothing_to_read()
             if not self._inputs.ends_now:
-                pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_positions(self._writer.state))
-                self._requests.wait(PAUSE_SECONDS_MIN if is_asked else pause_s)
+                pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_offsets(self._writer.state))
+                self._requests.wait(PAUSE_SECONDS_MIN if awaits_answers else pause_s)
             return
         if any(part.start < part.end for part in division.ranges):
             self._quiet.end()
@@ -128,37 +128,37 @@ class Stepping:
         reached("step.begun")
         asks_border = self._inputs.clock.asks(record.clock_us)
         bytes_max = None if action.replay else self._spec.limits.bytes_max
-        self._run = _Run(record, self._monotonic(), bytes_max, asks_border)
-        crew.steps.give(self._input(crew, self._run, bytes_max))
+        self._under_way = _StepUnderWay(record, self._monotonic(), bytes_max, asks_border)
+        crew.steps.give(self._input(crew, self._under_way, bytes_max))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
         """Takes the results of the step that the workers have. Raises the fault that stopped it."""
-        run = self._run
-        assert run is not None and run.record.step == action.step
+        under_way = self._under_way
+        assert under_way is not None and under_way.record.step == action.step
         try:
-            outputs = self._outputs(run, crew)
+            outputs = self._outputs(under_way, crew)
         except DataError as fault:
-            self._count_error_rows(crew.setup.numbered, run.record, fault)
-            if not self._is_of_transition(run.record.step, fault, crew):
-                self._move_the_end(run.record, fault)
+            self._count_error_rows(crew.setup.numbered, under_way.record, fault)
+            if not self._is_of_transition(under_way.record.step, fault, crew):
+                self._move_the_end(under_way.record, fault)
             raise
-        self._ran = (run, outputs, self._monotonic())
-        self._run = None
+        self._ran = (under_way, outputs, self._monotonic())
+        self._under_way = None
         core.collected(action.step)
 
     def settle(self, action: Settle, core: Core, crew: Crew) -> tuple[float, float]:
         """Writes the output of a step, or in a replay compares it with what was written. Returns how long the step took, and the write alone, in
         milliseconds. Raises TaskLost if a worker has answered what cannot be right."""
         assert self._ran is not None
-        (run, outputs, computed), step, log = self._ran, action.step, self._writer.state
+        (under_way, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
-        record, computed_ms = run.record, 1e3 * (computed - run.began)
+        record, computed_ms = under_way.record, 1e3 * (computed - under_way.began)
         result = self._gathered(record, outputs, crew.setup)
         reached("step.gathered")
         errors = self._errors(action, record, result, crew)
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
-        self._inputs.clock.note(record.clock_us, result.border_us, is_whole=run.asks_border)
+        self._inputs.clock.note(record.clock_us, result.border_us, is_whole=under_way.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(
@@ -238,11 +238,11 @@ class Stepping:
         given = self._portions.cost_something(before, after) if record.filled is not None else 0
         self._portions.note(given, again, took_ms, record.division.rows)
 
-    def _outputs(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
+    def _outputs(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:
         try:
-            return crew.steps.collect(run.record.step)
+            return crew.steps.collect(under_way.record.step)
         except StepTooLarge:
-            return self._run_again(run, crew)
+            return self._run_again(under_way, crew)
 
     def _count_error_rows(self, plan: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises DividedAgain then, and
@@ -278,12 +278,12 @@ class Stepping:
             f"step {record.step} ends after {wider.division.rows} rows instead of {record.division.rows}: {fault}"
         ) from fault
 
-    def _run_again(self, run: _Run, crew: Crew) -> list[WorkerOutput]:
+    def _run_again(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:
         """Runs a step again of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a whole
         may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
         input."""
-        record = run.record
-        given = self._input(crew, run, run.bytes_max)
+        record = under_way.record
+        given = self._input(crew, under_way, under_way.bytes_max)
         ends = self._ends_within(given, given.ranges, self._spec.kafka)
         if ends is not None:
             record = record.with_ends(self._writer.epoch, ends)
@@ -295,8 +295,8 @@ class Stepping:
             record = cut
             self._writer.append([record])
             _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
-        run.record = record
-        crew.steps.give(self._input(crew, run, None))
+        under_way.record = record
+        crew.steps.give(self._input(crew, under_way, None))
         return crew.steps.collect(record.step)
 
     @staticmethod
@@ -318,8 +318,8 @@ class Stepping:
             reader.close()
         return None
 
-    def _input(self, crew: Crew, run: _Run, bytes_max: int | None) -> StepInput:
-        record = run.record
+    def _input(self, crew: Crew, under_way: _StepUnderWay, bytes_max: int | None) -> StepInput:
+        record = under_way.record
         program = self._writer.state.program_of(record.step)
         facts = DivisionFacts(
             number=record.step,
@@ -327,7 +327,7 @@ class Stepping:
             filled=_filled_in(program),
             clock_us=record.clock_us,
             idle=frozenset(record.idle),
-            asks_border=run.asks_border,
+            asks_border=under_way.asks_border,
         )
         return StepInput(
             facts=facts,

@@ -37,8 +37,8 @@ def restore_missing(
     outside: Outside,
     distrusted: Collection[int],
 ) -> None:
-    """Has the workers of `bound.restored` make their databases of what the store has. `distrusted`: see Rules. Raises StoreFault, and TaskLost
-    if a worker was lost. A store that breaks off is waited for (storage/remote/patience.py)."""
+    """Has the workers of `bound.restored` make their databases of what the store has. `distrusted`: see ExpectedDatabases. Raises StoreFault,
+    and TaskLost if a worker was lost. A store that breaks off is waited for (storage/remote/patience.py)."""
     _log.info(
         "databases are restored from the store",
         workers=sorted(bound.restored),

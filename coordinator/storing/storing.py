@@ -20,8 +20,8 @@ from base.term import Term
 from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Rules
-from coordinator.starting.binding_rules import restorable
+from coordinator.starting.binding import ExpectedDatabases
+from coordinator.starting.expected_databases import restorable
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
 from coordinator.storing.machine import Describe, LogStored, Phase, StoringAction, StoringMachine, Upload
@@ -71,7 +71,7 @@ class _Description:
 
 
 @dataclass(frozen=True)
-class _Upload:
+class _UploadUnderWay:
     """What is under way. `placed`: the owners of the version. `name`: of its manifest. `answers`: of the owners, when all have uploaded."""
 
     version: VersionId
@@ -91,9 +91,9 @@ class Storing:
         self._writer, self._board, self._wake = writer, board, wake
         self.machine = StoringMachine(0.0 if spec.store is None else spec.store.lag_s_max)
         self._store: ObjectStore | None = None
-        self._rules: Rules | None = None
+        self._expected: ExpectedDatabases | None = None
         self._term: Term | None = None
-        self._upload: _Upload | None = None
+        self._upload: _UploadUnderWay | None = None
         # With the manifest that the log names, or None if that, or an object that it names, cannot be used.
         self._former: tuple[CheckpointStored, Manifest | None] | None = None
         self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
@@ -112,9 +112,9 @@ class Storing:
             self._store = self._settings.place.open()
         return self._store
 
-    def recovered(self, rules: Rules, term: Term) -> None:
+    def recovered(self, expected: ExpectedDatabases, term: Term) -> None:
         """New workers have opened a checkpoint."""
-        self._rules, self._term = rules, term
+        self._expected, self._term = expected, term
         self._leave()
         self._reading = None
         self.machine.recovered()
@@ -257,19 +257,19 @@ class Storing:
                 assert_never(action)
 
     def _begin(self, version: VersionId, crew: Crew) -> None:
-        assert self._rules is not None and self._term is not None
+        assert self._expected is not None and self._term is not None
         placed = self._writer.state.placed[version]
         owners = placed.owners
         if not owners.keys() <= set(crew.numbers):
             raise StoreFault(f"Owners of version {version.version} have left.")
         if not self._knows_former():
             return
-        root = root_of(self._name, self._rules.log_id, self._rules.generation)
+        root = root_of(self._name, self._expected.log_id, self._expected.generation)
         self._attempts += 1
         name = UploadName(version, self._term, self._attempts)
         prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
         crew.store.begin(version, self._chains_before(owners), prefixes)
-        self._upload = _Upload(version, placed, manifest_name(root, name))
+        self._upload = _UploadUnderWay(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
     @property
@@ -324,17 +324,17 @@ class Storing:
         return {worker: chain for worker, chain in manifest.chains.items() if worker in same}
 
     def _describe(self) -> None:
-        upload, rules, store = self._upload, self._rules, self.store
-        assert upload is not None and upload.answers is not None and rules is not None
+        upload, expected, store = self._upload, self._expected, self.store
+        assert upload is not None and upload.answers is not None and expected is not None
         owners = upload.placed.owners
         manifest = Manifest(
             format=MANIFEST_FORMAT,
             pipeline=self._name,
-            log_id=rules.log_id,
-            generation=rules.generation,
+            log_id=expected.log_id,
+            generation=expected.generation,
             version=upload.version,
             placed=upload.placed,
-            databases={w: rules.identity(w, birth).database for w, birth in owners.items()},
+            databases={w: expected.identity(w, birth).database for w, birth in owners.items()},
             chains={w: answer.chain for w, answer in upload.answers.items()},
         )
         write = partial(write_manifest, store, upload.name, manifest)

@@ -61,7 +61,7 @@ class Running:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Chosen:
+class _ProgramChoice:
     """`program`, `readable`: see Adopt. `former`: the revision before a switch, and `taken_back` its outputs that take their content back.
     `intent`: of the transition that the steps fill."""
 
@@ -92,20 +92,20 @@ class Course:
         key = self._writer.state.program_key(step)
         if key == self.start.key and not has_adopted:
             return self.start
-        chosen = self._chosen(step)
-        document = self.document(chosen.revision)
-        spec, identities, outputs = self._settle(chosen.revision)
-        program, number = self.documents.program(chosen.program), chosen.revision.number
-        if chosen.former is not None and chosen.taken_back:
-            taken = self._settle_taken_back(chosen.former, chosen.taken_back)
+        choice = self._program_choice(step)
+        document = self.document(choice.revision)
+        spec, identities, outputs = self._settle(choice.revision)
+        program, number = self.documents.program(choice.program), choice.revision.number
+        if choice.former is not None and choice.taken_back:
+            taken = self._settle_taken_back(choice.former, choice.taken_back)
             spec, identities, outputs = _with_taken_back((spec, identities, outputs), taken)
-        again = () if chosen.intent is None else self._read_again(chosen.intent, spec, program)
+        again = () if choice.intent is None else self._read_again(choice.intent, spec, program)
         outputs = replace(
             outputs, topics={**outputs.topics, **{each.table.handle: each.table.topics for each in again}}
         )
-        order = _order(spec, chosen, outputs, step)
-        setup = setup_of(program, outputs, self.start.setup, revision=number, first=chosen.first)
-        former = None if chosen.former is None else self.document(chosen.former).numbered
+        order = _order(spec, choice, outputs, step)
+        setup = setup_of(program, outputs, self.start.setup, revision=number, first=choice.first)
+        former = None if choice.former is None else self.document(choice.former).numbered
         return Running(
             key=key,
             spec=spec,
@@ -113,7 +113,7 @@ class Course:
             identities=identities,
             answers=document.numbered,
             made_with=document.made_with,
-            counted=chosen.counted,
+            counted=choice.counted,
             order=order,
             again=again,
             before=former,
@@ -185,7 +185,7 @@ class Course:
                 raise
         return self._settled[revision.number]
 
-    def _chosen(self, step: int) -> _Chosen:
+    def _program_choice(self, step: int) -> _ProgramChoice:
         program = self._writer.state.revisions.program_of(step, 0, 0)
         match program:
             case PresentProgram(revision):
@@ -196,7 +196,7 @@ class Course:
                 assert passage is not None
                 counted = self.facts(intent).counted
                 plans = intent.plans
-                return _Chosen(
+                return _ProgramChoice(
                     revision=revision,
                     program=plans.filling,
                     readable=_readable(intent),
@@ -210,7 +210,7 @@ class Course:
                 assert switching is not None and switching.switch is not None
                 first, plans = switching.switch, intent.plans
                 switched = RevisionRecord(epoch=intent.epoch, number=intent.number, plan=intent.plan, step=first)
-                return _Chosen(
+                return _ProgramChoice(
                     revision=switched,
                     program=plans.switching,
                     readable=_readable(intent),
@@ -219,7 +219,7 @@ class Course:
                     taken_back=self.facts(intent).taken_back,
                 )
 
-    def _present(self, revision: RevisionRecord) -> _Chosen:
+    def _present(self, revision: RevisionRecord) -> _ProgramChoice:
         """A revision alone is run again by workers that have run a transition from it or to it."""
         revisions = self._writer.state.revisions
         intents = [passage.intent for passage in revisions.passages]
@@ -227,9 +227,9 @@ class Course:
         for intent in reversed(intents):
             plans = intent.plans
             if intent.plan == revision.plan and intent.number == revision.number:
-                return _Chosen(revision=revision, program=plans.following, readable=_readable(intent))
+                return _ProgramChoice(revision=revision, program=plans.following, readable=_readable(intent))
             if intent.number == revision.number + 1:
-                return _Chosen(revision=revision, program=plans.present, readable=_readable(intent))
+                return _ProgramChoice(revision=revision, program=plans.present, readable=_readable(intent))
         raise AssertionError(f"no transition leads to revision {revision.number} or from it")
 
     def revision_at(self, step: int) -> int:
@@ -309,18 +309,18 @@ def _readable(intent: RevisionIntent) -> Mapping[int, str]:
     return {intent.number - 1: intent.plans.present, intent.number: intent.plans.following}
 
 
-def _order(spec: PipelineSpec, chosen: _Chosen, outputs: Outputs, step: int) -> Adopt:
+def _order(spec: PipelineSpec, choice: _ProgramChoice, outputs: Outputs, step: int) -> Adopt:
     ids: Mapping[str, AvroIds | ProtobufIds] = outputs.schema_ids
     return Adopt(
         topic=spec.plan_topic,
-        digest=chosen.program,
+        digest=choice.program,
         step=step,
-        first=chosen.first,
+        first=choice.first,
         topics=dict(outputs.topics),
         partitions=dict(outputs.partitions),
         avro_ids={handle: each for handle, each in ids.items() if isinstance(each, AvroIds)},
         protobuf_ids={handle: each for handle, each in ids.items() if isinstance(each, ProtobufIds)},
-        revision=chosen.revision.number,
-        readable=dict(chosen.readable),
-        later=chosen.later,
+        revision=choice.revision.number,
+        readable=dict(choice.readable),
+        later=choice.later,
     )

@@ -23,7 +23,7 @@ from io_kafka.step_log.state import StepLogState
 
 
 @dataclass(frozen=True)
-class Looked:
+class TopicFindings:
     """What the topics of the next project say. `settled`: None if there is a reason why it cannot be. `reasons`: why the switch has to wait."""
 
     settled: Settled | None
@@ -38,7 +38,9 @@ class Holding:
     log: StepLogState
     phase: Filling
 
-    def reasons(self, looked: Looked, sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool) -> list[str]:
+    def reasons(
+        self, topics: TopicFindings, sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool
+    ) -> list[str]:
         """Nothing if the switch may come. `sizes`: of the differences. `rows_max`: how many rows one step passes on. `accepts_errors`: the user
         has asked for the switch, and so accepts error rows of new nodes."""
         facts = self.course.facts(self.phase.intent)
@@ -50,7 +52,7 @@ class Holding:
                     f"`--append {each.appends[0]}=from-now` of `stepwell apply` gives it only what comes out from the switch on"
                 )
         held += self._why_not_released()
-        held += looked.reasons
+        held += topics.reasons
         new = set(facts.young)
         wrong = [each for each in self.log.errors if each.node in new]
         if wrong and not accepts_errors:
@@ -77,14 +79,14 @@ class Holding:
                     f"of them at once; one step passes on {rows_max:,} at most (stepwell.switch.rows.max)"
                 )
 
-    def look(self, topics: Topics) -> Looked:
+    def look(self, topics: Topics) -> TopicFindings:
         """It may run beside the steps, and asks Kafka and registries."""
         try:
             settled = self.course.settled_next(self.phase.intent, topics, self.log.topics)
             self.course.look_at_taken_back(self.phase.before, self.phase.intent, topics, self.log.topics)
-            return Looked(settled, tuple(self._why_input_differs(topics)))
+            return TopicFindings(settled, tuple(self._why_input_differs(topics)))
         except Fault as fault:
-            return Looked(None, (f"the next project cannot read or write its topics: {fault}",))
+            return TopicFindings(None, (f"the next project cannot read or write its topics: {fault}",))
 
     def _why_input_differs(self, topics: Topics) -> Iterator[str]:
         """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""

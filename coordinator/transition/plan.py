@@ -9,9 +9,9 @@ from typing import Literal
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import Compared, Filling, Program, TakenBack
+from engine.analysis.filling import Compared, FillingPrograms, Program, TakenBack
 from engine.analysis.numbering import numbers_after
-from engine.analysis.transition import Transition
+from engine.analysis.project_match import ProjectMatch
 from engine.analysis.withholding import countable
 from engine.model.circuit import Circuit, Output, View
 from engine.model.filling import FILL, HASHES, OF_FORMER, OF_NEXT, ContentFeed, is_read_again
@@ -103,7 +103,9 @@ def plan_transition(comparison: Comparison) -> TransitionPlan:
     return _plan_of(before, document, found, filling)
 
 
-def _plan_of(before: PlanDocument, document: PlanDocument, found: Transition, filling: Filling) -> TransitionPlan:
+def _plan_of(
+    before: PlanDocument, document: PlanDocument, found: ProjectMatch, filling: FillingPrograms
+) -> TransitionPlan:
     old, sources = (tuple(each.table for each in project.inputs) for project in (before, document))
     young = tuple(sorted(filling.young))
     facts = TransitionFacts(
@@ -148,7 +150,7 @@ def _read_again(
     return tuple(replace(named[handle], handle=handle) for handle in dict.fromkeys(handles))
 
 
-def _fed(filling: Filling) -> tuple[int, ...]:
+def _fed(filling: FillingPrograms) -> tuple[int, ...]:
     program, before = filling.filling, set(filling.present.numbers)
     feeds = (node for node in program.circuit.nodes if isinstance(node, ContentFeed) and node.level == FILL)
     return tuple(sorted({program.numbers[node.inputs[0]] for node in feeds} & before))
@@ -178,7 +180,7 @@ def _handle(taken: TakenBack, document: PlanDocument) -> str:
     return output.handle
 
 
-def _counted(filling: Filling) -> tuple[int, ...]:
+def _counted(filling: FillingPrograms) -> tuple[int, ...]:
     program: Program = filling.filling
     new = countable(program.circuit) - program.silent - frozenset(range(len(filling.present.circuit.nodes)))
     return tuple(sorted(program.numbers[index] for index in new))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from coordinator.revisions.choices import ChoiceRefused
 from coordinator.revisions.chosen_comparison import compared
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import chosen_tables, tables_to_load, with_loads
 from coordinator.revisions.planned import planned_of
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
@@ -98,7 +98,7 @@ def choices_of(request: ApplyRequest, reload: tuple[str, ...]) -> Choices:
     )
 
 
-def _facts(before: PlanDocument, spec: PipelineSpec, log: LogValue, topics: Topics) -> Facts:
+def _facts(before: PlanDocument, spec: PipelineSpec, log: LogValue, topics: Topics) -> PlanFacts:
     there = topics.names()
     known = (topics_of_project(before, there) | topics_of_project(spec, there)) & there
     return facts_of_topics(log, topics, known, own=frozenset({spec.log_topic, spec.plan_topic}))

@@ -35,7 +35,7 @@ from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
-from coordinator.transition.holding import Holding, Looked
+from coordinator.transition.holding import Holding, TopicFindings
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
@@ -50,7 +50,7 @@ from coordinator.transition.machine import (
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.prepared_request import Prepared, choices_of, prepare
-from coordinator.transition.told import Told, preparing
+from coordinator.transition.report import TransitionReport, preparing
 from engine.errors import DataError, TaskLost
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
@@ -103,10 +103,10 @@ class Transitions:
         self._course: Course | None = None
         self._preparation: Preparation | None = None
         self._prepared: Prepared | None = None  # whose transition is to be recorded
-        self._look: Beside[Looked] | None = None
-        self._looked: Looked | None = None
+        self._look: Beside[TopicFindings] | None = None
+        self._topic_findings: TopicFindings | None = None
         self._sizes: Sequence[Size] | None = None
-        self._told = Told(board, files.kafka.outside.monotonic)
+        self._report = TransitionReport(board, files.kafka.outside.monotonic)
         self._losses, self._lost_at = 0, -1
         self.may_begin = True
         """Whether the run goes on until it is stopped."""
@@ -188,9 +188,9 @@ class Transitions:
             if preparation.prepared is not None:
                 preparation.accept()
         if look is not None and look.is_over:
-            self._look, self._looked = None, look.result()
-            if self._looked.settled is not None:
-                self.course.take_settled(self._filling().intent, self._looked.settled)
+            self._look, self._topic_findings = None, look.result()
+            if self._topic_findings.settled is not None:
+                self.course.take_settled(self._filling().intent, self._topic_findings.settled)
             self.machine.looked()
 
     @property
@@ -234,7 +234,7 @@ class Transitions:
                 assert_never(what)
 
     def _look_again(self) -> None:
-        self._look = self._looked = None
+        self._look = self._topic_findings = None
         self.machine.look_again()
 
     @staticmethod
@@ -281,7 +281,7 @@ class Transitions:
         if intent.choices.gradual:
             assert sizes is not None, "a switch before the differences are measured"
             drain = Drain(whole=HASHES, rows=sum(size.come + size.gone for size in sizes))
-        self._told.switches()
+        self._report.switches()
         self.portions.drained.begin()
         self._writer.append(
             [RevisionSwitch(epoch=self._writer.epoch, number=intent.number, step=core.step, drain=drain)]
@@ -293,7 +293,7 @@ class Transitions:
         prepared, writer = self._prepared, self._writer
         assert prepared is not None and writer.state.revision is not None
         plan = prepared.plan
-        self._told.begins()
+        self._report.begins()
         intent = RevisionIntent(
             epoch=writer.epoch,
             number=writer.state.revision.number + 1,
@@ -316,16 +316,16 @@ class Transitions:
 
     def _forget_look(self) -> None:
         """What was seen before the switch is of another transition, or of another filling."""
-        self._sizes = self._look = self._looked = None
+        self._sizes = self._look = self._topic_findings = None
 
     def _measure(self, crew: Crew) -> None:
         facts = self.course.facts(self._filling().intent)
         sizes = crew.programs.measure([each.number for each in facts.differences])
         self._sizes = sizes
-        assert self._looked is not None
+        assert self._topic_findings is not None
         holding = Holding(self.course, self._writer.state, self._filling())
         holds = holding.reasons(
-            self._looked, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
+            self._topic_findings, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
         reached("ready")
@@ -351,7 +351,7 @@ class Transitions:
         if gone:
             remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
         assert writer.state.revision is not None
-        ended = self._told.settled(phase, writer.state.revision)
+        ended = self._report.settled(phase, writer.state.revision)
         self.course.documents.keep({writer.state.revision.plan})
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
 
@@ -425,12 +425,12 @@ class Transitions:
 
     def note_adopted(self) -> None:
         """The workers run another program from the next step on."""
-        self._told.adopted(self._writer.state)
+        self._report.adopted(self._writer.state)
 
     def note_step(self, action: Settle) -> None:
         """A step is settled."""
         log = self._writer.state
-        self._told.stepped(action.step, log, self._concerned, replay=action.replay)
+        self._report.stepped(action.step, log, self._concerned, replay=action.replay)
         if log.revisions.phase is not None:
             self.show()
 
@@ -442,12 +442,12 @@ class Transitions:
         log, request = self._writer.state, self._request
         if log.revisions.phase is not None:
             facts = self.course.facts(log.revisions.phase.intent)
-            self._told.show(self._told.under_way(log, self.machine, facts, self._sizes, self.portions))
+            self._report.show(self._report.under_way(log, self.machine, facts, self._sizes, self.portions))
         elif request is not None and log.revision is not None:
             planned = None if self._prepared is None else self._prepared.plan.facts
-            self._told.show(preparing(log.revision.number + 1, planned, request.chosen))
+            self._report.show(preparing(log.revision.number + 1, planned, request.chosen))
         else:
-            self._told.show(None)
+            self._report.show(None)
 
     @property
     def _request(self) -> ApplyRequest | None:

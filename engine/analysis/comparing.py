@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from engine.analysis.draining import groups_of, key_within
 from engine.analysis.filling import Compared, TakenBack
 from engine.analysis.history import Copied, Feed, Histories, Take, content_now, parts_of
+from engine.analysis.project_match import ProjectMatch
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
-from engine.analysis.transition import Transition
 from engine.model.circuit import Node, Output, View
 from engine.model.numbers import assign_numbers
 from engine.model.rows import Map
@@ -46,7 +46,7 @@ class Comparing:
 
     def __init__(
         self,
-        found: Transition,
+        found: ProjectMatch,
         histories: Histories,
         numbers_before: tuple[int, ...],
         numbers_now: tuple[int, ...],

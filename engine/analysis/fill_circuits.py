@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from engine.analysis.comparing import NO_CHOICE, ChosenOutputs, Comparing
-from engine.analysis.filling import Filling, Program
+from engine.analysis.filling import FillingPrograms, Program
 from engine.analysis.filling_circuit import filling_program
 from engine.analysis.history import NOTHING_FROZEN, Histories
+from engine.analysis.project_match import ProjectMatch, nodes_with_state
 from engine.analysis.release import freeze
 from engine.analysis.switching_circuit import switching_program
-from engine.analysis.transition import Transition, nodes_with_state
 from engine.model.circuit import Output
 from engine.model.filling import LEVELS
 
 
 def fill_circuits(
-    found: Transition,
+    found: ProjectMatch,
     histories: Histories,
     numbers: tuple[Sequence[int], Sequence[int]],
     new_outputs: Collection[int],
     outputs: ChosenOutputs = NO_CHOICE,
     *,
     frozen: Mapping[int, str] = NOTHING_FROZEN,
-) -> Filling:
+) -> FillingPrograms:
     """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write and
     that get all content of their view. `outputs`: what the user has chosen for others. `frozen`: why nodes of A are (release.py).
     Raises CannotFill."""
@@ -31,7 +31,7 @@ def fill_circuits(
     comparing = Comparing(found, histories, before, now, frozenset(new_outputs), outputs=outputs, frozen=frozen)
     filling, switching = filling_program(comparing), switching_program(comparing)
     young = {now[i] for i in range(len(now)) if found.is_young(i)}
-    made = Filling(
+    made = FillingPrograms(
         present=Program.of(freeze(found.previous.circuit, frozen), before),
         filling=filling,
         switching=switching,
@@ -46,7 +46,7 @@ def fill_circuits(
     return made
 
 
-def _gone(found: Transition, before: Sequence[int], now: Sequence[int]) -> frozenset[int]:
+def _gone(found: ProjectMatch, before: Sequence[int], now: Sequence[int]) -> frozenset[int]:
     """The numbers of the nodes of A whose state nobody keeps. An output has the changes that it withheld."""
     circuit = found.previous.circuit
     with_state = {before[i] for i in nodes_with_state(circuit)}

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from engine.analysis.project_match import nodes_with_state
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import StagePlan, plan_stages
-from engine.analysis.transition import nodes_with_state
 from engine.model.circuit import Circuit
 from engine.model.filling import CarriedTable
 from engine.model.rows import LastByKey
@@ -68,7 +68,7 @@ class TakenBack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filling:
+class FillingPrograms:
     """`levels`: how many levels the feeds have. `compared`: the differences. `taken_back`: the contents beside them. `young`: the numbers whose
     tables are to be cleared if the transition is given up. `gone`: those to be cleared when it is settled."""
 

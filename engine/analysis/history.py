@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from engine.analysis.transition import Transition, nodes_with_state
+from engine.analysis.project_match import ProjectMatch, nodes_with_state
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import LastByKey, Source
 from engine.operators.table import operator_of
@@ -101,7 +101,7 @@ class Histories:
 
     of: Mapping[int, tuple[Take, ...]]
 
-    def check(self, found: Transition) -> None:
+    def check(self, found: ProjectMatch) -> None:
         """Asserts that each input of a node that needs a history has exactly one, and that the history is there."""
         nodes = found.now.circuit.nodes
         for index, takes in self.of.items():
@@ -110,7 +110,7 @@ class Histories:
             for take in takes:
                 self._check_take(found, take)
 
-    def _check_take(self, found: Transition, take: Take) -> None:
+    def _check_take(self, found: ProjectMatch, take: Take) -> None:
         match take:
             case Young(node):
                 assert found.is_young(node) and node in self.of, f"node {node} is read by a needy one, and gets nothing"
@@ -135,7 +135,7 @@ class Histories:
 
 
 def histories(
-    found: Transition,
+    found: ProjectMatch,
     unreadable: Mapping[str, str],
     new_outputs: Collection[int],
     passing: Collection[int] = (),
@@ -169,12 +169,12 @@ def content_now(
     return _HistoryFinder(circuit, circuit, every, unreadable, frozen).take(index)
 
 
-def content_kept(found: Transition, index: int) -> Take:
+def content_kept(found: ProjectMatch, index: int) -> Take:
     """Where the content of a kept node is, which nothing young reads. `index`: that of now."""
     return _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, {}).take(index)
 
 
-def _beginning(found: Transition, new_outputs: Collection[int]) -> Iterator[int]:
+def _beginning(found: ProjectMatch, new_outputs: Collection[int]) -> Iterator[int]:
     """The young nodes that need a history whoever reads them."""
     with_state = frozenset(nodes_with_state(found.now.circuit))
     for index, node in enumerate(found.now.circuit.nodes):

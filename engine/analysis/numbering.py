@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from engine.analysis.transition import Transition, nodes_with_state
+from engine.analysis.project_match import ProjectMatch, nodes_with_state
 from engine.model.circuit import Circuit, Output
 from engine.model.numbers import assign_numbers
 
 _NONE: Mapping[int, int] = MappingProxyType({})
 
 
-def numbers_after(found: Transition, numbers: Sequence[int]) -> tuple[int, ...]:
+def numbers_after(found: ProjectMatch, numbers: Sequence[int]) -> tuple[int, ...]:
     """The numbers of the nodes that a transition leads to. `numbers`: of the previous nodes. What is kept keeps its number, and no other node
     gets one of them. Raises TooManyNodes."""
     kept = {index: numbers[previous] for index, previous in found.kept.items()}

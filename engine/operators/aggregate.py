@@ -184,13 +184,13 @@ def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Tot
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
     distinct = ValueTraces(plan, batch.keys, context, DISTINCT_SLOT, ordered=False)
     try:
-        for feed in plan.feeds:
-            if feed.distinct:
-                argument = Ordered(feed.argument, feed.type, raw=False)
+        for shared in plan.argument_sums:
+            if shared.distinct:
+                argument = Ordered(shared.argument, shared.type, raw=False)
                 values, weights, groups = find_appearing(batch.keys, argument, batch.net(argument), distinct)
             else:
-                values, weights, groups = batch.present(feed.argument)
-            add_values(plan, feed, values, weights, groups, to=fresh)
+                values, weights, groups = batch.present(shared.argument)
+            add_values(plan, shared, values, weights, groups, to=fresh)
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     for number, extreme in enumerate(plan.kept_extremes()):
@@ -206,11 +206,11 @@ def check_counts(plan: AggregatePlan, keys: Keys, new: Totals) -> None:
     """Raises unless every count is at least 0 and at most the count of rows, and all totals of a group without rows are 0."""
     rows = new.sums[0]
     wrong = (rows < 0) | ((rows == 0) & new.sums.any(axis=0))
-    for feed in plan.feeds:
-        wrong |= (new.sums[feed.count] < 0) | (new.sums[feed.count] > rows)
-    if plan.digit_feeds:
-        wrong[doubles.specials_below_zero(new.digits) // plan.digit_feeds] = True
-        left = new.digits.groups // plan.digit_feeds
+    for shared in plan.argument_sums:
+        wrong |= (new.sums[shared.count] < 0) | (new.sums[shared.count] > rows)
+    if plan.digit_sums:
+        wrong[doubles.specials_below_zero(new.digits) // plan.digit_sums] = True
+        left = new.digits.groups // plan.digit_sums
         wrong[left[rows[left] == 0]] = True
     if (rows > COUNT_MAX).any():
         raise ResultOverflow(f"The count of group {text_of_group(keys, int(np.argmax(rows)))} does not fit.", "")

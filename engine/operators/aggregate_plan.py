@@ -1,11 +1,11 @@
 """The plan of an Aggregate: its calls, and the accumulators that they share.
 
-Calls over the same argument share a *feed*: sum(x) and avg(x) need one sum and one count. A node has up to six traces. Their slots are the same
-for all calls:
+Calls over the same argument share its *argument sums*: sum(x) and avg(x) need one sum and one count. A node has up to six traces. Their slots
+are the same for all calls:
 
     slot  rows                                   used for
     0     group -> sums, and lowest and highest  counts, exact integer sums; min and max if the input only inserts
-    1     group, feed, bin -> digit              exact sums of doubles, and of their products
+    1     group, sum, bin -> digit               exact sums of doubles, and of their products
     2, 3  group, argument, value -> weight       all values in order (int64, binary), for functions of them; min and max if the input can retract
     4, 5  group, argument, value -> weight       distinct values (int64, binary)
 
@@ -31,7 +31,7 @@ TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feed:
+class ArgumentSums:
     """The values of one argument that are not null. With `distinct`, each value counts once."""
 
     argument: Column
@@ -42,7 +42,7 @@ class Feed:
     limbs: slice
     """The positions of the limbs of the exact integer sum; empty if no call needs one."""
     digits: int | None
-    """The number of this feed in the trace of digits; None if no call needs a sum of doubles."""
+    """The number of the sum of doubles in the trace of digits; None if no call needs it."""
     products: int | None = None
     """The first of the numbers in the trace of digits of the sums that moments need, in the order of `MOMENT_SUMS` (or of
     `CO_MOMENT_SUMS`, if the argument is a struct of two doubles); None if no call needs them."""
@@ -54,7 +54,7 @@ class Feed:
 
 MOMENT_SUMS = ("x", "xx", "xx scaled")
 CO_MOMENT_SUMS = ("x", "y", "xx", "xx scaled", "xy", "xy scaled", "yy", "yy scaled")
-"""The sums of doubles of a feed that moments need. `scaled`: see engine/accumulators/co_moments.py."""
+"""The sums of doubles of an argument that moments need. `scaled`: see engine/accumulators/co_moments.py."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ class Extreme:
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatePlan:
-    """`sums`: the number of sums. Sum 0 is the count of rows. `digit_feeds`: the number of feeds in the trace of digits."""
+    """`sums`: the number of sums. Sum 0 is the count of rows. `digit_sums`: the number of sums in the trace of digits."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
-    feeds: tuple[Feed, ...]
+    argument_sums: tuple[ArgumentSums, ...]
     extremes: tuple[Extreme, ...]
     sums: int
-    digit_feeds: int
+    digit_sums: int
     append_only: bool
     values: tuple[Ordered, ...] = ()
     """The arguments of which the functions of all values read the values."""
@@ -108,12 +108,14 @@ class AggregatePlan:
         searched = () if self.append_only else self.extremes
         return tuple(dict.fromkeys([*(extreme.values for extreme in searched), *self.values]))
 
-    def feed(self, call: AggregateCall) -> Feed:
+    def sums_of(self, call: AggregateCall) -> ArgumentSums:
         distinct = call.distinct and isinstance(FUNCTIONS[call.function], Total | Moment)
-        return next(feed for feed in self.feeds if (feed.argument, feed.distinct) == (call.argument, distinct))
+        return next(
+            shared for shared in self.argument_sums if (shared.argument, shared.distinct) == (call.argument, distinct)
+        )
 
     def extreme(self, call: AggregateCall) -> int:
-        type_ = next(feed.type for feed in self.feeds if feed.argument == call.argument)
+        type_ = next(shared.type for shared in self.argument_sums if shared.argument == call.argument)
         return self.extremes.index(_extreme(call, type_, highest=call.function == "max"))
 
     def combines(self) -> tuple[Combine, ...]:
@@ -151,15 +153,15 @@ def aggregate_plan_of(
             extremes[_extreme(call, type_, highest=function.highest)] = None
         elif isinstance(function, Values):
             values[Ordered(call.argument, type_, raw=True)] = None
-    feeds, sums, digit_feeds = [], 1, 0
+    argument_sums, sums, digit_sums = [], 1, 0
     for (argument, distinct), readers in wanted.items():
         type_ = types[argument]
         summed = any(call.function in ("sum", "avg") for call in readers)
-        digits = digit_feeds if summed and pa.types.is_floating(type_) else None
-        digit_feeds += digits is not None
+        digits = digit_sums if summed and pa.types.is_floating(type_) else None
+        digit_sums += digits is not None
         width = width_of(type_) if summed and digits is None else 0
-        products = digit_feeds if any(isinstance(FUNCTIONS[call.function], Moment) for call in readers) else None
-        feed = Feed(
+        products = digit_sums if any(isinstance(FUNCTIONS[call.function], Moment) for call in readers) else None
+        shared = ArgumentSums(
             argument=argument,
             distinct=distinct,
             type=type_,
@@ -169,16 +171,16 @@ def aggregate_plan_of(
             products=products,
         )
         if products is not None:
-            digit_feeds += len(CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS)
-        feeds.append(feed)
+            digit_sums += len(CO_MOMENT_SUMS if shared.is_pair else MOMENT_SUMS)
+        argument_sums.append(shared)
         sums += 1 + width
     return AggregatePlan(
         group=group,
         calls=calls,
-        feeds=tuple(feeds),
+        argument_sums=tuple(argument_sums),
         extremes=tuple(extremes),
         sums=sums,
-        digit_feeds=digit_feeds,
+        digit_sums=digit_sums,
         append_only=append_only,
         values=tuple(values),
     )

@@ -18,7 +18,7 @@ from engine.accumulators.doubles import FINITE_BINS, Digits
 from engine.model.aggregates import AggregateCall, ValuesCall
 from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Values
 from engine.operators.aggregate_moments import Spread
-from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, Feed, Ordered
+from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, Ordered
 from engine.operators.aggregate_totals import Totals
 from engine.operators.aggregate_values import decode
 
@@ -39,51 +39,51 @@ def _result(plan: AggregatePlan, totals: Totals, call: AggregateCall) -> Result:
     everything = np.ones(totals.count, dtype=np.bool_)
     if call.argument is None:
         return Result(pa.array(totals.sums[0]), everything)
-    feed = plan.feed(call)
-    counts = totals.sums[feed.count]
+    shared = plan.sums_of(call)
+    counts = totals.sums[shared.count]
     valid = counts > 0
     if call.function == "count":
         return Result(pa.array(counts), everything)
     function = FUNCTIONS[call.function]
     if isinstance(function, Extreme):
-        return Result(_extreme(plan, totals, call, feed, valid), everything)
+        return Result(_extreme(plan, totals, call, shared, valid), everything)
     if isinstance(function, Moment):
-        values, defined = function.result(_spread(plan, totals, feed))
+        values, defined = function.result(_spread(plan, totals, shared))
         return Result(pa.array(values, mask=~defined, from_pandas=False), everything)
     if isinstance(function, Values):
         assert isinstance(call, ValuesCall), call
-        values_ = totals.values[Ordered(feed.argument, feed.type, raw=True)]
+        values_ = totals.values[Ordered(shared.argument, shared.type, raw=True)]
         return Result(function.result(values_.once() if call.distinct else values_, call), everything)
-    if feed.digits is not None:
-        sums = totals.double_sums(plan, feed.digits)
+    if shared.digits is not None:
+        sums = totals.double_sums(plan, shared.digits)
         if call.function == "avg":
             sums = sums / np.where(valid, counts, 1)
         return Result(pa.array(sums, pa.float64(), mask=~valid, from_pandas=False), everything)
-    limbs = totals.sums[feed.limbs]
+    limbs = totals.sums[shared.limbs]
     if call.function == "sum":
         return _sum(limbs, call.type, valid)
-    return _average(limbs, feed, counts, call.type, valid)
+    return _average(limbs, shared, counts, call.type, valid)
 
 
-def _extreme(plan: AggregatePlan, totals: Totals, call: AggregateCall, feed: Feed, valid: Bools) -> pa.Array:
+def _extreme(plan: AggregatePlan, totals: Totals, call: AggregateCall, shared: ArgumentSums, valid: Bools) -> pa.Array:
     encoded = totals.extremes[plan.extreme(call)]
-    if order.has_codes(feed.type):
-        return order.values_of(encoded.to_numpy(), feed.type, valid)
-    return decode(encoded, feed.type)
+    if order.has_codes(shared.type):
+        return order.values_of(encoded.to_numpy(), shared.type, valid)
+    return decode(encoded, shared.type)
 
 
-def _spread(plan: AggregatePlan, totals: Totals, feed: Feed) -> Spread:
-    assert feed.products is not None
-    names = CO_MOMENT_SUMS if feed.is_pair else MOMENT_SUMS
-    sums = {name: totals.digits_of(plan, feed.products + place) for place, name in enumerate(names)}
-    if not feed.is_pair:
+def _spread(plan: AggregatePlan, totals: Totals, shared: ArgumentSums) -> Spread:
+    assert shared.products is not None
+    names = CO_MOMENT_SUMS if shared.is_pair else MOMENT_SUMS
+    sums = {name: totals.digits_of(plan, shared.products + place) for place, name in enumerate(names)}
+    if not shared.is_pair:
         sums |= {"y": sums["x"], "xy": sums["xx"], "xy scaled": sums["xx scaled"]}
         sums |= {"yy": sums["xx"], "yy scaled": sums["xx scaled"]}
     wrong = np.zeros(totals.count, np.bool_)
     for name in "xy":
         wrong[sums[name].groups[sums[name].bins >= FINITE_BINS]] = True
     finite = {name: Digits(*(column[~wrong[part.groups]] for column in part)) for name, part in sums.items()}
-    counts = totals.sums[feed.count]
+    counts = totals.sums[shared.count]
 
     def moment(a: str, b: str) -> Float64s:
         product = a + b
@@ -91,7 +91,7 @@ def _spread(plan: AggregatePlan, totals: Totals, feed: Feed) -> Spread:
         return np.where(wrong, np.nan, result)
 
     xx = moment("x", "x")
-    xy, yy = (moment("x", "y"), moment("y", "y")) if feed.is_pair else (xx, xx)
+    xy, yy = (moment("x", "y"), moment("y", "y")) if shared.is_pair else (xx, xx)
     x, y = (np.where(wrong, np.nan, doubles.round_sums(finite[name], totals.count)) for name in "xy")
     return Spread(count=counts, x=x, y=y, xx=xx, xy=xy, yy=yy)
 
@@ -113,14 +113,14 @@ def _fits(limbs: Int64s, type_: pa.DataType) -> Bools:
     return fits & (total >= MONTHS_MIN) & (total <= MONTHS_MAX)
 
 
-def _average(limbs: Int64s, feed: Feed, counts: Int64s, type_: pa.DataType, valid: Bools) -> Result:
+def _average(limbs: Int64s, shared: ArgumentSums, counts: Int64s, type_: pa.DataType, valid: Bools) -> Result:
     everything = np.ones(len(counts), dtype=np.bool_)
-    if pa.types.is_decimal(feed.type):
-        column, fits = integers.decimal_averages(limbs, feed.type.scale, counts, type_, valid)
+    if pa.types.is_decimal(shared.type):
+        column, fits = integers.decimal_averages(limbs, shared.type.scale, counts, type_, valid)
         return Result(column, fits | ~valid)
-    if pa.types.is_duration(feed.type):
+    if pa.types.is_duration(shared.type):
         # Spark adds the intervals before it divides, so their sum must fit.
-        fits = _fits(limbs, feed.type)
+        fits = _fits(limbs, shared.type)
         return Result(pa.array(integers.rounded_averages(limbs, counts), mask=~valid).view(type_), fits | ~valid)
     averages = integers.double_totals(limbs) / np.where(valid, counts, 1)
     return Result(pa.array(averages, pa.float64(), mask=~valid, from_pandas=False), everything)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from base.arrays import Float64s, Int64s, fill
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import Digits
-from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, AggregatePlan, Extreme, Feed, Ordered
+from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, AggregatePlan, ArgumentSums, Extreme, Ordered
 from engine.operators.aggregate_values import GroupValues, encode
 from engine.operators.base import StepContext
 from engine.rows import zset
@@ -44,7 +44,7 @@ class Keys:
 
 @dataclass
 class Totals:
-    """`sums[i, g]`: sum i of group g. `digits`: their group numbers are g * plan.digit_feeds + feed. `extremes[i]`: the encoded values of
+    """`sums[i, g]`: sum i of group g. `digits`: their group numbers are g * plan.digit_sums + number. `extremes[i]`: the encoded values of
     plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or BELOW_ALL if a group has no value), or binary with nulls."""
 
     sums: Int64s
@@ -57,15 +57,15 @@ class Totals:
     def count(self) -> int:
         return int(self.sums.shape[1])
 
-    def digits_of(self, plan: AggregatePlan, feed: int) -> Digits:
+    def digits_of(self, plan: AggregatePlan, number: int) -> Digits:
         """The sum of doubles of every group, exactly."""
-        mine = self.digits.groups % plan.digit_feeds == feed
+        mine = self.digits.groups % plan.digit_sums == number
         groups, bins, digits = (column[mine] for column in self.digits)
-        return Digits(groups // plan.digit_feeds, bins, digits)
+        return Digits(groups // plan.digit_sums, bins, digits)
 
-    def double_sums(self, plan: AggregatePlan, feed: int) -> Float64s:
+    def double_sums(self, plan: AggregatePlan, number: int) -> Float64s:
         """The rounded sum of doubles of every group."""
-        return doubles.round_sums(self.digits_of(plan, feed), self.count)
+        return doubles.round_sums(self.digits_of(plan, number), self.count)
 
 
 def zero_totals(plan: AggregatePlan, count: int) -> Totals:
@@ -75,31 +75,33 @@ def zero_totals(plan: AggregatePlan, count: int) -> Totals:
 
 
 def add_values(
-    plan: AggregatePlan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals
+    plan: AggregatePlan, shared: ArgumentSums, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals
 ) -> None:
-    """Adds canonical values without nulls, times their weights, to a feed's accumulators. The result is not in normal form."""
-    np.add.at(to.sums[feed.count], groups, weights)
-    if feed.products is not None:
-        to.digits = doubles.merge(to.digits, *_products(plan, feed, values, weights, groups))
-    if feed.digits is not None:
+    """Adds canonical values without nulls, times their weights, to an argument's accumulators. The result is not in normal form."""
+    np.add.at(to.sums[shared.count], groups, weights)
+    if shared.products is not None:
+        to.digits = doubles.merge(to.digits, *_products(plan, shared, values, weights, groups))
+    if shared.digits is not None:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        exploded = doubles.explode(numbers, weights, groups * plan.digit_feeds + feed.digits)
+        exploded = doubles.explode(numbers, weights, groups * plan.digit_sums + shared.digits)
         to.digits = doubles.merge(to.digits, exploded)
-    elif feed.limbs.start < feed.limbs.stop:
-        to.sums[feed.limbs] += integers.sum_limbs(values, weights, groups, to.count)
+    elif shared.limbs.start < shared.limbs.stop:
+        to.sums[shared.limbs] += integers.sum_limbs(values, weights, groups, to.count)
 
 
-def _products(plan: AggregatePlan, feed: Feed, values: pa.Array, weights: Int64s, groups: Int64s) -> list[Digits]:
+def _products(
+    plan: AggregatePlan, shared: ArgumentSums, values: pa.Array, weights: Int64s, groups: Int64s
+) -> list[Digits]:
     """The sums that moments need, each under its own number."""
-    assert feed.products is not None
-    columns = values.flatten() if feed.is_pair else [values]
+    assert shared.products is not None
+    columns = values.flatten() if shared.is_pair else [values]
     numbers = [column.to_numpy(zero_copy_only=False) for column in columns]
-    first = groups * plan.digit_feeds + feed.products
+    first = groups * plan.digit_sums + shared.products
     parts = [doubles.explode(column, weights, first + number) for number, column in enumerate(numbers)]
     for x, y in itertools.combinations_with_replacement(numbers, 2):
         normal, scaled = co_moments.explode_products(x, y, weights, groups)
         for part in (normal, scaled):
-            parts.append(Digits(part.groups * plan.digit_feeds + (len(parts) + feed.products), part.bins, part.digits))
+            parts.append(Digits(part.groups * plan.digit_sums + (len(parts) + shared.products), part.bins, part.digits))
     return parts
 
 
@@ -116,9 +118,9 @@ def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s,
 def combine(plan: AggregatePlan, old: Totals, fresh: Totals) -> Totals:
     """The sum of both, in normal form."""
     sums = old.sums + fresh.sums
-    for feed in plan.feeds:
-        if feed.limbs.start < feed.limbs.stop:
-            sums[feed.limbs] = integers.normalise(sums[feed.limbs])
+    for shared in plan.argument_sums:
+        if shared.limbs.start < shared.limbs.stop:
+            sums[shared.limbs] = integers.normalise(sums[shared.limbs])
     digits = doubles.normalise(doubles.merge(old.digits, fresh.digits))
     extremes = [
         (pc.max_element_wise if extreme.highest else pc.min_element_wise)(a, b, skip_nulls=True)
@@ -137,7 +139,7 @@ class TotalsTraces:
         key = range(self._width)
         self.totals = context.trace(TOTALS_SLOT, types, key, plan.combines(), plan.accumulator_types())
         self.digits: Trace | None = None
-        if plan.digit_feeds:
+        if plan.digit_sums:
             self.digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
 
     def stored_keys(self) -> pa.Table:
@@ -178,14 +180,14 @@ class TotalsTraces:
 
     def _read_digits(self, trace: Trace) -> Digits:
         matches = trace.probe(self._keys.columns, self._keys.hashes)
-        feed, bins, digits = (matches.rows.column(self._width + i).to_numpy().astype(np.int64) for i in range(3))
-        return doubles.merge(Digits(matches.probe * self._plan.digit_feeds + feed, bins, digits))
+        numbers, bins, digits = (matches.rows.column(self._width + i).to_numpy().astype(np.int64) for i in range(3))
+        return doubles.merge(Digits(matches.probe * self._plan.digit_sums + numbers, bins, digits))
 
     def _write_digits(self, trace: Trace, change: Digits) -> None:
-        groups, feed = np.divmod(change.groups, self._plan.digit_feeds)
+        groups, numbers = np.divmod(change.groups, self._plan.digit_sums)
         columns = [
             *self._keys.arrays(groups),
-            pa.array(feed.astype(np.int16)),
+            pa.array(numbers.astype(np.int16)),
             pa.array(change.bins.astype(np.int16)),
             pa.array(change.digits),
         ]

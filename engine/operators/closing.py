@@ -97,7 +97,7 @@ def traces_of(plan: AggregatePlan, keys: Keys, context: StepContext) -> Iterator
         yield totals.digits
     ordered = {encode(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
     yield from (ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True).trace(kind) for kind in ordered)
-    distinct = {encode(pa.array([], feed.type)).type for feed in plan.feeds if feed.distinct}
+    distinct = {encode(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
     yield from (ValueTraces(plan, keys, context, DISTINCT_SLOT, ordered=False).trace(kind) for kind in distinct)
 
 

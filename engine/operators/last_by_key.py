@@ -133,7 +133,7 @@ def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedK
         new = zset.as_schema(new, zset.schema_of((*node.types, pa.int32())))
     hashes = key.hashes(new)
     result, near = [zset.empty(node.types)], [new]
-    for part in trace.drain():
+    for part in trace.take_out():
         again = np.isin(part.column(HASH).to_numpy(), hashes)
         rows = zset.negate(as_zset(part.drop_columns([HASH])))
         near.append(zset.take_rows(rows, np.flatnonzero(again)))

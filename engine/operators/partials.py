@@ -147,13 +147,13 @@ def _totals(plan: AggregatePlan, sums: Int64s, weights: Int64s, groups: Int64s, 
     fresh = zero_totals(plan, count)
     heaviest = float(np.abs(weights).sum(dtype=np.float64))
     try:
-        for place in (0, *(feed.count for feed in plan.feeds)):
+        for place in (0, *(shared.count for shared in plan.argument_sums)):
             if sums.size and float(np.abs(sums[place]).max()) * heaviest >= COUNT_MAX:
                 raise ResultOverflow("The rows of one step exceed what a count can hold.", "Take smaller steps.")
             np.add.at(fresh.sums[place], groups, sums[place] * weights)
-        for feed in plan.feeds:
-            if feed.limbs.start < feed.limbs.stop:
-                fresh.sums[feed.limbs] = integers.weight_sums(sums[feed.limbs], weights, groups, count)
+        for shared in plan.argument_sums:
+            if shared.limbs.start < shared.limbs.stop:
+                fresh.sums[shared.limbs] = integers.weight_sums(sums[shared.limbs], weights, groups, count)
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     return fresh

@@ -23,7 +23,7 @@ from engine.model.aggregates import AggregateCall, AggregateFunction
 from engine.model.node import Column
 from engine.model.ordered import Frame, Window, WindowCall
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import AggregatePlan, Extreme, Feed, aggregate_plan_of
+from engine.operators.aggregate_plan import AggregatePlan, ArgumentSums, Extreme, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.window_order import Bounds, RangeExceeded, Rows
@@ -179,8 +179,8 @@ def _frame_totals(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) -> tu
     plan = aggregate_plan_of((), aggregates, [column.type for column in rows.of.table], append_only=True)
     totals = zero_totals(plan, len(frames[0]))
     totals.sums[0] = frames[1] - frames[0]
-    for feed in plan.feeds:
-        _add_feed(plan, feed, _Argument(rows, feed.argument, frames), totals)
+    for shared in plan.argument_sums:
+        _add_argument(plan, shared, _Argument(rows, shared.argument, frames), totals)
     results = results_of(plan, totals)
     columns = [zset.take(result.column, frame) for result in results]
     fits = np.logical_and.reduce([result.fits for result in results])
@@ -219,18 +219,18 @@ class _Argument:
         return result
 
 
-def _add_feed(plan: AggregatePlan, feed: Feed, argument: _Argument, to: Totals) -> None:
+def _add_argument(plan: AggregatePlan, shared: ArgumentSums, argument: _Argument, to: Totals) -> None:
     values = argument.values
-    to.sums[feed.count] = argument.high - argument.low
-    if feed.digits is not None:
+    to.sums[shared.count] = argument.high - argument.low
+    if shared.digits is not None:
         digits = _digit_sums(argument)
-        to.digits = doubles.merge(to.digits, digits._replace(groups=digits.groups * plan.digit_feeds + feed.digits))
-    elif feed.limbs.start < feed.limbs.stop:
+        to.digits = doubles.merge(to.digits, digits._replace(groups=digits.groups * plan.digit_sums + shared.digits))
+    elif shared.limbs.start < shared.limbs.stop:
         each = np.arange(len(values))
         limbs = integers.sum_limbs(values, np.ones(len(values), np.int64), each, len(values))
-        to.sums[feed.limbs] = integers.normalise(np.stack([argument.sums(limb) for limb in limbs]))
+        to.sums[shared.limbs] = integers.normalise(np.stack([argument.sums(limb) for limb in limbs]))
     for number, extreme in enumerate(plan.extremes):
-        if extreme.argument == feed.argument:
+        if extreme.argument == shared.argument:
             to.extremes[number] = _extremes(argument, extreme)
 
 

@@ -333,7 +333,7 @@ class Trace:
         if not bucket:
             del self._buckets[first]
 
-    def drain(self) -> Iterator[pa.Table]:
+    def take_out(self) -> Iterator[pa.Table]:
         """Takes out the whole content of a trace of weights and gives it, each row once, with weight and hash. It goes bucket by bucket, so that
         no more than one is in memory beside what the caller keeps. A bucket is empty when the next one is asked for."""
         assert self.layout.combines == ("sum",), "rows are taken out by their weights"

@@ -1,4 +1,4 @@
-"""The result of one call to a consumer, as Arrow: runs of consecutive messages of one partition, and events.
+"""The result of one call to a consumer, as Arrow: stretches of consecutive messages of one partition, and events.
 
 There are two sources with equal results. `PlainSource` goes through message objects. `NativeSource` uses the C extension, if it was built;
 it needs a quarter of the CPU time, most of it without the interpreter's lock.
@@ -42,7 +42,7 @@ class Event:
     offset: int
 
 
-class Run(NamedTuple):
+class Stretch(NamedTuple):
     """Consecutive messages of one partition, and the timestamps of the first and the last in milliseconds since 1970; -1 if it has none."""
 
     where: TopicPartition
@@ -53,13 +53,13 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Consumed:
-    """The result of one call. `runs` are in the order in which they arrived."""
+    """The result of one call. `stretches` are in the order in which they arrived."""
 
-    runs: list[Run]
+    stretches: list[Stretch]
     events: list[Event]
 
     def __bool__(self) -> bool:
-        return bool(self.runs or self.events)
+        return bool(self.stretches or self.events)
 
 
 class Source(Protocol):
@@ -84,7 +84,7 @@ class NativeSource:
         self._queue = native.open_queue(consumer)
 
     def take(self, most: int, wait_seconds_max: float) -> Consumed:
-        runs, offsets, key_lengths, value_lengths, keys, values, extras = native.consume(
+        stretches, offsets, key_lengths, value_lengths, keys, values, extras = native.consume(
             self._consumer, self._queue, most, round(1e3 * wait_seconds_max), self._extras
         )
         all_of_them = Messages(
@@ -94,13 +94,15 @@ class NativeSource:
             of_buffers(extras, len(offsets) // 8, self._extras),
         )
         result = Consumed([], [])
-        for code, topic, partition, offset, first, end, text, first_ms, last_ms in runs:
+        for code, topic, partition, offset, first, end, text, first_ms, last_ms in stretches:
             where = None if topic is None else TopicPartition(topic, max(partition, 0))
             if code or where is None:
                 result.events.append(Event(KafkaError(code, text), where, max(offset, 0)))
             else:
-                run = all_of_them.part(first, end)
-                result.runs.append(Run(where, run.alone() if len(runs) > 1 else run, first_ms, last_ms))
+                stretch = all_of_them.part(first, end)
+                result.stretches.append(
+                    Stretch(where, stretch.alone() if len(stretches) > 1 else stretch, first_ms, last_ms)
+                )
         return result
 
     def close(self) -> None:
@@ -116,11 +118,13 @@ class PlainSource:
         events = [_event(message) for message in messages if message.error() is not None]
         if events:
             messages = [message for message in messages if message.error() is None]
-        runs = [
-            Run(where, of_client(run, self._extras), int(run[0].timestamp()[1]), int(run[-1].timestamp()[1]))
-            for where, run in _runs(messages)
+        stretches = [
+            Stretch(
+                where, of_client(stretch, self._extras), int(stretch[0].timestamp()[1]), int(stretch[-1].timestamp()[1])
+            )
+            for where, stretch in _stretches(messages)
         ]
-        return Consumed(runs, events)
+        return Consumed(stretches, events)
 
     def close(self) -> None:
         """There is nothing to release."""
@@ -132,7 +136,7 @@ def _event(message: Message) -> Event:
     return Event(message.error(), where, max(int(message.offset() or 0), 0))
 
 
-def _runs(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
+def _stretches(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:
     """Groups consecutive messages of the same partition."""
     if not messages:
         return

@@ -1,6 +1,6 @@
 """Tells when silent partitions get a committed message, so that nobody has to ask the broker again and again.
 
-    listen(positions) -> a fetch that the broker holds until there is something -> ring, once
+    listen(offsets) -> a fetch that the broker holds until there is something -> ring, once
 
 A look at the ends of all partitions costs a millisecond of processor time, and ten in a second cost more than all else that an idle pipeline
 does. A fetch that waits at the broker costs nothing, and is answered as soon as a transaction commits. What it brings is thrown away: it is a
@@ -58,19 +58,19 @@ class Doorbell:
             self._has_ended = True
             self._changed.notify()
 
-    def listen(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Rings as soon as a committed message is at one of these positions or after it. Replaces what was listened to before."""
+    def listen(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Rings as soon as a committed message is at one of these offsets or after it. Replaces what was listened to before."""
         with self._changed:
-            self._wanted = dict(positions)
+            self._wanted = dict(offsets)
             self._changed.notify()
             if not self._has_thread:
                 self._has_thread = True
                 self._kafka.outside.start_thread("doorbell", self._work)
 
-    def listens_at(self, positions: Mapping[TopicPartition, int]) -> bool:
+    def listens_at(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Whether it listens there, and has not rung."""
         with self._changed:
-            return bool(self._wanted) and self._wanted == positions
+            return bool(self._wanted) and self._wanted == offsets
 
     def _work(self) -> None:
         consumer = self._kafka.outside.consumer({**self._kafka.consumer_config(), **_OWN})

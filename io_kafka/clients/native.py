@@ -107,7 +107,7 @@ def consume(
     bytes,
     tuple[bytes, ...],
 ]:
-    """Waits up to `timeout_ms` for `most` messages. Returns (runs, offsets, key lengths, value lengths, keys, values, extras). A run is
+    """Waits up to `timeout_ms` for `most` messages. Returns (stretches, offsets, key lengths, value lengths, keys, values, extras). A stretch is
     (error code or 0, topic, partition, offset, first, end, error text, timestamp of the first message, of the last). `extras` is the number of
     an Extras, and the bytes for `extras.of_buffers`."""
     return _native.consume(consumer, queue, most, timeout_ms, extras)

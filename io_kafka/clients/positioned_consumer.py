@@ -233,12 +233,12 @@ class PositionedConsumer:
 
     def _take_in(self, consumed: Consumed) -> bool:
         """Puts messages into their places and handles events. Returns whether there were any."""
-        for run in consumed.runs:
-            self.positions[run.where].deliver(run.messages, run.first_ms, run.last_ms)
-        if consumed.runs:
+        for stretch in consumed.stretches:
+            self.positions[stretch.where].deliver(stretch.messages, stretch.first_ms, stretch.last_ms)
+        if consumed.stretches:
             self._answered()
-            count = sum(run.messages.length for run in consumed.runs)
-            self.message_bytes = 1 + sum(run.messages.content_bytes for run in consumed.runs) // count
+            count = sum(stretch.messages.length for stretch in consumed.stretches)
+            self.message_bytes = 1 + sum(stretch.messages.content_bytes for stretch in consumed.stretches) // count
         for event in consumed.events:
             self._event(event)
         self._pass_markers()

@@ -29,14 +29,14 @@ from io_kafka.step_log.revision_records import (
 )
 
 
-class _Transition(Part):
+class _TransitionRecords(Part):
     """`before`: the revision that was in force when it began."""
 
     before: RevisionRecord
     intent: RevisionIntent
 
 
-class Filling(_Transition):
+class Filling(_TransitionRecords):
     """New nodes are being filled, or are filled and wait for the switch. `turn`: the last one, which is `taken_back` or `resume`; None if the
     transition has had none."""
 
@@ -49,14 +49,14 @@ class Filling(_Transition):
         return self.turn is not None and self.turn.reason == "taken_back"
 
 
-class Detached(_Transition):
+class Detached(_TransitionRecords):
     """A new node failed, as `turn` says. The revision in force runs alone, until the transition is resumed or aborted."""
 
     kind: Literal["detached"] = "detached"
     turn: RevisionTurn
 
 
-class Switching(_Transition):
+class Switching(_TransitionRecords):
     """The switch is recorded, and the output of its step is not written. `counted`: the nodes whose error rows the division before it
     counts. `known`: the topics that were known before it. Both are as before if the switch is taken back."""
 
@@ -66,14 +66,14 @@ class Switching(_Transition):
     known: tuple[str, ...]
 
 
-class Draining(_Transition):
+class Draining(_TransitionRecords):
     """The first step of the next revision is written, and a part of what differs has still to leave. Nothing can be taken back any more."""
 
     kind: Literal["draining"] = "draining"
     switch: RevisionSwitch
 
 
-class Clearing(_Transition):
+class Clearing(_TransitionRecords):
     """The transition has ended. `is_switched`: whether with its revision in force; otherwise it was aborted. Tables are to be removed: after a
     switch those of nodes of `before` alone, otherwise those of nodes of `intent` alone. A checkpoint that has all steps below `since` may be
     without them."""

@@ -169,5 +169,5 @@ def _carries(
 ) -> tuple[bool, ...]:
     """For each sum of a partial aggregate: whether it is a limb and has a higher limb next to it."""
     plan = aggregate_plan_of(group, calls, types, append_only=False)
-    limbs = {place for feed in plan.feeds for place in range(feed.limbs.start, feed.limbs.stop - 1)}
+    limbs = {place for each in plan.argument_sums for place in range(each.limbs.start, each.limbs.stop - 1)}
     return tuple(place in limbs for place in range(plan.sums))

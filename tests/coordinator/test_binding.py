@@ -15,9 +15,9 @@ from base.version import EMPTY, VersionId
 from coordinator.starting.binding import (
     Bound,
     DatabaseName,
+    ExpectedDatabases,
     Missing,
     Offer,
-    Rules,
     Standing,
     bind,
     birth_of,
@@ -31,7 +31,9 @@ from storage.identity import FoundDatabase, Identity
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
 OTHER_V2, OTHER_V3 = (replace(version, checkpoint_id="other") for version in (V2, V3))
 BIRTHS = {0: "0", 1: "0"}
-FRESH = Rules("p", "log", 0, {EMPTY: BIRTHS}, is_fresh=True, complete=None, pending=None, accepts_older=False)
+FRESH = ExpectedDatabases(
+    "p", "log", 0, {EMPTY: BIRTHS}, is_fresh=True, complete=None, pending=None, accepts_older=False
+)
 LATER = replace(FRESH, owners={V2: BIRTHS, V3: BIRTHS}, is_fresh=False, complete=V2, pending=V3)
 
 
@@ -216,7 +218,7 @@ def test_reports_of_one_host_are_put_together() -> None:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[list[Offer], Rules]:
+def worlds(draw: st.DrawFn) -> tuple[list[Offer], ExpectedDatabases]:
     workers = draw(st.integers(1, 5))
     hosts = ["a", "b", "c"][: draw(st.integers(1, 3))]
     versions = st.sampled_from([(EMPTY,), (EMPTY, V1), (V1,), (V1, V2), (V2,), (V2, V3), (V2, OTHER_V3)])
@@ -241,49 +243,53 @@ def worlds(draw: st.DrawFn) -> tuple[list[Offer], Rules]:
     pending = None if is_fresh else draw(st.sampled_from([None, V2 if complete == V1 else V3]))
     births = dict.fromkeys(range(workers), "0")
     owners = {version: births for version in (complete or EMPTY, pending) if version is not None}
-    rules = Rules("p", "log", 0, owners, is_fresh, complete, pending, accepts_older=draw(st.booleans()))
-    return [Offer(serial, host, disks[host]) for serial, host in enumerate(places)], rules
+    expected = ExpectedDatabases("p", "log", 0, owners, is_fresh, complete, pending, accepts_older=draw(st.booleans()))
+    return [Offer(serial, host, disks[host]) for serial, host in enumerate(places)], expected
 
 
 @given(worlds(), st.booleans(), st.randoms(use_true_random=False))
-def test_whatever_the_hosts_hold(world: tuple[list[Offer], Rules], final: bool, dice: random.Random) -> None:
-    tasks, rules = world
-    result = bind(tasks, rules, final=final)
+def test_whatever_the_hosts_hold(
+    world: tuple[list[Offer], ExpectedDatabases], final: bool, dice: random.Random
+) -> None:
+    tasks, expected = world
+    result = bind(tasks, expected, final=final)
     shuffled = list(tasks)
     dice.shuffle(shuffled)
-    assert bind(shuffled, rules, final=final) == result, "the order of the offers decides"
+    assert bind(shuffled, expected, final=final) == result, "the order of the offers decides"
     by_serial = {task.serial: task for task in tasks}
     claims = {
-        (task.host, each.worker): judge(each, rules)
+        (task.host, each.worker): judge(each, expected)
         for task in tasks
         for each in task.databases
-        if each.worker in rules.numbers
+        if each.worker in expected.numbers
     }
     held = {
         number: {host for (host, n), claim in claims.items() if n == number and claim is Standing.HELD}
-        for number in rules.numbers
+        for number in expected.numbers
     }
     if isinstance(result, Missing):
         assert result.numbers and all(set(hosts) <= {task.host for task in tasks} for hosts in result.numbers.values())
         return
-    assert result.workers.keys() == rules.numbers, "every number"
-    assert len(set(result.workers.values())) == rules.tasks, "a task twice"
+    assert result.workers.keys() == expected.numbers, "every number"
+    assert len(set(result.workers.values())) == expected.tasks_needed, "a task twice"
     for number, serial in result.workers.items():
         host = by_serial[serial].host
         claim = claims.get((host, number))
         if held[number]:
             assert host in held[number] and number not in result.created
         elif number in result.created:
-            assert rules.is_fresh and claim is None
+            assert expected.is_fresh and claim is None
         else:
             assert final and claim in (Standing.STALE, Standing.OBSTACLE)
-            assert claim is not Standing.STALE or rules.accepts_older
+            assert claim is not Standing.STALE or expected.accepts_older
         assert claim is not Standing.BLANK
         assert host not in result.copies.get(number, ())
-    _check_common_version(tasks, rules, result, held)
+    _check_common_version(tasks, expected, result, held)
 
 
-def _check_common_version(tasks: list[Offer], rules: Rules, result: Bound, held: dict[int, set[str]]) -> None:
+def _check_common_version(
+    tasks: list[Offer], expected: ExpectedDatabases, result: Bound, held: dict[int, set[str]]
+) -> None:
     """If some choice of copies has a version in common, the bound ones have the latest such version: of those that the log knows, if it knows
     one."""
     if not all(held.values()):
@@ -294,7 +300,7 @@ def _check_common_version(tasks: list[Offer], rules: Rules, result: Bound, held:
     possible = set.intersection(*(set().union(*(reported[host, n] for host in hosts)) for n, hosts in held.items()))
     host_of = {task.serial: task.host for task in tasks}
     bound = set.intersection(*(reported[host_of[serial], n] for n, serial in result.workers.items()))
-    known = rules.owners.keys()
+    known = expected.owners.keys()
     if possible:
         assert max(bound & known or bound, default=None) == max(possible & known or possible)
 
@@ -423,9 +429,9 @@ def test_all_are_restored_on_hosts_that_have_nothing() -> None:
 
 
 def test_the_workers_of_the_stored_version_may_be_others_than_those_of_now() -> None:
-    rules = replace(STORED, owners={V1: {0: "0"}, V2: BIRTHS, V3: BIRTHS})
+    expected = replace(STORED, owners={V1: {0: "0"}, V2: BIRTHS, V3: BIRTHS})
     tasks = offers(("a", []), ("b", [found(1, V2)]))
-    result = bind(tasks, rules, final=True, restores=True)
+    result = bind(tasks, expected, final=True, restores=True)
     assert isinstance(result, Bound) and result.births == {0: "0"} and result.restored == {0}
 
 
@@ -433,10 +439,10 @@ def test_a_restore_that_was_broken_off_after_a_rescale_is_made_again() -> None:
     """Workers 1 and 2 were restored to a version of before the rescale. Worker 0 has only versions of after it, in which worker 1 owns
     nothing."""
     three, two = {0: "0", 1: "0", 2: "0"}, {0: "0", 2: "0"}
-    rules = replace(STORED, owners={V1: three, V2: two, V3: two}, complete=V2, pending=V3)
+    expected = replace(STORED, owners={V1: three, V2: two, V3: two}, complete=V2, pending=V3)
     tasks = offers(("a", [found(0, V2, V3)]), ("b", [found(1, V1)]), ("b", [found(2, V1)]))
-    assert isinstance(bind(tasks, rules, final=False), Missing), (
+    assert isinstance(bind(tasks, expected, final=False), Missing), (
         "otherwise it is bound, and no version is common to all"
     )
-    result = bind(tasks, rules, final=False, restores=True)
+    result = bind(tasks, expected, final=False, restores=True)
     assert isinstance(result, Bound) and result.births == three and result.restored == {0}

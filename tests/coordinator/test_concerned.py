@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.status import StatusBoard
 from coordinator.transition.concerned import outputs_concerned
-from coordinator.transition.told import Told
+from coordinator.transition.report import TransitionReport
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View
 from engine.model.filling import TAKEN_BACK
@@ -70,6 +70,6 @@ def test_only_messages_of_concerned_outputs_are_told() -> None:
         revisions=SimpleNamespace(phase=phase), revision=revision, step_records={7: SimpleNamespace(outputs=outputs)}
     )
     for concerned, messages in (((), 0), (("a",), 5), (("a", "b"), 45)):
-        told = Told(StatusBoard("p"), lambda: 0.0)
-        told.stepped(7, log, lambda ended, handles=concerned: handles, replay=False)  # type: ignore[misc]
-        assert told.settled(phase, revision).messages == messages
+        report = TransitionReport(StatusBoard("p"), lambda: 0.0)
+        report.stepped(7, log, lambda ended, handles=concerned: handles, replay=False)  # type: ignore[misc]
+        assert report.settled(phase, revision).messages == messages

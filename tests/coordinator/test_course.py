@@ -15,7 +15,7 @@ def chosen(log: Any, step: int) -> Any:
     course._writer = cast(Any, SimpleNamespace(state=log))
     facts = SimpleNamespace(taken_back=(), counted=())
     course.documents = cast(Any, SimpleNamespace(facts=lambda digest: facts))
-    return course._chosen(step)
+    return course._program_choice(step)
 
 
 def test_the_first_step_of_a_drain_is_that_of_its_program() -> None:

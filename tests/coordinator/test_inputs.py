@@ -25,7 +25,7 @@ from coordinator.stepping.inputs import (
     empty_division,
     ends_until,
     of_announced_partitions,
-    positions_after,
+    offsets_after,
     with_partitions,
 )
 from coordinator.transition.draining import DrainPortions
@@ -60,7 +60,7 @@ def identity(topic: str, partitions: int, topic_id: str = "i") -> TopicIdentity:
 
 
 def test_positions_in_the_log_override_the_starts() -> None:
-    assert positions_after({IN0: 3, IN1: 4}, {IN0: 7, IN2: 9}) == {IN0: 7, IN1: 4}
+    assert offsets_after({IN0: 3, IN1: 4}, {IN0: 7, IN2: 9}) == {IN0: 7, IN1: 4}
 
 
 def test_partitions_that_are_not_announced_are_left_out() -> None:

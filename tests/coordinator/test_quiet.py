@@ -42,11 +42,11 @@ class HeldBell:
         self.at: dict[TopicPartition, int] = {}
         self.listened = 0
 
-    def listen(self, positions: Mapping[TopicPartition, int]) -> None:
-        self.at, self.listened = dict(positions), self.listened + 1
+    def listen(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.at, self.listened = dict(offsets), self.listened + 1
 
-    def listens_at(self, positions: Mapping[TopicPartition, int]) -> bool:
-        return self.at == positions
+    def listens_at(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        return self.at == offsets
 
     def ring(self) -> None:
         self.at = {}
@@ -98,7 +98,7 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: waits.now)))
     inputs: Any = SimpleNamespace(
         choose_or_first=lambda log, step: None,
-        silent_positions=lambda log: HERE,
+        silent_offsets=lambda log: HERE,
         ends_now=False,
         records=lambda *a, **k: [],
         note_record=lambda: None,
@@ -115,10 +115,10 @@ def test_a_pipeline_whose_bell_listens_looks_twice_a_second(monkeypatch: pytest.
     steps, inputs = idle_stepping(waits, monkeypatch, bell)
     core: Any = SimpleNamespace(nothing_to_read=lambda: None)
     while waits.now < 60.0:
-        steps.divide(Divide(0), core, is_asked=False)
+        steps.divide(Divide(0), core, awaits_answers=False)
     assert bell.at == HERE and len(waits.pauses) < 60.0 / PAUSE_WITH_BELL_SECONDS + 100
-    inputs.silent_positions = lambda log: None
-    steps.divide(Divide(0), core, is_asked=False)
+    inputs.silent_offsets = lambda log: None
+    steps.divide(Divide(0), core, awaits_answers=False)
     assert waits.pauses[-1] == PAUSE_SECONDS_MAX
 
 
@@ -127,26 +127,26 @@ def test_an_idle_pipeline_looks_ten_times_a_second(monkeypatch: pytest.MonkeyPat
     steps, inputs = idle_stepping(waits, monkeypatch)
     core: Any = SimpleNamespace(nothing_to_read=lambda: None)
 
-    def look(is_asked: bool = False) -> float:
-        steps.divide(Divide(0), core, is_asked=is_asked)
+    def look(awaits_answers: bool = False) -> float:
+        steps.divide(Divide(0), core, awaits_answers=awaits_answers)
         return waits.pauses[-1]
 
     while waits.now < 60.0:
         look()
     assert len(waits.pauses) < 60.0 / PAUSE_SECONDS_MAX + 100
-    assert look(is_asked=True) == PAUSE_SECONDS_MIN, "the workers' answers are looked for"
+    assert look(awaits_answers=True) == PAUSE_SECONDS_MIN, "the workers' answers are looked for"
     assert look() == PAUSE_SECONDS_MAX
     inputs.choose_or_first = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 7),))
-    steps.divide(Divide(0), core, is_asked=False)
+    steps.divide(Divide(0), core, awaits_answers=False)
     inputs.choose_or_first = lambda log, step: None
     assert look() == PAUSE_SECONDS_MAX, "a step without input does not end the silence"
     inputs.choose_or_first = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 8),))
     before = len(waits.pauses)
-    steps.divide(Divide(0), core, is_asked=False)
+    steps.divide(Divide(0), core, awaits_answers=False)
     assert len(waits.pauses) == before, "a step is due at once"
     inputs.choose_or_first = lambda log, step: None
     assert look() == PAUSE_SECONDS_MIN, "input that has just come may go on"
     inputs.ends_now = True
     before = len(waits.pauses)
-    steps.divide(Divide(0), core, is_asked=False)
+    steps.divide(Divide(0), core, awaits_answers=False)
     assert len(waits.pauses) == before, "a run that ends waits for nothing"

@@ -9,7 +9,7 @@ import pytest
 
 from base.options import Mode
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.rereadable import Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic, OutputTopic
 from engine.model.circuit import Circuit
@@ -19,7 +19,7 @@ from io_kafka.offsets import TopicPartition
 
 SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64())])
 FIRST, SECOND, OTHER = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-FACTS = Facts(
+FACTS = PlanFacts(
     first={FIRST: 5, SECOND: 0},
     positions={FIRST: 100, SECOND: 40},
     begins={FIRST: 5, SECOND: 0, OTHER: 10},
@@ -37,7 +37,7 @@ def document(*inputs: InputTopic, outputs: tuple[OutputTopic, ...] = ()) -> Plan
     return PlanDocument(circuit=Circuit(()), numbers=(), inputs=inputs, outputs=outputs)
 
 
-def found(now: InputTopic, facts: Facts = FACTS, before: InputTopic | None = None) -> Rereading | Unreadable:
+def found(now: InputTopic, facts: PlanFacts = FACTS, before: InputTopic | None = None) -> Rereading | Unreadable:
     able, unable = rereadings(document(before or now), document(now), facts)
     assert len(able) + len(unable) == 1
     return able["s"] if able else unable["s"]
@@ -83,7 +83,7 @@ def test_what_has_expired_is_told_by_partition() -> None:
 def test_of_many_expired_partitions_some_are_named() -> None:
     many = [TopicPartition("a", number) for number in range(10)]
     zero, four, nine = (dict.fromkeys(many, offset) for offset in (0, 4, 9))
-    gone = found(source(), Facts(first=zero, positions=nine, begins=four, ends=nine))
+    gone = found(source(), PlanFacts(first=zero, positions=nine, begins=four, ends=nine))
     assert isinstance(gone, Unreadable) and len(gone.partitions) == 10
     assert gone.reason.endswith("; and 7 partitions more")
 

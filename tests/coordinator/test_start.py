@@ -11,10 +11,10 @@ import pytest
 from base.common_version import NoCommonVersion
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.starting.binding import Bound, Rules
+from coordinator.starting.binding import Bound, ExpectedDatabases
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.same_project import check_same_circuit
-from coordinator.starting.start import Found, open_latest
+from coordinator.starting.start import StartFindings, open_latest
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression
@@ -51,9 +51,9 @@ def opened(
     records: Any = [None] * (steps - first)
     log = {"step_records": Numbered(first, records), "layout": layout(), "replayed_from": replayed_from}
     state = StepLogState("log", **log)
-    rules = Rules("p", "log", 0, {EMPTY: BIRTHS}, True, None, None, accepts_older=False)
+    expected = ExpectedDatabases("p", "log", 0, {EMPTY: BIRTHS}, True, None, None, accepts_older=False)
     versions = {worker: frozenset(held) for worker, held in enumerate(reported)}
-    found = Found(rules, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions), frozenset())
+    found = StartFindings(expected, (), Bound({0: 0, 1: 1}, BIRTHS, frozenset(), {}, versions), frozenset())
     version, owned = open_latest(crew, state, found)
     assert crew.opened == version and owned == owned_by(0, 1)
     return version

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import Filling
+from engine.analysis.filling import FillingPrograms
 from engine.analysis.history import histories
 from engine.analysis.identity import Named, SourceLeaf
 from engine.analysis.numbering import numbers_after
-from engine.analysis.transition import transition
+from engine.analysis.project_match import match_projects
 from engine.errors import DataError
 from engine.model.circuit import Circuit, View
 from engine.model.filling import HASHES
@@ -59,8 +59,8 @@ def now() -> Named:
     return Named(Circuit(nodes), {"people": SourceLeaf("topic", NEW)}, {}, {})
 
 
-def filling() -> Filling:
-    found = transition(before(), now())
+def filling() -> FillingPrograms:
+    found = match_projects(before(), now())
     assert {3, 4} <= found.kept.keys() and found.is_young(1)
     made = histories(found, {}, (), carried={1: 1})
     numbers = tuple(range(len(before().circuit.nodes)))

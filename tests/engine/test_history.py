@@ -20,7 +20,7 @@ from engine.analysis.history import (
     twins_of,
 )
 from engine.analysis.identity import Named, SourceLeaf
-from engine.analysis.transition import Transition, transition
+from engine.analysis.project_match import ProjectMatch, match_projects
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.clock import ClockValue
 from engine.model.event_time import LatestTime, Watermark
@@ -64,9 +64,9 @@ def view_over(below: int, name: str, nodes: tuple[Node, ...] = CIRCUIT.nodes) ->
 
 
 @cache
-def with_views() -> Transition:
+def with_views() -> ProjectMatch:
     views = (view_over(index, f"over {index}") for index in READ)
-    return transition(named(CIRCUIT), named(Circuit((*CIRCUIT.nodes, *views))))
+    return match_projects(named(CIRCUIT), named(Circuit((*CIRCUIT.nodes, *views))))
 
 
 @cache
@@ -118,24 +118,24 @@ def test_a_node_that_is_filled_once_more_stands_over_what_it_reads() -> None:
 def test_a_view_over_a_new_one_is_filled_from_it() -> None:
     first = (*CIRCUIT.nodes, view_over(READ[0], "first"))
     second = view_over(len(first) - 1, "second", first)
-    found = transition(named(CIRCUIT), named(Circuit((*first, second))))
+    found = match_projects(named(CIRCUIT), named(Circuit((*first, second))))
     assert histories(found, {}, ()).of[len(first)] == (Young(len(first) - 1),)
 
 
 def test_nothing_is_filled_where_nothing_is_young() -> None:
-    found = transition(named(CIRCUIT), named(CIRCUIT))
+    found = match_projects(named(CIRCUIT), named(CIRCUIT))
     assert not histories(found, {}, ()).of
 
 
 def test_an_output_with_a_new_topic_needs_the_content_of_its_view() -> None:
     """The view is kept, and a consumer of the new topic begins with nothing."""
     index = next(i for i, node in enumerate(CIRCUIT.nodes) if isinstance(node, Output))
-    found = transition(named(CIRCUIT), named(CIRCUIT))
+    found = match_projects(named(CIRCUIT), named(CIRCUIT))
     assert histories(found, {}, (index,)).of.keys() == {index}
 
 
 def test_the_old_content_of_a_view_is_in_its_state_if_it_is_kept() -> None:
-    found = transition(named(CIRCUIT), named(CIRCUIT))
+    found = match_projects(named(CIRCUIT), named(CIRCUIT))
     for index, node in enumerate(CIRCUIT.nodes):
         if isinstance(node, View) and node.stored:
             assert content_now(found.previous.circuit, index, {}) == Feed(index, index)

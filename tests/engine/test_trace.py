@@ -180,7 +180,7 @@ def test_a_trace_is_taken_out_bucket_by_bucket(
         store.pins = (Pin(ALL_SLOTS, {LAYOUT.table: pinned}),)
         copied = {key: run for key, run in store.records.items() if trace_module.parse_run_key(key)[1] < pinned}
         for content_before in (expected, Counter[tuple[object, ...]](), expected):
-            parts = list(Trace(store, LAYOUT).drain())
+            parts = list(Trace(store, LAYOUT).take_out())
             assert (
                 to_rows(pa.concat_tables([LAYOUT.schema.empty_table(), *parts]).drop_columns(["hash"]))
                 == content_before
@@ -294,7 +294,7 @@ def test_a_bounded_trace_is_not_written() -> None:
     rows = to_table(Counter({(1, "a"): 1}), TYPES).rename_columns(["c0", "c1", "a0"])
     writes: list[Callable[[Trace], object]] = [
         lambda trace: trace.append(rows, np.zeros(1, np.uint64)),
-        lambda trace: list(trace.drain()),
+        lambda trace: list(trace.take_out()),
     ]
     for write in writes:
         with pytest.raises(AssertionError, match="read alone"):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import Filling, Program
+from engine.analysis.filling import FillingPrograms, Program
 from engine.analysis.history import histories
 from engine.analysis.identity import Named, SourceLeaf
 from engine.analysis.numbering import numbers_after
-from engine.analysis.transition import Transition, transition
+from engine.analysis.project_match import ProjectMatch, match_projects
 from engine.model.circuit import Circuit, Output
 from engine.model.filling import HASHES
 from engine.model.numbers import number_of
@@ -40,8 +40,8 @@ def named(circuit: Circuit, topics: Mapping[str, str] | None = None) -> Named:
 class Led:
     """A transition, and the circuits of it."""
 
-    found: Transition
-    filling: Filling
+    found: ProjectMatch
+    filling: FillingPrograms
 
 
 def led(
@@ -55,7 +55,7 @@ def led(
 ) -> Led:
     """`numbers`: of the nodes of `before`. `from_switch`: the outputs of `now` that get only what comes from the switch on. `taken_back`: the
     outputs of `before` that take their content back. `gradual`: what differs leaves in several steps. Raises CannotFill."""
-    found = transition(named(before), named(now))
+    found = match_projects(named(before), named(now))
     topics = set(found.previous.topics.values())
     passing = frozenset(outputs_of(now, from_switch))
     new = [i for i, node in enumerate(now.nodes) if isinstance(node, Output) and node.handle not in topics]
@@ -79,7 +79,7 @@ def clear(stores: Sequence[DictStore], numbers: Collection[int]) -> None:
 class Way:
     """Where a pipeline is on the way. `filled`: what the next step is given. A step that is not `advance`d moves no feed."""
 
-    def __init__(self, inner: InProcess, filling: Filling) -> None:
+    def __init__(self, inner: InProcess, filling: FillingPrograms) -> None:
         self.inner, self.filling = inner, filling
         self.position = self.drained = 0
         self.filled = (0, 0)

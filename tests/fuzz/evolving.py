@@ -19,7 +19,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from engine.analysis.filling import Filling
+from engine.analysis.filling import FillingPrograms
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.filling import ContentFeed
@@ -162,7 +162,7 @@ class EvolvingJudge:
             self._tell(filling)
         return legs
 
-    def _tell(self, filling: Filling) -> None:
+    def _tell(self, filling: FillingPrograms) -> None:
         self.told.transitions += 1
         nodes = filling.filling.circuit.nodes[len(filling.present.circuit.nodes) :]
         self.told.young.update(node.kind for node in nodes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from engine.analysis.filling import Filling, Program
+from engine.analysis.filling import FillingPrograms, Program
 from engine.analysis.withholding import countable
 from engine.model.filling import OF_FORMER, OF_NEXT
 from engine.model.placement import Placement
@@ -37,7 +37,7 @@ class Leg:
     """A transition of the chain. `begins`: the step of the case before which it begins. `aborts`: before which it is given up and begins again.
     `switches`: the step of the switch."""
 
-    filling: Filling
+    filling: FillingPrograms
     begins: int
     aborts: int | None
     switches: int

@@ -50,10 +50,10 @@ def source(kind: type[NativeSource] | type[PlainSource], consumer: Consumer) -> 
 def until(found: Consumed, source: Source, messages: int, ends: int) -> Consumed:
     """Takes until there are so many messages, and so many partitions' ends were told."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while sum(run.messages.length for run in found.runs) < messages or len(_ends(found)) < ends:
+    while sum(stretch.messages.length for stretch in found.stretches) < messages or len(_ends(found)) < ends:
         assert time.monotonic() < deadline, f"only {found}"
         more = source.take(1_000, 0.1)
-        found.runs.extend(more.runs)
+        found.stretches.extend(more.stretches)
         found.events.extend(more.events)
     return found
 
@@ -92,13 +92,15 @@ def test_both_sources_give_the_same(settings: KafkaSettings, topic_prefix: str) 
         with source(kind, consumer) as taken_from:
             found = until(Consumed([], []), taken_from, 120, 4)
         by_place: dict[TopicPartition, list[tuple[object, ...]]] = {}
-        for where, run, *_ in found.runs:
-            rows = zip(*(column.to_pylist() for column in run), strict=True)
+        for where, stretch, *_ in found.stretches:
+            rows = zip(*(column.to_pylist() for column in stretch), strict=True)
             by_place.setdefault(where, []).extend(rows)
         seen.append((by_place, _ends(found)))
-        # A run that waits keeps its own messages in memory, and no other partition's.
+        # A stretch that waits keeps its own messages in memory, and no other partition's.
         assert all(
-            column.nbytes >= 0.9 * column.get_total_buffer_size() for _, run, *_ in found.runs for column in run[1:]
+            column.nbytes >= 0.9 * column.get_total_buffer_size()
+            for _, stretch, *_ in found.stretches
+            for column in stretch[1:]
         )
     assert seen[0] == seen[1]
     by_place, ends = seen[0]
@@ -127,7 +129,7 @@ def test_both_sources_give_the_same_timestamps_and_headers(
         with closing(consumer), closing(kind(consumer, extras)) as taken_from:
             found = until(Consumed([], []), taken_from, 60, 2)
         by_place: dict[TopicPartition, list[Any]] = {}
-        for where, whole, first_ms, last_ms in found.runs:
+        for where, whole, first_ms, last_ms in found.stretches:
             stamps = whole.extras.field("timestamp")
             assert (first_ms, last_ms) == (stamps[0].as_py(), stamps[-1].as_py())
             assert whole.extras.type == TYPES[extras]

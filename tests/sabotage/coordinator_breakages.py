@@ -41,7 +41,7 @@ COORDINATOR = (
         "silence-delays-the-workers",
         "While nothing comes, the loop looks rarely for the answers of workers that copy or fold.",
         "input is found soon",
-        (Edit(STEPPING, "PAUSE_SECONDS_MIN if is_asked else pause_s", "pause_s"),),
+        (Edit(STEPPING, "PAUSE_SECONDS_MIN if awaits_answers else pause_s", "pause_s"),),
         ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
@@ -58,8 +58,8 @@ COORDINATOR = (
         (
             Edit(
                 QUIET,
-                "(positions := silent_positions()) is None:",
-                "(positions := silent_positions() or {}) is None:",
+                "(offsets := silent_offsets()) is None:",
+                "(offsets := silent_offsets() or {}) is None:",
             ),
         ),
         ("tests/coordinator/test_quiet.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
@@ -334,8 +334,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(self._input(crew, self._run, bytes_max))\n",
-                "        given = self._input(crew, self._run, bytes_max)\n"
+                "        crew.steps.give(self._input(crew, self._under_way, bytes_max))\n",
+                "        given = self._input(crew, self._under_way, bytes_max)\n"
                 '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n',
             ),
         ),
@@ -507,7 +507,7 @@ COORDINATOR = (
         (
             Edit(
                 BINDING,
-                "        if rules.is_fresh and tasks.give",
+                "        if expected.is_fresh and tasks.give",
                 "        if tasks.give",
             ),
         ),
@@ -528,7 +528,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                "coordinator/starting/binding_rules.py",
+                "coordinator/starting/expected_databases.py",
                 "not state.checkpoints and state.intent is None and",
                 "not state.checkpoints and",
             ),
@@ -680,8 +680,8 @@ COORDINATOR = (
         (
             Edit(
                 INPUTS,
-                "            ends = ends_until(self._until, positions)\n",
-                "            ends = self._topics.end_offsets_of(sorted(positions))\n",
+                "            ends = ends_until(self._until, offsets)\n",
+                "            ends = self._topics.end_offsets_of(sorted(offsets))\n",
             ),
         ),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-IDENTITY, TRANSITION = "engine/analysis/identity.py", "engine/analysis/transition.py"
+IDENTITY, PROJECT_MATCH = "engine/analysis/identity.py", "engine/analysis/project_match.py"
 TEST_IDENTITY = "tests/engine/test_identity.py"
 DOCUMENT, TEST_DOCUMENT = "engine/run/plan_document.py", "tests/engine/test_plan_document.py"
 CONTINUING = "coordinator/revisions/continuing.py"
@@ -102,7 +102,7 @@ EVOLUTION = (
         KEPT_STATE,
         (
             Edit(
-                TRANSITION,
+                PROJECT_MATCH,
                 "index not in young and not relies_on_growth(node, grows[index], disturbed)",
                 "index not in young",
             ),
@@ -113,7 +113,7 @@ EVOLUTION = (
         "kept-over-a-young-node",
         "A node is kept although one below it in its view is rebuilt.",
         KEPT_STATE,
-        (Edit(TRANSITION, "if index in pairs and below_kept and", "if index in pairs and"),),
+        (Edit(PROJECT_MATCH, "if index in pairs and below_kept and", "if index in pairs and"),),
         (edit("another filter below a maximum, which only grew"),),
     ),
     Breakage(

@@ -541,7 +541,7 @@ KAFKA = (
         "waiting-messages-hold-others",
         "Where messages are taken natively, one that waits keeps all that came with it in memory.",
         "9 bounded",
-        (Edit("io_kafka/clients/consumed.py", "run.alone() if len(runs) > 1 else run", "run"),),
+        (Edit("io_kafka/clients/consumed.py", "stretch.alone() if len(stretches) > 1 else stretch", "stretch"),),
         ("tests/io_kafka/test_native.py::test_both_sources_give_the_same",),
     ),
     Breakage(

@@ -112,7 +112,7 @@ LED_OVER = (
         "what users are told",
         (
             Edit(
-                "coordinator/transition/told.py",
+                "coordinator/transition/report.py",
                 "sum(part.messages for part in log.step_records[step].outputs if part.handle in handles)",
                 "sum(part.messages for part in log.step_records[step].outputs)",
             ),

@@ -96,8 +96,8 @@ STORING_OF_RUNS = (
         (
             Edit(
                 "coordinator/starting/binding.py",
-                "if restores and rules.restorable is not None and _latest_held(held, rules) is None:",
-                "if restores and rules.restorable is not None:",
+                "if restores and expected.restorable is not None and _latest_held(held, expected) is None:",
+                "if restores and expected.restorable is not None:",
             ),
         ),
         (f"{TEST_BINDING}::test_a_version_that_all_hosts_have_is_better_than_the_store",),
@@ -262,7 +262,7 @@ STORING_OF_RUNS = (
         "companions-of-a-new-state",
         "A new pipeline begins with fewer workers than it was asked for.",
         SILENCE,
-        (Edit("coordinator/starting/shrinking.py", " or rules.is_fresh", ""),),
+        (Edit("coordinator/starting/shrinking.py", " or expected.is_fresh", ""),),
         (f"{TEST_SHRINKING}::test_a_new_state_does_not_begin_with_fewer_workers_than_were_asked_for",),
     ),
     Breakage(

@@ -36,7 +36,7 @@ TABLE_BREAKAGES = (
         (
             Edit(
                 "coordinator/stepping/dividing.py",
-                "of_tables = {partition: self._table_ends.get(partition, at) for partition, at in positions.items()}",
+                "of_tables = {partition: self._table_ends.get(partition, at) for partition, at in offsets.items()}",
                 "of_tables = {**ends, **self._table_ends}",
             ),
         ),

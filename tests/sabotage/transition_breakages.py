@@ -484,8 +484,8 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/transitions.py",
-                "self._sizes = self._look = self._looked = None",
-                "self._look = self._looked = None",
+                "self._sizes = self._look = self._topic_findings = None",
+                "self._look = self._topic_findings = None",
             ),
         ),
         ("tests/end_to_end/test_transitions.py::test_two_sources_read_one_topic",),

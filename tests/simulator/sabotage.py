@@ -32,7 +32,7 @@ from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Staffing
 from coordinator.running import recovery
-from coordinator.starting import binding, binding_rules, positions, start
+from coordinator.starting import binding, expected_databases, positions, start
 from coordinator.starting.beginning import Beginning
 from coordinator.stepping import inputs, stepping
 from coordinator.transition import machine as transition_machine
@@ -342,7 +342,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.steps.collect(action.step)
-        workers.steps.give(self._input(workers, self._run, None))
+        workers.steps.give(self._input(workers, self._under_way, None))
         real(self, action, at, workers)
 
     def begin_step(self: states.Life, step: int) -> None:
@@ -529,9 +529,9 @@ def database_created_although_a_host_holds_it() -> Iterator[None]:
     """While the log has no checkpoint, nobody looks what the hosts hold."""
     real = start.bind
 
-    def bind(offers: Any, rules: Any, *, final: bool) -> Any:
-        blind = [replace(offer, databases=()) for offer in offers] if rules.complete is None else offers
-        return real(blind, rules, final=final)
+    def bind(offers: Any, expected: Any, *, final: bool) -> Any:
+        blind = [replace(offer, databases=()) for offer in offers] if expected.complete is None else offers
+        return real(blind, expected, final=final)
 
     with broken(start, "bind", bind):
         yield
@@ -541,9 +541,9 @@ def database_created_although_a_host_holds_it() -> Iterator[None]:
 def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
     real = start.bind
 
-    def bind(offers: Any, rules: Any, *, final: bool) -> Any:
-        owners = {EMPTY: rules.owners[rules.complete]} if rules.complete is not None else rules.owners
-        return real(offers, replace(rules, owners=owners, complete=None), final=final)
+    def bind(offers: Any, expected: Any, *, final: bool) -> Any:
+        owners = {EMPTY: expected.owners[expected.complete]} if expected.complete is not None else expected.owners
+        return real(offers, replace(expected, owners=owners, complete=None), final=final)
 
     with broken(start, "bind", bind):
         yield
@@ -553,14 +553,14 @@ def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
 def numbers_in_the_order_of_registration() -> Iterator[None]:
     """A worker's database is looked for on the host where its task happens to be."""
 
-    def bind(offers: Any, rules: Any, *, final: bool) -> Any:
-        births = rules.owners[rules.complete or EMPTY]
+    def bind(offers: Any, expected: Any, *, final: bool) -> Any:
+        births = expected.owners[expected.complete or EMPTY]
         workers = {number: offers[place].serial for place, number in enumerate(births)}
         here = {
             n: [f for f in offers[i].databases if (f.worker, f.birth) == (n, births[n])] for i, n in enumerate(workers)
         }
         versions = {n: frozenset(version for found in here[n] for version in found.versions) for n in workers}
-        created = frozenset(workers) if rules.complete is None else frozenset()
+        created = frozenset(workers) if expected.complete is None else frozenset()
         return binding.Bound(workers, births, created, {}, versions)
 
     with broken(start, "bind", bind):
@@ -888,7 +888,7 @@ def recovery_asks_the_members_of_the_layout() -> Iterator[None]:
         known |= set() if state.checkpoints else {EMPTY}
         return dict.fromkeys(known, state.layout.placed.owners)
 
-    with broken(binding_rules, "owners_by_version", owners):
+    with broken(expected_databases, "owners_by_version", owners):
         yield
 
 

@@ -14,7 +14,7 @@ from coordinator.revisions.carrying import tables_of
 from coordinator.revisions.choices import ChoiceRefused, Chosen, recorded_choices
 from coordinator.revisions.chosen_comparison import compared
 from coordinator.revisions.document import PlanDocument, document_of
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.marks import with_marks_of
 from coordinator.revisions.planned import planned
 from coordinator.transition.plan import plan_transition
@@ -47,15 +47,17 @@ CHANGED = BEFORE.having(by_carrier=BY_CARRIER.replace("count(*)", "count(delay)"
 FLIGHTS_0, FLIGHTS_1 = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
 
-def gone(facts: Facts) -> Facts:
+def gone(facts: PlanFacts) -> PlanFacts:
     return replace(facts, begins={**facts.begins, FLIGHTS_1: 204})
 
 
-def expired(facts: Facts, topic: str) -> Facts:
+def expired(facts: PlanFacts, topic: str) -> PlanFacts:
     return replace(facts, begins={where: 5 if where.topic == topic else at for where, at in facts.begins.items()})
 
 
-def in_force(before: PlanDocument, now: PlanDocument, facts: Facts, chosen: Chosen, number: int = 1) -> PlanDocument:
+def in_force(
+    before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen, number: int = 1
+) -> PlanDocument:
     """The document of the next revision, as it is read back."""
     return document_of(plan_transition(compared(before, now, facts, chosen, number=number)).document.text)
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coordinator.automatic.choice import Ground, Limits
+from coordinator.automatic.choice import Limits, Surroundings
 from coordinator.automatic.load import LoadSample, StepClass
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LOAD_FILE, LoadFile
@@ -37,7 +37,7 @@ def line(tmp_path: Path) -> CommandLine:
 def told(limits: Limits | None = None, workers: int = 3) -> dict[str, Any] | None:
     """As a status has it after a sample of a load that three workers manage."""
     machine = AutoMachine(10_000, limits)
-    machine.take(LoadSample(10.0, 1.0, 100, 100, 0, workers, {7: StepClass(1, 100, 10.0)}), Ground())
+    machine.take(LoadSample(10.0, 1.0, 100, 100, 0, workers, {7: StepClass(1, 100, 10.0)}), Surroundings())
     return shown(machine, 0)
 
 

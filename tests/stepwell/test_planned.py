@@ -24,7 +24,7 @@ from base.options import Mode, OutputFormatName
 from bench.sql.lowering import resolved as resolved_suite
 from bench.sql.suites import tpch
 from coordinator.revisions.document import PlanDocument, document_of
-from coordinator.revisions.facts import Facts
+from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import with_loads, with_recorded_loads
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, ViewPlan
 from coordinator.revisions.planned import Planned, planned
@@ -127,7 +127,7 @@ def edited(flights: Flights, spark: SparkSession, tmp_path_factory: pytest.TempP
     return planned(flights.document, document(found), facts_of(flights.document))
 
 
-def facts_of(before: PlanDocument, **more: object) -> Facts:
+def facts_of(before: PlanDocument, **more: object) -> PlanFacts:
     """A pipeline that began at offset 0 of two partitions each and has read `READ` messages of each."""
     where = [
         TopicPartition(topic, partition)
@@ -135,7 +135,7 @@ def facts_of(before: PlanDocument, **more: object) -> Facts:
         for topic in source.table.topics
         for partition in range(PER_PARTITION)
     ]
-    facts = Facts(
+    facts = PlanFacts(
         first=dict.fromkeys(where, 0),
         positions=dict.fromkeys(where, READ),
         begins=dict.fromkeys(where, 0),
@@ -306,24 +306,24 @@ def test_reformatting_keeps_everything(spark: SparkSession, flights: Flights, tm
 # What is refused
 
 
-def expired(facts: Facts) -> Facts:
+def expired(facts: PlanFacts) -> PlanFacts:
     return replace(facts, begins={**facts.begins, TopicPartition("flights", 1): 204})
 
 
-def forgotten(facts: Facts) -> Facts:
+def forgotten(facts: PlanFacts) -> PlanFacts:
     where = TopicPartition("flights", 1)
     return replace(expired(facts), first={each: first for each, first in facts.first.items() if each != where})
 
 
-def compacted(facts: Facts) -> Facts:
+def compacted(facts: PlanFacts) -> PlanFacts:
     return replace(facts, compacted=frozenset({"flights"}))
 
 
-def missing(facts: Facts) -> Facts:
+def missing(facts: PlanFacts) -> PlanFacts:
     return replace(facts, begins=without(facts.begins), ends=without(facts.ends))
 
 
-def remade(facts: Facts) -> Facts:
+def remade(facts: PlanFacts) -> PlanFacts:
     return replace(facts, remade=frozenset({"flights"}))
 
 
@@ -332,7 +332,7 @@ def without(offsets: object) -> dict[TopicPartition, int]:
     return {where: offset for where, offset in offsets.items() if where.topic != "flights"}
 
 
-INPUTS: dict[str, tuple[Callable[[Facts], Facts], str, str]] = {
+INPUTS: dict[str, tuple[Callable[[PlanFacts], PlanFacts], str, str]] = {
     "expired_input": (expired, "flights/1 begins at offset 204, and the pipeline began at 0: 204 offsets are missing", "stepwell run --full-refresh"),
     "unknown_start": (forgotten, "it is not recorded where the pipeline began with flights/1, because a former release began it", "stepwell run --full-refresh"),
     "compacted_input": (compacted, "topic flights is compacted", "stepwell run --full-refresh"),
@@ -709,7 +709,7 @@ def batch(folder: Path, spark: SparkSession, *texts: str) -> tuple[Path, PlanDoc
     return spec, document(resolve(load_project(spec), spark))
 
 
-def loaded_as_recorded(found: PlanDocument) -> tuple[PlanDocument, Facts]:
+def loaded_as_recorded(found: PlanDocument) -> tuple[PlanDocument, PlanFacts]:
     """As it is when its tables are loaded."""
     inputs = with_loads(found.inputs, (), (), "7f")
     facts = facts_of(found)

@@ -15,7 +15,7 @@ from coordinator.revisions.leaves import named_project
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
 from engine.analysis.numbering import numbers_of
-from engine.analysis.transition import Transition, nodes_with_state, transition
+from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
 from engine.model.circuit import Output
 from engine.run.sources import SourceTable
 from io_kafka.formats import TableFormat
@@ -219,7 +219,7 @@ def test_what_an_edit_keeps(spark: SparkSession, before: PlanDocument, name: str
     edit, after = EDITS[name], EDITS[name].after.document(spark)
     numbers = continuing_numbers(before, after)
     assert (numbers is not None) == (edit == Edit(edit.after)), numbers
-    found = transition(named_project(before), named_project(after))
+    found = match_projects(named_project(before), named_project(after))
     if numbers is not None:
         for index, number in enumerate(numbers):
             if index in found.kept:
@@ -264,12 +264,12 @@ def test_what_another_release_computes_in_another_way_does_not_continue(before: 
     assert continuing_numbers(replace(before, revisions={"operator TopK": 2}), before) is None
 
 
-def lost_state(found: Transition) -> list[str]:
+def lost_state(found: ProjectMatch) -> list[str]:
     circuit = found.previous.circuit
     lost = set(nodes_with_state(circuit)) - set(found.kept.values())
     return [circuit.nodes[index].kind for index in lost]
 
 
-def new_outputs(found: Transition) -> set[str]:
+def new_outputs(found: ProjectMatch) -> set[str]:
     nodes = found.now.circuit.nodes
     return {node.handle for i, node in enumerate(nodes) if isinstance(node, Output) and found.is_young(i)}

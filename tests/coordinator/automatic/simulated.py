@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.automatic.choice import Choice, Ground, Limits
+from coordinator.automatic.choice import Choice, Limits, Surroundings
 from coordinator.automatic.load import NO_STEPS, SAMPLE_SECONDS, LoadSample, StepClass
 from coordinator.automatic.machine import AutoMachine
 
@@ -84,7 +84,7 @@ class World:
         while self.now < end:
             self.sample()
 
-    def sample(self, ground: Ground | None = None) -> Choice:
+    def sample(self, surroundings: Surroundings | None = None) -> Choice:
         """One interval, and what the machine decides at its end."""
         was_changing = self._target is not None
         begins, lag_before = self.now, self.lag
@@ -103,7 +103,7 @@ class World:
             classes=classes,
             is_changing=was_changing,
         )
-        choice = self.machine.take(said, ground or Ground(slots=self.slots, state_bytes=self.state_bytes))
+        choice = self.machine.take(said, surroundings or Surroundings(slots=self.slots, state_bytes=self.state_bytes))
         if choice.workers is not None:
             self._ask(choice)
         self.history.append((self.now, self.workers, self.lag, choice))

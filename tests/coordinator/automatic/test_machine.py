@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.machine import InvalidTransition
-from coordinator.automatic.choice import Ground, Limits
+from coordinator.automatic.choice import Limits, Surroundings
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.machine import REFUSED_SECONDS, AutoMachine
 from coordinator.automatic.phases import Asked, Cooling, Off, Watching
@@ -75,7 +75,7 @@ def test_a_lag_that_grows_while_the_workers_have_time_is_not_theirs() -> None:
     world = World(steady(0))
     for minute in range(20):
         sample = world_sample(rows=1000, busy_s=3.0, lag=10_000 + 1000 * minute, workers=1, steps=10)
-        choice = machine.take(sample, Ground())
+        choice = machine.take(sample, Surroundings())
         assert choice.workers is None
     assert choice.kind == "elsewhere" and "30 % of the time: more workers would not help" in choice.reason
     assert world.workers == 1
@@ -85,7 +85,7 @@ def test_steps_without_rows_say_nothing_of_what_the_workers_manage() -> None:
     """Such as those that only fill what is new."""
     machine = AutoMachine(1000, Limits(1, 4))
     for _ in range(20):
-        choice = machine.take(world_sample(rows=0, busy_s=9.9, lag=10**6, workers=2), Ground())
+        choice = machine.take(world_sample(rows=0, busy_s=9.9, lag=10**6, workers=2), Surroundings())
         assert choice.workers is None, choice
 
 
@@ -240,14 +240,14 @@ def test_a_number_of_workers_that_was_refused_is_not_asked_for_again_at_once() -
 def test_a_change_that_could_not_begin_counts_as_refused() -> None:
     """It was accepted, and then no tasks came."""
     machine = AutoMachine(100, Limits(2, 2))
-    assert machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Ground()).workers == 2
+    assert machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings()).workers == 2
     moving = LoadSample(10.0, 1.0, 100, 100, 0, 1, {}, is_changing=True)
-    machine.take(moving, Ground())
-    machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Ground(fault="no task slots"))
+    machine.take(moving, Surroundings())
+    machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings(fault="no task slots"))
     assert machine.refusals[2].why == "no task slots"
     assert isinstance(machine.phase, Cooling)
     seconds = 0.0
-    while (choice := machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Ground())).workers is None:
+    while (choice := machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings())).workers is None:
         seconds += 10.0
         assert choice.kind in ("cooling", "refused")
     assert seconds >= REFUSED_SECONDS - 20
@@ -256,7 +256,7 @@ def test_a_change_that_could_not_begin_counts_as_refused() -> None:
 def test_nothing_is_asked_for_while_something_is_in_the_way() -> None:
     world = World(steady(200_000))
     for _ in range(60):
-        choice = world.sample(Ground(blocked="the service is paused."))
+        choice = world.sample(Surroundings(blocked="the service is paused."))
         assert (choice.kind, choice.workers, choice.reason) == ("blocked", None, "the service is paused.")
     assert world.sample().workers is not None
 
@@ -310,7 +310,7 @@ def test_users_take_over_and_give_back() -> None:
 
 def test_a_change_that_somebody_else_was_before_says_nothing_of_its_number() -> None:
     machine = AutoMachine(100, Limits(2, 2))
-    machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Ground())
+    machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings())
     assert isinstance(machine.phase, Asked)
     machine.withdrawn()
     assert not machine.refusals and isinstance(machine.phase, Watching)
@@ -397,7 +397,7 @@ def test_the_invariants_hold_over_any_samples(moments: list[tuple[int, int, floa
         plain = world_sample(rows=rows, busy_s=busy_s, lag=lag, workers=workers)
         flags = {f"is_{flag}": True} if flag else {}
         sample = LoadSample(**{**plain.__dict__, **flags})
-        choice = machine.take(sample, Ground(blocked, slots=5, state_bytes=lag))
+        choice = machine.take(sample, Surroundings(blocked, slots=5, state_bytes=lag))
         assert choice.reason
         if choice.workers is not None and event == "refuse":
             machine.refused("no disk")

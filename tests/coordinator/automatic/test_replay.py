@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.automatic.choice import Ground, Limits
+from coordinator.automatic.choice import Limits, Surroundings
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.replay import Replayed, replay
 from tests.coordinator.automatic.simulated import World, sampled, steady
@@ -17,9 +17,9 @@ def recorded(world: World, seconds: float) -> list[LoadSample]:
     samples: list[LoadSample] = []
     real = world.machine.take
 
-    def take(sample: LoadSample, ground: Ground) -> object:
+    def take(sample: LoadSample, surroundings: Surroundings) -> object:
         samples.append(sample)
-        return real(sample, ground)
+        return real(sample, surroundings)
 
     world.machine.take = take  # type: ignore[method-assign,assignment]
     world.run(seconds)
@@ -29,7 +29,9 @@ def recorded(world: World, seconds: float) -> list[LoadSample]:
 
 def replayed(samples: list[LoadSample], limits: Limits) -> Replayed:
     ends = [10.0 * (number + 1) for number in range(len(samples))]
-    return replay(samples, ends, [0.0] * len(samples), limits=limits, step_rows_max=100_000, ground=Ground())
+    return replay(
+        samples, ends, [0.0] * len(samples), limits=limits, step_rows_max=100_000, surroundings=Surroundings()
+    )
 
 
 def test_an_overload_would_have_got_more_workers_and_no_lag() -> None:

@@ -23,7 +23,7 @@ _NOTHING = TransitionEnded(
 )
 
 
-class Told:
+class TransitionReport:
     """Of one run. It measures the times of a transition by `now`, in seconds."""
 
     def __init__(self, board: StatusBoard, now: Callable[[], float]) -> None:
@@ -96,7 +96,7 @@ class Told:
         """`facts`: of the transition in `log`. `sizes`: of its differences, as far as they are measured."""
         phase = log.revisions.phase
         assert phase is not None
-        shown, because, error = _told_of(phase, machine)
+        shown, because, error = _shown_of(phase, machine)
         is_filling = isinstance(phase, Filling)
         filled = share_filled(log) if is_filling else 0.0 if isinstance(phase, Detached) else 1.0
         return TransitionShown(
@@ -147,7 +147,7 @@ def _differences(facts: TransitionFacts, sizes: Sequence[Size]) -> tuple[Differe
     return tuple(Difference(of.view, each.come, each.gone) for of, each in pairs)
 
 
-def _told_of(phase: Phase, machine: Transition) -> tuple[TransitionPhase, str, str]:
+def _shown_of(phase: Phase, machine: Transition) -> tuple[TransitionPhase, str, str]:
     """(the phase as it is shown, why the switch is held, the error)."""
     match phase:
         case Filling(turn=turn):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Rules, Standing, judge
+from coordinator.starting.binding import ExpectedDatabases, Standing, judge
 from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import owners_by_version
 from coordinator.starting.reach import why_not_replayed
@@ -14,14 +14,16 @@ from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase
 
 
-def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: frozenset[int] = frozenset()) -> Rules:
-    """What the step log says of the databases. `distrusted`: see Rules."""
+def expected_databases(
+    spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: frozenset[int] = frozenset()
+) -> ExpectedDatabases:
+    """What the step log says of the databases. `distrusted`: see ExpectedDatabases."""
     stored = None if spec.store is None else restorable(state)
     owners = owners_by_version(state)
     if stored is not None:
         owners.setdefault(stored.version, stored.placed.owners)
     hosts = state.rescale_hosts
-    return Rules(
+    return ExpectedDatabases(
         pipeline=spec.name,
         log_id=log_id,
         generation=state.generation,
@@ -37,12 +39,12 @@ def rules_of(spec: PipelineSpec, state: StepLogState, log_id: str, distrusted: f
 
 
 def refuse_other_log(
-    spec: PipelineSpec, rules: Rules, host: str, folder: str, databases: Iterable[FoundDatabase]
+    spec: PipelineSpec, expected: ExpectedDatabases, host: str, folder: str, databases: Iterable[FoundDatabase]
 ) -> None:
     """Raises StateLost if a database of this pipeline was created under another step log, and this log has no checkpoints. Then the old log was
     lost."""
     for found in databases:
-        if found.worker in rules.numbers and judge(found, rules) is Standing.OTHER_LOG:
+        if found.worker in expected.numbers and judge(found, expected) is Standing.OTHER_LOG:
             raise StateLost(
                 f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
                 "which was deleted and created again.",

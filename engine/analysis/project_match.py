@@ -22,7 +22,7 @@ from engine.operators.table import operator_of
 
 
 @dataclass(frozen=True)
-class Transition:
+class ProjectMatch:
     """`was`, `ids`: the identities of the previous nodes and of those now. `kept`: the previous index of each kept node, by its
     index now. `disturbed`: the nodes whose rows change with the switch itself, because they are a changed view or depend on one."""
 
@@ -73,8 +73,8 @@ class Transition:
         assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
 
 
-def transition(previous: Named, now: Named) -> Transition:
-    """What leads from the one project to the other."""
+def match_projects(previous: Named, now: Named) -> ProjectMatch:
+    """Which nodes of `now` are nodes of `previous`, and which are young."""
     was = identify(previous)
     ids = identify(now, was)
     young: frozenset[int] = frozenset()
@@ -87,7 +87,9 @@ def transition(previous: Named, now: Named) -> Transition:
         young |= more
 
 
-def _with_young(previous: Named, now: Named, *, was: Identities, ids: Identities, young: frozenset[int]) -> Transition:
+def _with_young(
+    previous: Named, now: Named, *, was: Identities, ids: Identities, young: frozenset[int]
+) -> ProjectMatch:
     """`young`: nodes that are not kept, whatever their identity is."""
     pairs = pair_nodes(was, ids)
     disturbed: set[int] = set()
@@ -102,10 +104,10 @@ def _with_young(previous: Named, now: Named, *, was: Identities, ids: Identities
         is_changed = isinstance(node, View) and index not in found and ids.leaves[node.name] in was.views
         if behind or is_changed:
             disturbed.add(index)
-    return Transition(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
+    return ProjectMatch(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
 
 
-def _that_must_only_grow(found: Transition) -> frozenset[int]:
+def _that_must_only_grow(found: ProjectMatch) -> frozenset[int]:
     """The nodes behind a change on whose growth a node relies, directly or through others. An output refuses what it cannot write, and needs no
     other input for that."""
     nodes, grows = found.now.circuit.nodes, append_only_inputs(found.now.circuit)
