@@ -207,7 +207,7 @@ def test_neighbours_of_one_number_and_two_topics_in_one_delivery_are_kept_apart(
         assert time.monotonic() < deadline, "the messages did not come"
         messages += [message for message in consumer.consume(6, 0.2) if message.error() is None]
     messages.sort(key=lambda message: (message.offset(), message.topic() != topic))
-    runs = [(where.topic, [message.value() for message in run]) for where, run in consumed._runs(messages)]
+    runs = [(where.topic, [message.value() for message in run]) for where, run in consumed._stretches(messages)]
     assert runs == [(name, [value]) for value in (b"a", b"b", b"c") for name in (topic, other)]
     consumer.close()
     held.close()
