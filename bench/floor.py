@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from base.options import OnError
 from bench import generate, peers
 from bench.generate import Shape
 from bench.ours import ROOT
@@ -63,7 +64,7 @@ def main() -> None:
     shape = Shape(job["seed"], job["auctions"])
     engine = InProcess(spec.circuit, 1, {output.handle: 4 for output in spec.outputs})
     tables = {source.table.handle: source.table for source in spec.inputs}
-    on_error = dict.fromkeys(tables, "fail")
+    on_error: dict[str, OnError] = dict.fromkeys(tables, "fail")
     chunks = _chunks(job["workload"], shape, job["start"], job["end"], step_rows)
     first = [_auctions(shape)] if job["workload"] == "W3" else []
     steps: list[tuple[float, int, float, float]] = []  # end, rows, ms, CPU seconds

@@ -162,8 +162,8 @@ class _Service(Service):
         after = self.wait(lambda status: status["layout"]["number"] >= number and "change" not in status["layout"])
         done = after["layout"]["last_change"]
         print(f"layouts: {mode}, to {workers} workers: {done['elapsed_s']:.1f} s", flush=True)
-        sizes = (sum(status["state_bytes"].values()) for status in (before, after))
-        return Rescale(mode, workers, began, time.time(), *sizes, done)
+        first, last = (sum(status["state_bytes"].values()) for status in (before, after))
+        return Rescale(mode, workers, began, time.time(), first, last, done)
 
 
 def _wide_project() -> Path:

@@ -14,11 +14,13 @@ from pyspark.sql import SparkSession
 from bench.sql.lowering import resolved
 from bench.sql.suites import Suite
 from coordinator.revisions.leaves import named_project
-from coordinator.specification import InputTopic
+from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
 from engine.analysis.project_match import match_projects, nodes_with_state
+from engine.analysis.release import Revisions, revisions_of
+from engine.model.circuit import Circuit
 from stepwell.lowering.driver import survey
-from stepwell.planning.pipeline import PlannedProject, source_table
+from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedProject
 
 LARGEST = {"tpch": "lineitem", "tpcds": "store_sales", "nexmark": "bid"}
@@ -66,11 +68,24 @@ def _compared(edit: str, previous: Named, now: Named, of: Named | None = None) -
     )
 
 
+@dataclass(frozen=True)
+class Edited:
+    """A project as `named_project` asks for it, of this release."""
+
+    circuit: Circuit
+    inputs: tuple[InputTopic, ...]
+    outputs: tuple[OutputTopic, ...] = ()
+
+    @property
+    def made_with(self) -> Revisions:
+        return revisions_of(self.circuit)
+
+
 def _named(project: ResolvedProject) -> Named:
     lowered = survey(project)
     assert not lowered.errors, lowered.errors[:3]
     inputs = tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in project.sources)
-    return named_project(PlannedProject(lowered.circuit, inputs, (), {}, {}))
+    return named_project(Edited(lowered.circuit, inputs))
 
 
 def table(found: Sequence[Kept]) -> str:

@@ -116,7 +116,7 @@ class SuiteRun:
         try:
             comparing.answer(query, self.spark)
         except PySparkException as raised:
-            return raised.getCondition() == error.error_class
+            return bool(raised.getCondition() == error.error_class)
         return False
 
     def _batch_ms(self, query: str) -> float:

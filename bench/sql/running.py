@@ -25,7 +25,7 @@ from engine.model.layout import Fixed, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.operators.base import StepContext
-from engine.operators.facts import RunFacts
+from engine.operators.facts import DivisionFacts, RunFacts
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
 from engine.run.stage import WorkerStep, run_stage
@@ -100,7 +100,7 @@ class Running:
         return partial(StepContext, self.facts, self._task(worker).step, store)
 
     def _task(self, worker: int) -> WorkerStep:
-        return WorkerStep.of(self.facts, self.plan, self.placement, worker, number=self.steps)
+        return WorkerStep.of(self.facts, DivisionFacts(number=self.steps), self.plan, self.placement, worker, first=0)
 
     def _sources(self, worker: int, inputs: Mapping[str, pa.Table]) -> dict[int, pa.Table]:
         """This worker's part of each source's rows."""
