@@ -28,7 +28,7 @@ class PlanFacts:
     own: frozenset[str] = frozenset()
     """The step log and the topic of plan documents."""
     used: frozenset[str] = frozenset()
-    """The topics that the step log has and that no new output can have: they hold messages, are gone, or were made anew."""
+    """The topics that the step log has and that no new output can have: they hold messages, are gone, or were made again."""
     remade: frozenset[str] = frozenset()
     """The topics of the step log that were deleted and made again."""
     loads: Mapping[str, int] = field(default_factory=dict)

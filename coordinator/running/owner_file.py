@@ -13,9 +13,8 @@ class OwnerFile:
 
     def __init__(self, files: PipelineSpec, course: Course) -> None:
         self._files, self._course = files, course
-        self._written: tuple[int, int, int | None] | None = (
-            None  # layout, revision and `until` of what was written last
-        )
+        self._written: tuple[int, int, int | None] | None = None
+        """The layout, the revision and `until` of what was written last."""
 
     def keep(self, log: StepLogState) -> None:
         """It is called at every boundary, so it is written before workers leave."""

@@ -16,13 +16,12 @@ from base.arrays import Int64s
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.resolve import columns_of
-from io_kafka.formats.avro.schema import BadSchema, parse_schema, type_text
+from io_kafka.formats.avro.schema import BadSchema, parse_schema, schema_fields_of, type_text
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import row_columns
 from io_kafka.formats.encodings import Avro, Part, PlainAvro
 from io_kafka.formats.envelopes import why_no_row
 from io_kafka.formats.exact import nullable
-from io_kafka.formats.names import Ambiguous, fields_of
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
 
@@ -72,9 +71,8 @@ def read_alike(
         return merge_parts([], [], faults, schema)
     try:
         rows, wrong = read(values.take(pa.array(given)))
-    except (
-        BadSchema
-    ) as fault:  # the project was checked, but not for the flag that the table does not declare (flattened.py)
+    except BadSchema as fault:
+        # The project was checked, but not for the flag that the table does not declare (flattened.py).
         faults.update((int(row), str(fault)) for row in given)
         return merge_parts([], [], faults, schema)
     faults.update((int(given[row]), reason) for row, reason in wrong.items())
@@ -156,10 +154,7 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
 
 def check_key(names: set[str], schema: pa.Schema) -> None:
     """A column of the key may be NULL, but not because the writer does not have it: all its rows would have one key. Raises BadSchema."""
-    try:
-        found = fields_of(schema.names, names)
-    except Ambiguous as fault:
-        raise BadSchema(str(fault)) from None
+    found = schema_fields_of(schema.names, names)
     missing = [name for name in schema.names if name not in found]
     if missing:
         raise BadSchema(f"column {missing[0]} is missing")

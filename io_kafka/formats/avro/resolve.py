@@ -18,12 +18,11 @@ from base.text.type_names import sql_type
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.connected import VARIABLE_PARTS, means_more, read_connect, read_variable_decimal
 from io_kafka.formats.avro.defaults import as_datum
-from io_kafka.formats.avro.schema import BadSchema, Type, type_text
+from io_kafka.formats.avro.schema import BadSchema, Type, schema_fields_of, type_text
 from io_kafka.formats.avro.values import Read, declarable, read_enum, read_fixed, read_primitive
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.maps import with_repeated_keys
-from io_kafka.formats.names import Ambiguous, fields_of
 
 Skip = Callable[[Cursor, Int64s], None]
 
@@ -165,10 +164,7 @@ def _taken(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, av
             if alias is not None:
                 taken[alias] = number
     left = [name for name, number in columns.items() if number not in taken.values()]
-    try:
-        found = fields_of(left, names - set(taken))
-    except Ambiguous as fault:
-        raise BadSchema(str(fault)) from None
+    found = schema_fields_of(left, names - set(taken))
     return taken | {field: columns[name] for name, field in found.items()}
 
 

@@ -11,12 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from io_kafka.formats.connect.types import scale_of
+from io_kafka.formats.names import Ambiguous, fields_of
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
 class BadSchema(Exception):
     """The text is no schema of Avro, or one that cannot be read into the declared columns. Its text says why."""
+
+
+def schema_fields_of(columns: Iterable[str], fields: Iterable[str]) -> dict[str, str]:
+    """As `fields_of` (names.py), for a schema of Avro or Protobuf. Raises BadSchema."""
+    try:
+        return fields_of(columns, fields)
+    except Ambiguous as fault:
+        raise BadSchema(str(fault)) from None
 
 
 @dataclass(frozen=True)

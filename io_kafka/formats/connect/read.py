@@ -271,15 +271,15 @@ def typed_of(type_: Type, wanted: Wanted) -> Typed:
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
-    if part is Part.KEY and isinstance(type_, Struct):
-        _check_key(type_, schema)
-    elif isinstance(type_, Struct):
+    if part is not Part.KEY and isinstance(type_, Struct):
         of_row = type_ if part is Part.ROW else type_.member("after")
         if isinstance(of_row, Struct):
             _check_row(of_row, row_columns(schema, part))
         elif isinstance(of_row, Plain):
             raise Malformed(f"its schema has {type_text(of_row)} as after{FROM_MONGODB}")
     try:
+        if part is Part.KEY and isinstance(type_, Struct):
+            _check_key(type_, schema)
         usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
     except Ambiguous as fault:
         raise Malformed(f"its schema: {fault}") from None
@@ -287,18 +287,12 @@ def typed_of(type_: Type, wanted: Wanted) -> Typed:
 
 
 def _check_key(type_: Struct, schema: pa.Schema) -> None:
-    """A column of the key may be NULL, but not because the schema does not have it: all its rows would have one key."""
+    """A column of the key may be NULL, but not because the schema does not have it: all its rows would have one key. Raises Malformed and
+    Ambiguous."""
     names = [name for name, _ in type_.fields]
-    missing = set(schema.names) - set(_fields_of(schema, names))
+    missing = set(schema.names) - set(fields_of(schema.names, names))
     if missing:
         raise Malformed(f"column {min(missing)} is missing; its schema has {', '.join(names[:NAMES_SHOWN])}")
-
-
-def _fields_of(schema: pa.Schema, names: list[str]) -> dict[str, str]:
-    try:
-        return fields_of(schema.names, names)
-    except Ambiguous as fault:
-        raise Malformed(f"its schema: {fault}") from None
 
 
 def _check_row(type_: Struct, columns: Set[str]) -> None:

@@ -21,10 +21,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from base.arrays import Int64s
 from base.text.type_names import sql_type
-from io_kafka.formats.avro.schema import BadSchema
+from io_kafka.formats.avro.schema import BadSchema, schema_fields_of
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.maps import with_repeated_keys
-from io_kafka.formats.names import Ambiguous, fields_of
 from io_kafka.formats.protobuf.known import DATE, DECIMAL, TIMESTAMP
 from io_kafka.formats.protobuf.parts import days_of, decimals_of
 from io_kafka.formats.protobuf.values import NUMBERS, Number, read_number
@@ -46,10 +45,7 @@ ReadMessages = Callable[[Cursor], list[pa.Array]]
 def columns_of(message: Descriptor, fields: Sequence[pa.Field], defaults: bool, place: str = "") -> ReadMessages:
     """Raises BadSchema, which names the column and both types."""
     by_name = {field.name: field for field in message.fields}
-    try:
-        named = fields_of([column.name for column in fields], by_name)
-    except Ambiguous as fault:
-        raise BadSchema(str(fault)) from None
+    named = schema_fields_of([column.name for column in fields], by_name)
     columns: list[tuple[int, FieldDescriptor, _Put]] = []
     for number, column in enumerate(fields):
         field = by_name.get(named.get(column.name, ""))

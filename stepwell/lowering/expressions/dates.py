@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from base.text.timestamps import DAY_US, SECOND_US
+from base.text.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, TIMESTAMP, arrow_type
 from stepwell.lowering.expressions.fragment import (
@@ -26,7 +26,6 @@ from stepwell.lowering.expressions.fragment import (
 )  # fmt: skip
 
 INT, BIGINT, DATE, STRING = pa.int32(), pa.int64(), pa.date32(), pa.string()
-MINUTE_US, HOUR_US = 60 * SECOND_US, 3600 * SECOND_US
 
 
 def _part(sql: str) -> Rule:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from base.text.timestamps import DAY_US
+from base.text.timestamps import DAY_US, HOUR_US, MINUTE_US
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION
-from stepwell.lowering.expressions.dates import BIGINT, HOUR_US, INT, MINUTE_US
+from stepwell.lowering.expressions.dates import BIGINT, INT
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
