@@ -47,7 +47,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.clients.writer_faults import Fenced
-from io_kafka.errors import KafkaFault
+from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
@@ -56,6 +56,10 @@ _log = structlog.get_logger("coordinator.pipeline")
 AWAY_SECONDS_MAX = 120.0
 """How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
 run ends, and what has started it decides."""
+
+MAY_BE_OF_SUCCESSOR: tuple[type[Exception], ...] = (NoDatabase, StateLost, StoreFault, OffsetGone, UnknownTopic)
+"""What a run that is replaced may meet: its successor may have changed the layout and removed databases, objects of the checkpoint store or loads
+of batch tables, and messages that the successor has read long ago may have expired."""
 
 
 class Pipeline:
@@ -161,7 +165,7 @@ class Pipeline:
             has_ended = True
         except StaleEpoch as fault:
             raise self._fenced() from fault
-        except (NoDatabase, StateLost, StoreFault) as fault:
+        except MAY_BE_OF_SUCCESSOR as fault:
             self._confirm_claim(fault)
             raise
         finally:
@@ -196,8 +200,7 @@ class Pipeline:
         return revision
 
     def _confirm_claim(self, fault: Exception) -> None:
-        """Raises Fenced if another run has taken over: it may have changed the layout and removed databases, or objects of the checkpoint
-        store, and then `fault` is no fault."""
+        """Raises Fenced if another run has taken over, because then `fault` is no fault."""
         try:
             self._writer.confirm()
         except Fenced as fenced:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from storage import durable, environments
 from storage.committed import COMMITTED
-from storage.environments import DATA_FILE
+from storage.environments import DATA_FILE, Gone
 from storage.errors import DatabaseExists, NotOpen
 
 
@@ -39,7 +39,7 @@ def new_database(path: Path, epoch: int, *, synced: bool = True) -> Iterator[Pat
             durable.sync(path.parent)
     except Exception as fault:
         environments.retire_except(draft)
-        if isinstance(fault, FileNotFoundError) and not draft.exists():
+        if isinstance(fault, FileNotFoundError | Gone) and not draft.exists():
             raise NotOpen(path, epoch, "a newer run has removed the draft of it") from fault
         shutil.rmtree(draft, ignore_errors=True)
         raise

@@ -313,7 +313,7 @@ class Stepping:
         except StepTooLarge as fault:
             return fault.ends
         except CANNOT_READ:
-            return None  # the workers meet it when the step is given again
+            return None  # the workers meet it when the step is given again, unless they have fetched all messages by now
         finally:
             reader.close()
         return None

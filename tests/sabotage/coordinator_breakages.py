@@ -24,6 +24,14 @@ TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
 
 COORDINATOR = (
     Breakage(
+        "expired-input-is-told-to-a-replaced-run",
+        "A run that was replaced finds its input expired, and tells its user to rebuild the state.",
+        "one writer",
+        (Edit(PIPELINE, "StateLost, StoreFault, OffsetGone, UnknownTopic)", "StateLost, StoreFault)"),),
+        ("tests/simulator/test_scenarios.py::test_a_run_that_slept_until_its_input_had_expired_ends_as_fenced",),
+        tells="OffsetGone",
+    ),
+    Breakage(
         "an-inbox-is-not-ended",
         "A run ends while a request for other bounds waits, whose user waits for the whole time.",
         "no silence",

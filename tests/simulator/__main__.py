@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from tests.simulator.seeds import Findings, run
+from tests.simulator.seeds import Failure, Findings, run
 from tests.simulator.world import World
 
 FAILURES_SHOWN = 25
@@ -32,9 +32,10 @@ def main(arguments: list[str]) -> int:
 
 
 def many(first: int, last: int) -> int:
-    findings = run(range(first, last), FAILURES_SHOWN)
-    for failure in findings.failures:
-        print(f"seed {failure.seed}: {failure.text.splitlines()[-2][:300]}")
+    def tell(failure: Failure) -> None:
+        print(f"seed {failure.seed}: {failure.text.splitlines()[-2][:300]}", flush=True)
+
+    findings = run(range(first, last), FAILURES_SHOWN, tell=tell)
     show(findings)
     return bool(findings.failures)
 

@@ -6,7 +6,7 @@ import multiprocessing
 import random
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,15 +41,21 @@ class Findings:
         self.failures += other.failures
 
 
-def run(seeds: Iterable[int], failures_max: int = 1, weather: Mapping[str, Any] | None = None) -> Findings:
-    """One after another, until so many have failed. `weather`: what of it no seed draws."""
+def run(
+    seeds: Iterable[int],
+    failures_max: int = 1,
+    weather: Mapping[str, Any] | None = None,
+    tell: Callable[[Failure], None] = lambda failure: None,
+) -> Findings:
+    """One after another, until so many have failed. `weather`: what of it no seed draws. `tell` is called with each failure at once."""
     findings = Findings()
     for seed in seeds:
         world = World(seed, replace(Weather.of(random.Random(seed)), **weather) if weather else None)
         try:
             world.run()
         except Exception:
-            findings.failures.append(Failure(seed, told(world, traceback.format_exc())))
+            findings.failures.append(failure := Failure(seed, told(world, traceback.format_exc())))
+            tell(failure)
         findings.add(Findings(1, world.scheduler.points, world.story.happened, Counter(world.oracle.seen)))
         if len(findings.failures) >= failures_max:
             break

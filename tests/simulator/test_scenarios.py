@@ -263,6 +263,26 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         world.drain()
 
 
+def test_a_run_that_slept_until_its_input_had_expired_ends_as_fenced() -> None:
+    """Its successor has read the messages long ago, so a text that asks for a full refresh would cost the state for nothing."""
+    world = Script(replace(WEATHER, interference=0.05))
+    with world.alive():
+        world.send()
+        first = world.start(available_now=True)
+        world.at[first.name, "step.begun"] = lambda: world.sleep(first)
+        world.run_to_the_end(sleepers=True)
+        assert first.stopped
+        world.start(available_now=True)
+        world.run_to_the_end(sleepers=True)
+        for where, end in world.oracle.needless.items():
+            world.expire(where, end)
+        for process in world.with_workers(first):
+            world.resume(process)
+        world.run_to_the_end()
+        assert isinstance(world.ended[first], Fenced), world.ended[first]
+        world.drain()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "point",

@@ -476,10 +476,11 @@ class World:
         )
 
     def free_hosts(self) -> list[str]:
-        """Those to which a task can come now. In local mode there are more slots than anybody needs."""
+        """Those to which a task can come now. In local mode there are more slots than anybody needs, and in the end a cluster has got them as
+        well: a replacement that waits for slots on the hosts that are left would otherwise wait for ever."""
         tasks = [p for p in self.processes if p.alive and p.owner is not None and not p.is_companion]
         busy = Counter(process.host for process in tasks)
-        slots = self.weather.slots if len(self.hosts) > 1 else 1 << 10
+        slots = self.weather.slots if len(self.hosts) > 1 and not self.is_draining else 1 << 10
         return [host for host in self.hosts if host not in self.away and busy[host] < slots]
 
     def folder_of(self, host: str) -> Path | None:
