@@ -38,7 +38,9 @@ from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.start import prepare
 from coordinator.status import StatusBoard
+from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.new_nodes import NewNodes
 from coordinator.stepping.quiet import Bell
 from coordinator.stepping.stepping import DividedAgain, Stepping
 from coordinator.storing.storing import DAMAGED, Storing
@@ -160,21 +162,25 @@ class RevisionRun:
 
     def _inputs(self, running: Running) -> Inputs:
         """They outlive a recovery and a program as far as the run's start decides what it reads."""
-        made = Inputs(
-            running.spec,
+        spec, plan, board, log = running.spec, running.setup.numbered, self._board, self._writer.state
+        former = self._inputs_before
+        topics = InputTopics(
+            spec,
             self._topics,
-            self._board,
+            board,
             running.identities,
-            self._writer.state,
-            plan=running.setup.numbered,
+            log,
             available_now=self._available_now,
-            finishes=self._finishes,
+            former=None if former is None else former.topics,
+        )
+        new_nodes = NewNodes(
+            plan,
+            self._transitions.portions,
             counted=running.counted,
-            portions=self._transitions.portions,
             reading=ReadingAgain(self._topics, running.again) if running.again else None,
             before=running.before,
-            former=self._inputs_before,
         )
+        made = Inputs(spec, plan, topics, new_nodes, log, board=board, finishes=self._finishes, former=former)
         self._inputs_before = made
         return made
 
@@ -226,7 +232,7 @@ class RevisionRun:
             Rescale.resume(opened.owned, self._writer.state),
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),
-            available_now=inputs.ends_now,
+            available_now=inputs.topics.ends_now,
             only_layout=self._only_layout,
             finishes=inputs.finishes,
         )

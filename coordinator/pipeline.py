@@ -58,8 +58,8 @@ AWAY_SECONDS_MAX = 120.0
 run ends, and what has started it decides."""
 
 MAY_BE_OF_SUCCESSOR: tuple[type[Exception], ...] = (NoDatabase, StateLost, StoreFault, OffsetGone, UnknownTopic)
-"""What a run that is replaced may meet: its successor may have changed the layout and removed databases, objects of the checkpoint store or loads
-of batch tables, and messages that the successor has read long ago may have expired."""
+"""What a run that is replaced may meet: its successor may have changed the layout and removed databases, objects of the checkpoint store or
+loads of batch tables, and messages that the successor has read long ago may have expired."""
 
 
 class Pipeline:

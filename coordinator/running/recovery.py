@@ -75,7 +75,7 @@ class Recovery:
         spec, writer = course.start.spec, self._writer
         began = self._outside.monotonic()
         crew.launch()
-        inputs.check_topics()  # while the workers start
+        inputs.topics.check()  # while the workers start
         found = bind_workers(
             crew, spec, writer.state, course.log_id, distrusted=self._distrusted, restore=self._restore
         )
@@ -83,7 +83,7 @@ class Recovery:
         remove_left(crew, found, writer.epoch)
         known = {name: topic.partitions for name, topic in writer.state.topics.items()}
         # A replay may read topics of another revision.
-        crew.join(Placement.initial(owned, {**known, **inputs.partitions}))
+        crew.join(Placement.initial(owned, {**known, **inputs.topics.partitions}))
         show_workers(crew, self._board)
         record_completion(writer, version)
         if (layout := layout_if_restored(version, writer.state, writer.epoch)) is not None:

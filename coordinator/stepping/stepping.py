@@ -110,14 +110,14 @@ class Stepping:
         reached("division.chosen")
         if division is None:
             core.nothing_to_read()
-            if not self._inputs.ends_now:
+            if not self._inputs.topics.ends_now:
                 pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_offsets(self._writer.state))
                 self._requests.wait(PAUSE_SECONDS_MIN if awaits_answers else pause_s)
             return
         if any(part.start < part.end for part in division.ranges):
             self._quiet.end()
         self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
-        self._inputs.note_record()
+        self._inputs.topics.note_announced()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
     def give(self, action: Give, core: Core, crew: Crew) -> None:
@@ -179,7 +179,7 @@ class Stepping:
         core.settled(step, self._writer.state)
         self._divide_ms = 0.0
         if ahead:
-            self._inputs.note_record()
+            self._inputs.topics.note_announced()
         return took_ms, times.write
 
     def _gathered(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
@@ -234,7 +234,7 @@ class Stepping:
             messages = sum(part.messages for part in log.outputs(record.step) if part.handle in handles)
             self._portions.drained.note(before, after, drain, messages)
             return
-        again = self._inputs.read_again(self._again(record))
+        again = self._inputs.new_nodes.weight(self._again(record))
         given = self._portions.cost_something(before, after) if record.filled is not None else 0
         self._portions.note(given, again, took_ms, record.division.rows)
 
@@ -313,7 +313,9 @@ class Stepping:
         except StepTooLarge as fault:
             return fault.ends
         except CANNOT_READ:
-            return None  # the workers meet it when the step is given again, unless they have fetched all messages by now
+            return (
+                None  # the workers meet it when the step is given again, unless they have fetched all messages by now
+            )
         finally:
             reader.close()
         return None

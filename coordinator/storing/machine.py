@@ -1,6 +1,6 @@
-"""Which version is uploaded to the checkpoint store, and when: a state machine without I/O, clock or randomness.
+"""Which version is uploaded to the checkpoint store, and when: a state machine without I/O, clock or randomness (base/machine.py).
 
-    IDLE -Upload-> UPLOADING -all workers have answered-> UPLOADED -Describe-> DESCRIBING -the manifest is written-> DESCRIBED -LogStored-> IDLE
+    Idle -Upload-> Uploading -all workers have answered-> Uploaded -Describe-> Describing -the manifest is written-> Described -LogStored-> Idle
       ^                                                                                                                        |
       +------------------------ a fault: tried again after a while, with the last complete version of then ---------------------+
 
@@ -17,14 +17,16 @@ because an upload that was not recorded is garbage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import assert_never
+from typing import ClassVar, Literal, assert_never
 
+from base.machine import Machine
 from base.version import EMPTY, VersionId
 
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 1.0, 60.0
 """Between two attempts: twice as long after each failure. A store that is back is noticed within a minute, and one that is away costs
 nothing."""
+
+PhaseShown = Literal["idle", "uploading", "uploaded", "describing", "described"]
 
 
 @dataclass(frozen=True)
@@ -45,27 +47,80 @@ class LogStored:
 StoringAction = Upload | Describe | LogStored
 
 
-class Phase(Enum):
-    IDLE = "idle"
-    UPLOADING = "uploading"
-    UPLOADED = "uploaded"
-    DESCRIBING = "describing"
-    DESCRIBED = "described"
+@dataclass(frozen=True)
+class Idle:
+    """No version is under way."""
+
+    shown: ClassVar[PhaseShown] = "idle"
+
+    def uploading(self, version: VersionId) -> Uploading:
+        return Uploading(version)
 
 
-@dataclass
-class StoringMachine:
-    """Times are in seconds of any clock that does not go back. `lag_s_max`: how long a complete version may wait for the store."""
+@dataclass(frozen=True)
+class UnderWay:
+    """`version`: that which is uploaded."""
 
-    lag_s_max: float
-    phase: Phase = Phase.IDLE
-    version: VersionId | None = None
-    """That which is under way."""
-    failures: int = 0
-    """Since the last version that was stored."""
-    again_at: float = 0.0
-    waits_since: float | None = None
-    """When the first version that waits for the store was seen to be complete; None if none waits."""
+    version: VersionId
+
+    def given_up(self) -> Idle:
+        return Idle()
+
+
+@dataclass(frozen=True)
+class Uploading(UnderWay):
+    """The workers upload their state."""
+
+    shown: ClassVar[PhaseShown] = "uploading"
+
+    def uploaded(self) -> Uploaded:
+        return Uploaded(self.version)
+
+
+@dataclass(frozen=True)
+class Uploaded(UnderWay):
+    """All of it is in the store, without a manifest."""
+
+    shown: ClassVar[PhaseShown] = "uploaded"
+
+    def describing(self) -> Describing:
+        return Describing(self.version)
+
+
+@dataclass(frozen=True)
+class Describing(UnderWay):
+    """The manifest is written."""
+
+    shown: ClassVar[PhaseShown] = "describing"
+
+    def described(self) -> Described:
+        return Described(self.version)
+
+
+@dataclass(frozen=True)
+class Described(UnderWay):
+    """The manifest is in the store, and the log does not say so."""
+
+    shown: ClassVar[PhaseShown] = "described"
+
+    def recorded(self) -> Idle:
+        return Idle()
+
+
+StoringPhase = Idle | Uploading | Uploaded | Describing | Described
+
+
+class StoringMachine(Machine[StoringPhase]):
+    """Times are in seconds of any clock that does not go back. `lag_s_max`: how long a complete version may wait for the store. `failures`:
+    since the last version that was stored. `again_at`: when the next attempt may begin. `waits_since`: when the first version that waits for
+    the store was seen to be complete; None if none waits."""
+
+    def __init__(self, lag_s_max: float) -> None:
+        super().__init__(Idle())
+        self.lag_s_max = lag_s_max
+        self.failures = 0
+        self.again_at = 0.0
+        self.waits_since: float | None = None
 
     def next(self, complete: VersionId, stored: VersionId | None, now: float) -> StoringAction | None:
         """`complete`: the last version that all workers have. `stored`: the last one that the log says is stored."""
@@ -76,21 +131,20 @@ class StoringMachine:
         elif self.waits_since is None:
             self.waits_since = now
         match self.phase:
-            case Phase.IDLE:
-                return Upload(complete) if behind and now >= self.again_at else None
-            case Phase.UPLOADED:
-                return Describe(self._under_way)
-            case Phase.DESCRIBED:
-                return LogStored(self._under_way)
-            case Phase.UPLOADING | Phase.DESCRIBING:
+            case Idle():
+                return Upload(complete) if behind and self.may_begin(now) else None
+            case Uploaded(version):
+                return Describe(version)
+            case Described(version):
+                return LogStored(version)
+            case Uploading() | Describing():
                 return None
             case _:
                 assert_never(self.phase)
 
-    @property
-    def _under_way(self) -> VersionId:
-        assert self.version is not None, f"{self.phase} without a version"
-        return self.version
+    def may_begin(self, now: float) -> bool:
+        """Whether an upload would begin if a version waited."""
+        return isinstance(self.phase, Idle) and now >= self.again_at
 
     @property
     def is_behind(self) -> bool:
@@ -107,42 +161,44 @@ class StoringMachine:
     # Reports
 
     def uploading(self, version: VersionId) -> None:
-        assert self.phase is Phase.IDLE, f"an upload in {self.phase}"
-        self.phase, self.version = Phase.UPLOADING, version
+        self.tell(Idle.uploading, version)
 
     def uploaded(self) -> None:
-        assert self.phase is Phase.UPLOADING, f"an answer of workers in {self.phase}"
-        self.phase = Phase.UPLOADED
+        self.tell(Uploading.uploaded)
 
     def describing(self) -> None:
-        assert self.phase is Phase.UPLOADED, f"a manifest in {self.phase}"
-        self.phase = Phase.DESCRIBING
+        self.tell(Uploaded.describing)
 
     def described(self) -> None:
-        assert self.phase is Phase.DESCRIBING, f"a manifest in {self.phase}"
-        self.phase = Phase.DESCRIBED
+        self.tell(Describing.described)
 
     def recorded(self, complete: VersionId, now: float) -> None:
         """The record is in the log. What has become complete meanwhile waits since now at the latest."""
-        assert self.phase is Phase.DESCRIBED, f"a record in {self.phase}"
-        self.waits_since = None if self.version == complete else now
+        is_last = isinstance(self.phase, UnderWay) and self.phase.version == complete
+        self.tell(Described.recorded)
+        self.waits_since = None if is_last else now
         self.failures, self.again_at = 0, 0.0
-        self.phase, self.version = Phase.IDLE, None
 
     def failed(self, now: float) -> None:
-        """What was under way is given up."""
+        """What was under way, or was about to begin, is given up."""
         self.failures += 1
         self.again_at = now + min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2 ** (self.failures - 1))
-        self.phase, self.version = Phase.IDLE, None
+        self._give_up()
 
     def recovered(self) -> None:
         """New workers have opened a checkpoint, and know nothing of an upload."""
-        self.phase, self.version, self.again_at = Phase.IDLE, None, 0.0
+        self.again_at = 0.0
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if not isinstance(self.phase, Idle):
+            self.tell(UnderWay.given_up)
 
     def check(self, complete: VersionId) -> None:
         """Asserts the invariants. `next` calls it before each decision. `complete`: see there."""
-        version = self.version
-        assert (version is None) == (self.phase is Phase.IDLE), f"version {version} in {self.phase}"
-        if version is not None:
-            assert EMPTY < version <= complete, f"{version} is uploaded, and the last complete one is {complete}"
+        if isinstance(self.phase, UnderWay):
+            version = self.phase.version
+            assert EMPTY < version <= complete, self.with_story(
+                f"{version} is uploaded, and the last complete one is {complete}"
+            )
         assert self.again_at == 0.0 or self.failures > 0, "nothing has failed, and it waits before it tries again"

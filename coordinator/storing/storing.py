@@ -24,10 +24,10 @@ from coordinator.starting.binding import ExpectedDatabases
 from coordinator.starting.expected_databases import restorable
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
-from coordinator.storing.machine import Describe, LogStored, Phase, StoringAction, StoringMachine, Upload
+from coordinator.storing.former import FormerVersion
+from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
-    DamagedManifest,
     Manifest,
     UploadName,
     manifest_name,
@@ -35,7 +35,6 @@ from coordinator.storing.manifest import (
     root_of,
     write_manifest,
 )
-from coordinator.storing.presence import read_whole
 from coordinator.storing.view import StoreShown
 from engine.resident.crew import Crew
 from engine.resident.messages import Stored
@@ -45,7 +44,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.records import CheckpointStored
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase
-from storage.remote.errors import DamagedPack, ObjectMissing, StoreFault
+from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.storing")
@@ -53,10 +52,6 @@ _log = structlog.get_logger("coordinator.storing.storing")
 STOP_SECONDS_MAX = 60.0
 """How long a run that is to end waits for its last checkpoint to be stored. On the usual disks of a cloud this is time for some GB."""
 
-
-REPAIRS_MAX = 3
-"""How often a run stores all of the state again because the store has lost objects. Whoever deletes them does it again, and each time costs an
-upload of the whole state; after that the run only says so."""
 
 DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
 """Faults of a worker's database that a restore from the checkpoint store repairs."""
@@ -94,14 +89,11 @@ class Storing:
         self._expected: ExpectedDatabases | None = None
         self._term: Term | None = None
         self._upload: _UploadUnderWay | None = None
-        # With the manifest that the log names, or None if that, or an object that it names, cannot be used.
-        self._former: tuple[CheckpointStored, Manifest | None] | None = None
-        self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
-        self._reading_since = 0.0
+        self._former = FormerVersion(self._outside, wake)
         self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
-        self._uploaded_bytes = self._attempts = self._repairs = 0
+        self._uploaded_bytes = self._attempts = 0
         self._fault = ""
 
     @property
@@ -116,7 +108,7 @@ class Storing:
         """New workers have opened a checkpoint."""
         self._expected, self._term = expected, term
         self._leave()
-        self._reading = None
+        self._former.recovered()
         self.machine.recovered()
         self._show()
 
@@ -147,7 +139,7 @@ class Storing:
     @property
     def is_under_way(self) -> bool:
         """Whether something is done beside the steps whose end the loop looks for."""
-        return self._upload is not None or self._reading is not None
+        return self._upload is not None or self._former.reading_since is not None
 
     @property
     def acts_beside(self) -> bool:
@@ -172,7 +164,8 @@ class Storing:
             return False
         now = self._outside.monotonic()
         if not self.machine.is_behind:
-            if self._reading is not None and now < self._reading_since + STOP_SECONDS_MAX:
+            reading_since = self._former.reading_since
+            if reading_since is not None and now < reading_since + STOP_SECONDS_MAX:
                 return True
             return self._collector.is_under_way and now < self._collector.began_at + STOP_SECONDS_MAX
         if not is_stopping:
@@ -206,9 +199,9 @@ class Storing:
         self._heed_lost()
         try:
             self._look(crew)
-            if self.machine.phase is Phase.IDLE and now >= self.machine.again_at:
+            if self.machine.may_begin(now):
                 self._knows_former()
-            action = self.machine.next(complete, self._whole, now)
+            action = self.machine.next(complete, self._former.whole(self._writer.state.stored), now)
             if action is not None:
                 self._do(action, complete, crew)
         except StoreFault as fault:
@@ -268,60 +261,28 @@ class Storing:
         self._attempts += 1
         name = UploadName(version, self._term, self._attempts)
         prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
-        crew.store.begin(version, self._chains_before(owners), prefixes)
+        crew.store.begin(version, self._former.chains(owners), prefixes)
         self._upload = _UploadUnderWay(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
-    @property
-    def _whole(self) -> VersionId | None:
-        """The stored version, unless the store is known to have lost some of it: then it is stored again, although nothing has changed."""
-        stored = self._writer.state.stored
-        return None if stored is None or self._former == (stored, None) else stored.version
-
     def _knows_former(self) -> bool:
-        """Whether the manifest of the stored version is read, which happens beside the steps. One that is lost or damaged, or names an object
-        that is, makes the workers upload everything. Raises StoreFault if the store does not give it now."""
-        stored = self._writer.state.stored
-        if stored is None or (self._former is not None and self._former[0] == stored):
+        """Whether it is known what the next upload can rely on. Raises StoreFault if the store does not give it now."""
+        stored, former = self._writer.state.stored, self._former
+        if stored is None or former.is_known(stored):
             return True
-        if self._reading is None or self._reading[0] != stored:
-            reading = Beside(self._outside, "manifest", partial(read_whole, self.store, stored), self._wake)
-            self._reading, self._reading_since = (stored, reading), self._outside.monotonic()
-        if not self._reading[1].is_over:
+        if not former.read(lambda: self.store, stored):
             return False
-        over, self._reading = self._reading[1], None
-        try:
-            self._former = stored, over.result()
-            if not self.machine.is_behind:
-                self._fault = ""  # of an earlier look; nothing is to be stored
-        except (DamagedManifest, ObjectMissing, DamagedPack) as fault:
-            self._lose(stored, fault)
+        if former.fault or not self.machine.is_behind:
+            self._fault = former.fault  # what an earlier look has met is over, if nothing is to be stored
         return True
 
     def _heed_lost(self) -> None:
         """If some of the version that was stored just now is gone already: a delta relies on objects that were there long before."""
         found, self._collector.lost = self._collector.lost, None
-        if found is None or not found[1] or self._former is None or self._former[0] != found[0]:
-            return
-        record, lost = found
-        if self._repairs < REPAIRS_MAX:
-            self._repairs += 1
-            self._lose(record, lost[0].fault(self.store))
-        else:
-            self._fault = f"it loses objects again and again: {lost[0].fault(self.store)}"[:500]
-
-    def _lose(self, stored: CheckpointStored, fault: StoreFault) -> None:
-        self._fault = str(fault)[:500]
-        _log.warning("the store has lost some of the stored version; all state is uploaded", fault=self._fault)
-        self._former = stored, None
-
-    def _chains_before(self, owners: Mapping[int, str]) -> dict[int, str]:
-        """The chains of the stored version, of the workers that are still the same. Without them the workers upload everything."""
-        manifest = None if self._former is None else self._former[1]
-        if manifest is None:
-            return {}
-        same = {w for w, birth in manifest.placed.births.items() if owners.get(w) == birth}
-        return {worker: chain for worker, chain in manifest.chains.items() if worker in same}
+        if found is not None and found[1]:
+            record, lost = found
+            self._former.note_lost(record, lost[0].fault(self.store))
+            self._fault = self._former.fault or self._fault
 
     def _describe(self) -> None:
         upload, expected, store = self._upload, self._expected, self.store
@@ -357,7 +318,8 @@ class Storing:
         self._writer.append([record])
         reached("stored.recorded")
         self._uploaded_bytes += sum(answer.bytes for answer in upload.answers.values())
-        self._former, self._fault = (record, manifest), ""
+        self._former.stored(record, manifest)
+        self._fault = ""
         self._upload = None
         self.machine.recorded(complete, self._outside.monotonic())
         assert self._term is not None
@@ -402,7 +364,7 @@ class Storing:
             version=None if stored is None else stored.version.version,
             step=None if stored is None else stored.version.step,
             lag_s=round(self.machine.lag_s(self._outside.monotonic()), 1),
-            phase=self.machine.phase.value,
+            phase=self.machine.phase.shown,
             is_late=self._is_late,
             uploaded_bytes=self._uploaded_bytes,
             fault=self._fault,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from coordinator.storing.machine import PhaseShown
+
 
 @dataclass(frozen=True)
 class StoreShown:
@@ -15,7 +17,7 @@ class StoreShown:
     version: int | None
     step: int | None
     lag_s: float
-    phase: str
+    phase: PhaseShown
     is_late: bool
     uploaded_bytes: int
     fault: str

@@ -15,8 +15,12 @@ from coordinator.starting import batch_tables
 from coordinator.starting.batch_tables import limits_of_tables, load_tables
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
+from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.new_nodes import NewNodes
 from coordinator.topic_names import TABLE_PARTITIONS
+from coordinator.transition.portions import Portions
+from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -172,9 +176,9 @@ def test_tables_are_divided_before_everything_else() -> None:
     for available_now in (False, True):
         log = replace_steps(broker.log)
         plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
-        inputs = Inputs(
-            given, cast(Topics, cluster), StatusBoard("p"), found, log, plan=plan, available_now=available_now
-        )
+        board = StatusBoard("p")
+        topics = InputTopics(given, cast(Topics, cluster), board, found, log, available_now=available_now)
+        inputs = Inputs(given, plan, topics, NewNodes(plan, Portions(HASHES)), log, board=board)
         step, divided = 0, []
         while (division := inputs.choose(log, step)) is not None:
             log.append(inputs.record(log, 0, division, is_drained=True))

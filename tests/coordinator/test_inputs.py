@@ -15,12 +15,14 @@ import pytest
 from coordinator.specification import InputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
-from coordinator.stepping import inputs as inputs_module
+from coordinator.stepping import new_nodes
 from coordinator.stepping.clock import Reading
 from coordinator.stepping.dividing import Dividing
 from coordinator.stepping.idle import IdleInputs
-from coordinator.stepping.inputs import (
-    Inputs,
+from coordinator.stepping.input_topics import InputTopics
+from coordinator.stepping.inputs import Inputs
+from coordinator.stepping.new_nodes import NewNodes
+from coordinator.stepping.offsets import (
     as_large_as_known,
     empty_division,
     ends_until,
@@ -172,20 +174,27 @@ class Run:
         self.board = StatusBoard("p")
         self.inputs = self.begun()
 
-    def begun(self, former: Inputs | None = None) -> Inputs:
+    def begun(self, former: Inputs | None = None, before: NumberedCircuit | None = None) -> Inputs:
         counts = Counter(place.topic for place in self.ends)
         found = tuple(identity(topic, partitions) for topic, partitions in counts.items())
         given = spec(self.clock, self.rows, self.starting, self.idle_after_s)
-        topics = cast(Topics, self.cluster)
         plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
-        return Inputs(
-            given, topics, self.board, found, self.log, plan=plan, available_now=self.available_now, former=former
+        topics = InputTopics(
+            given,
+            cast(Topics, self.cluster),
+            self.board,
+            found,
+            self.log,
+            available_now=self.available_now,
+            former=None if former is None else former.topics,
         )
+        given_to_new = NewNodes(plan, Portions(HASHES, drained=DrainPortions(1)), before=before)
+        return Inputs(given, plan, topics, given_to_new, self.log, board=self.board, former=former)
 
     def divide(self, division: Division | None) -> Division:
         assert division is not None
         self.log.append(self.inputs.record(self.log, 0, division, is_drained=True))
-        self.inputs.note_record()
+        self.inputs.topics.note_announced()
         return division
 
 
@@ -373,7 +382,7 @@ def test_after_less_than_two_steps_one_is_divided_ahead() -> None:
 def test_available_now_ignores_later_messages() -> None:
     run = Run({IN0: 3}, available_now=True)
     run.cluster.ends[IN0] = 9
-    assert run.inputs.ends_now
+    assert run.inputs.topics.ends_now
     assert run.divide(run.inputs.choose(run.log, 0)).ends == {IN0: 3}
     assert run.inputs.choose(run.log, 1) is None
 
@@ -427,10 +436,9 @@ def test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held(
         asked.append(before)
         return (), ()
 
-    monkeypatch.setattr(inputs_module, "next_counted", counting)
+    monkeypatch.setattr(new_nodes, "next_counted", counting)
     run = Run({TopicPartition("in", 0): 0})
-    run.inputs._before = former = NumberedCircuit(Circuit(()), ())
-    run.inputs._portions = Portions(HASHES, drained=DrainPortions(1))
+    run.inputs = run.begun(before=(former := NumberedCircuit(Circuit(()), ())))
     recorded = (*GRADUAL, switches(2, 2, drain=Drain(whole=HASHES, rows=9)))
     draining = (*recorded, fills(2, HASHES // 2), step(2, 3))
     for log in (recorded, draining):

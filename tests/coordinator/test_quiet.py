@@ -99,9 +99,8 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
     inputs: Any = SimpleNamespace(
         choose_or_first=lambda log, step: None,
         silent_offsets=lambda log: HERE,
-        ends_now=False,
+        topics=SimpleNamespace(ends_now=False, note_announced=lambda: None),
         records=lambda *a, **k: [],
-        note_record=lambda: None,
     )
     writer: Any = SimpleNamespace(state=None, epoch=0, append=lambda records: None)
     board: Any = SimpleNamespace(show_project=lambda shown: None)
@@ -146,7 +145,7 @@ def test_an_idle_pipeline_looks_ten_times_a_second(monkeypatch: pytest.MonkeyPat
     assert len(waits.pauses) == before, "a step is due at once"
     inputs.choose_or_first = lambda log, step: None
     assert look() == PAUSE_SECONDS_MIN, "input that has just come may go on"
-    inputs.ends_now = True
+    inputs.topics.ends_now = True
     before = len(waits.pauses)
     steps.divide(Divide(0), core, awaits_answers=False)
     assert len(waits.pauses) == before, "a run that ends waits for nothing"

@@ -254,7 +254,7 @@ COORDINATOR = (
         "exactly once",
         (
             Edit(
-                INPUTS,
+                "coordinator/stepping/offsets.py",
                 "    return {partition: divided.get(partition, start) for partition, start in starts.items()}\n",
                 "    return dict(starts)\n",
             ),
@@ -328,9 +328,9 @@ COORDINATOR = (
         (
             Edit(
                 INPUTS,
-                "        topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities\n",
-                "        topics: tuple[TopicIdentity, ...] = () if self._announced else self._identities\n"
-                "        self._announced = True\n",
+                "        topics, new_nodes = self.topics.to_announce, self.new_nodes\n",
+                "        topics, new_nodes = self.topics.to_announce, self.new_nodes\n"
+                "        self.topics.note_announced()\n",
             ),
         ),
         (f"{TEST_INPUTS}::test_the_topics_are_named_once_in_a_run",),
@@ -687,9 +687,9 @@ COORDINATOR = (
         "9 bounded",
         (
             Edit(
-                INPUTS,
-                "            ends = ends_until(self._until, offsets)\n",
-                "            ends = self._topics.end_offsets_of(sorted(offsets))\n",
+                "coordinator/stepping/input_topics.py",
+                "if self._until is None else ends_until(self._until, offsets)\n",
+                "\n",
             ),
         ),
         (

@@ -212,8 +212,8 @@ DRAINED = (
         "one view does not stop the others",
         (
             Edit(
-                INPUTS,
-                "        before = self._before if division.step == log.revisions.switch_step else None\n",
+                "coordinator/stepping/new_nodes.py",
+                "        before = self._before if step == log.revisions.switch_step else None\n",
                 "        before = self._before\n",
             ),
         ),

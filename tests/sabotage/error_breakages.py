@@ -115,7 +115,7 @@ ERRORS = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "is_due = self._is_release_due(log, log.errors) or",
+                "is_due = self.new_nodes.is_release_due(log, log.errors) or",
                 "is_due =",
             ),
         ),

@@ -171,7 +171,7 @@ LED_OVER = (
         "filling-waits-for-input",
         "New nodes are filled in steps that have input, and otherwise never.",
         "a transition comes to an end",
-        (Edit(INPUTS, " or self._is_portion_due(log, step)\n", "\n"),),
+        (Edit(INPUTS, " or self.new_nodes.is_due(log, step)\n", "\n"),),
         (f"{TEST_RUNS}::test_an_abort_leaves_the_old_project",),
     ),
 )

@@ -67,7 +67,7 @@ PASSAGES = (
                 "    if not table.handle:\n",
             ),
             Edit(
-                "coordinator/stepping/inputs.py",
+                "coordinator/stepping/new_nodes.py",
                 '"skip" if each.on_error == "dead-letter" else each.on_error for each in again',
                 "each.on_error for each in again",
             ),

@@ -450,7 +450,13 @@ STORAGE = (
         "draft-that-is-gone-is-a-missing-layer",
         "A run whose draft its successor has removed ends with a text about a folder.",
         "one writer",
-        (Edit("storage/drafts.py", "isinstance(fault, FileNotFoundError | Gone)", "isinstance(fault, FileNotFoundError)"),),
+        (
+            Edit(
+                "storage/drafts.py",
+                "isinstance(fault, FileNotFoundError | Gone)",
+                "isinstance(fault, FileNotFoundError)",
+            ),
+        ),
         ("tests/storage/remote/test_restoring.py::test_a_run_whose_place_was_taken_is_told_so",),
         tells="has been removed",
     ),

@@ -55,8 +55,8 @@ STORING_OF_RUNS = (
         VERSIONS,
         (
             Edit(
-                f"{STORING}/storing.py",
-                "return None if stored is None or self._former == (stored, None) else stored.version",
+                f"{STORING}/former.py",
+                "return None if stored is None or self._known == (stored, None) else stored.version",
                 "return None if stored is None else stored.version",
             ),
         ),

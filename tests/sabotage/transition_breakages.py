@@ -434,7 +434,7 @@ TRANSITIONS = (
         "1 division first",
         (
             Edit(
-                "coordinator/stepping/inputs.py",
+                "coordinator/stepping/offsets.py",
                 "max(i.partitions, known.get(i.topic, i).partitions)",
                 "i.partitions",
             ),

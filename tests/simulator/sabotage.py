@@ -34,7 +34,7 @@ from coordinator.rescale.phases import Staffing
 from coordinator.running import recovery
 from coordinator.starting import binding, expected_databases, positions, start
 from coordinator.starting.beginning import Beginning
-from coordinator.stepping import inputs, stepping
+from coordinator.stepping import input_topics, inputs, new_nodes, stepping
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
@@ -157,7 +157,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
                     self._writer,
                     self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=False),
                 )
-                self._inputs.note_record()
+                self._inputs.topics.note_announced()
 
     with broken(stepping.Stepping, "collect", collect):
         yield
@@ -190,9 +190,9 @@ def division_from_the_beginning_at_every_start() -> Iterator[None]:
     class FromTheBeginning(inputs.Inputs):
         """Remembers its own divisions, and nothing of the log's."""
 
-        def __init__(self, spec: Any, topics: Any, board: Any, identities: Any, log: Any, **options: Any) -> None:
+        def __init__(self, spec: Any, plan: Any, topics: Any, nodes: Any, log: Any, **options: Any) -> None:
             self._at_start = dict(log.next_offsets)
-            super().__init__(spec, topics, board, identities, log, **options)
+            super().__init__(spec, plan, topics, nodes, log, **options)
 
         def choose(self, log: Any, step: int) -> Any:
             known = {place: at for place, at in log.next_offsets.items() if at != self._at_start.get(place)}
@@ -200,7 +200,7 @@ def division_from_the_beginning_at_every_start() -> Iterator[None]:
 
     with (
         broken(loop, "Inputs", FromTheBeginning),
-        broken(inputs, "starting_positions", lambda topics, sources, known: real(topics, sources, {})),
+        broken(input_topics, "starting_positions", lambda topics, sources, known: real(topics, sources, {})),
     ):
         yield
 
@@ -1030,7 +1030,7 @@ def outputs_released_with_errors_left() -> Iterator[None]:
         return ((), (circuit.GROUPS, circuit.SUMS) if log.counted else ()) if is_drained else (log.counted, ())
 
     with (
-        broken(inputs, "next_counted", goes_on),
+        broken(new_nodes, "next_counted", goes_on),
         broken(rules, "_why_not_counted", lambda log, record: None),
     ):
         yield

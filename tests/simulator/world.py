@@ -7,6 +7,7 @@ is left. Throughout, the oracle looks at every commit.
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -74,6 +75,10 @@ PASSING = (
     ViewsInError,
 )
 """What may end a run while there are faults. Anything else is a defect: an assertion, digests that differ, a broken log, lost state."""
+
+SLOTS_COME_SECONDS = 120.0
+"""After the start of a last run, people give a cluster all the slots that it asks for. A replacement that waits for some on the hosts that are
+left would otherwise wait for ever. A start needs no more slots: then tasks come to all hosts that have databases."""
 
 POINTS_MAX = 60_000
 """Of a world. One that needs more does not come to its end: runs recover or restart for ever."""
@@ -164,7 +169,7 @@ class World:
         self.ended: dict[Process, BaseException | None] = {}
         self.boards: dict[Process, StatusBoard] = {}
         self.faults = True
-        self.is_draining = False
+        self.is_draining, self._slots_come_at = False, math.inf
         self.is_renamed = False
         """Whether the files give a view another name than the state has."""
         self._producers = Producers(self, self.weather.messages, "abcde" + circuit.WRONG * self.weather.errors)
@@ -230,6 +235,7 @@ class World:
         self.is_draining = True
         for _ in range(FINAL_RUNS_MAX):
             last = self.start(available_now=True)
+            self._slots_come_at = self.now + SLOTS_COME_SECONDS
             if self.oracle.revisions.waits:
                 self.runs[last].ask_revision_without_waiting(self._turn())
             self.run_to_the_end()
@@ -476,11 +482,10 @@ class World:
         )
 
     def free_hosts(self) -> list[str]:
-        """Those to which a task can come now. In local mode there are more slots than anybody needs, and in the end a cluster has got them as
-        well: a replacement that waits for slots on the hosts that are left would otherwise wait for ever."""
+        """Those to which a task can come now. In local mode there are more slots than anybody needs."""
         tasks = [p for p in self.processes if p.alive and p.owner is not None and not p.is_companion]
         busy = Counter(process.host for process in tasks)
-        slots = self.weather.slots if len(self.hosts) > 1 and not self.is_draining else 1 << 10
+        slots = self.weather.slots if len(self.hosts) > 1 and self.now < self._slots_come_at else 1 << 10
         return [host for host in self.hosts if host not in self.away and busy[host] < slots]
 
     def folder_of(self, host: str) -> Path | None:

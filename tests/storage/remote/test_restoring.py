@@ -15,7 +15,6 @@ from base.slots import SlotSet
 from faults.points import Crash, Order, arm
 from storage import description, errors
 from storage.database import Database
-from storage.environments import Gone
 from storage.keys import TABLE_FIRST, record_key
 from storage.remote import restoring
 from storage.remote.chain import Chain

@@ -1,0 +1,127 @@
+"""What a step gives to the nodes that a transition adds: a portion of the content of feeds, or of messages that are read again.
+
+In a drain it is the position up to which differences have left. Outside a transition it is nothing. How large a portion is says
+transition/portions.py, and which messages it has says transition/reread_portions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from base.options import OnError
+from coordinator.specification import PipelineSpec
+from coordinator.stepping.views_in_error import is_release_due, next_counted
+from coordinator.transition.draining import outputs_with_content
+from coordinator.transition.portions import Portions
+from coordinator.transition.reread_portions import ReadingAgain
+from engine.model.numbers import NumberedCircuit
+from engine.run.reading_again import CANNOT_READ, not_read_again
+from io_kafka.offsets import OffsetRange
+from io_kafka.step_log.division import Division, Limits
+from io_kafka.step_log.input_policy import InputPolicy
+from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors
+from io_kafka.step_log.state import StepLogState
+
+
+class NewNodes:
+    """Of one program, whose circuit is `plan`. `portions`: how far each step fills new nodes. `counted`: their numbers; every division counts
+    their error rows. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the former project.
+    `is_paused`: the transition is, so nothing is given."""
+
+    def __init__(
+        self,
+        plan: NumberedCircuit,
+        portions: Portions,
+        *,
+        counted: Collection[int] = (),
+        reading: ReadingAgain | None = None,
+        before: NumberedCircuit | None = None,
+    ) -> None:
+        self._plan, self._portions, self._reading, self._before = plan, portions, reading, before
+        self._always_counted = frozenset(counted)
+        self._gives_contents = bool(outputs_with_content(plan.circuit))
+        self.is_paused = False
+
+    def read_what_is_there(self) -> None:
+        """The run ends with the messages that are there now, also in topics that only new nodes read."""
+        if self._reading is not None:
+            self._reading.ends = {}
+
+    def take_over(self, former: NewNodes) -> None:
+        """Such topics end where the same run has found their ends before a recovery or another program."""
+        if self._reading is not None and former._reading is not None:
+            self._reading.ends = former._reading.ends
+
+    def weight(self, ranges: Iterable[OffsetRange]) -> int:
+        """How many messages these ranges have, which were read again. A message of a batch table counts as many rows."""
+        return 0 if self._reading is None else self._reading.weight(ranges)
+
+    def limits(self, limits: Limits) -> Limits:
+        """As long as messages are read again, a step reads half as many new ones as it may. The other half is for those."""
+        if self._reading is None or self.is_paused:
+            return limits
+        return replace(limits, rows_max=max(1, limits.rows_max // 2))
+
+    def is_due(self, log: StepLogState, step: int) -> bool:
+        """Whether a step without input fills new nodes."""
+        passage = log.revisions.passage_that_fills(step)
+        if passage is None or self.is_paused:
+            return False
+        if log.filled < passage.intent.whole or self._reading is None:
+            return log.filled < passage.intent.whole
+        with self._naming_them(step):
+            return self._reading.offsets_left(log) > 0
+
+    def is_release_due(self, log: StepLogState, errors: Sequence[NodeErrors]) -> bool:
+        """Whether outputs that were withheld can be released. `errors`: the error rows now."""
+        return is_release_due([node for node in log.counted if node not in self._always_counted], errors)
+
+    def counting(self, log: StepLogState, step: int, *, is_drained: bool) -> dict[str, Any]:
+        """The fields of a division that say of which nodes error rows are counted, and which outputs are released."""
+        before = self._before if step == log.revisions.switch_step else None
+        counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
+        return {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
+
+    def portion(
+        self, log: StepLogState, division: Division, rows_max: int, after: DivisionRecord | None
+    ) -> dict[str, Any]:
+        """The fields of a division that say up to which position the step fills new nodes, and what is read again. `rows_max`: of a step.
+        `after`: the division before it, if the log does not have it yet. Raises DataError, which names a new node."""
+        drain = log.revisions.drain_at(division.step)
+        if drain is not None:
+            drained = self._portions.drained.next(log.filled, drain, gives_contents=self._gives_contents)
+            return {"filled": drained, "again": ()}
+        passage = log.revisions.passage_that_fills(division.step)
+        if passage is None:
+            return {"filled": None, "again": ()}
+        position = log.filled if after is None else after.filled or 0
+        again: tuple[InputRange, ...] = ()
+        is_read = True
+        if self._reading is not None:
+            may_read = not self.is_paused and self._portions.are_messages_next(position)
+            rows = self._portions.next_messages(division.rows, rows_max) if may_read else 0
+            with self._naming_them(division.step):
+                again, is_read = self._reading.choose(log, division, rows, after)
+        if not self.is_paused and (is_read or not self._portions.are_messages_next(position)):
+            position = self._portions.next(position, division.rows, passage.intent.whole)
+        return {"filled": position, "again": again}
+
+    def policy(self, spec: PipelineSpec) -> InputPolicy:
+        """That of the project. No letter is written of what is read again."""
+        again = () if self._reading is None else self._reading.sources
+        skipped: dict[str, OnError] = {
+            each.table.handle: "skip" if each.on_error == "dead-letter" else each.on_error for each in again
+        }
+        truncated = {each.table.handle: each.truncate for each in again if each.truncate != "fail"}
+        return InputPolicy({**spec.on_error, **skipped}, spec.dead_letter_topics, {**spec.truncate, **truncated})
+
+    @contextmanager
+    def _naming_them(self, step: int) -> Iterator[None]:
+        """A topic that only new nodes need is no reason to end the run. Raises DataError, which names a new node."""
+        try:
+            yield
+        except CANNOT_READ as fault:
+            raise not_read_again(self._plan.circuit, step, fault) from fault
