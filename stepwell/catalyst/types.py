@@ -55,7 +55,7 @@ _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|seco
 def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
     """The Arrow form of a type in the notation of Spark's `DataType.json`: a name, or an object for a nested type."""
     if isinstance(spark, dict):
-        return _nested(spark)
+        return _nested_type(spark)
     if (atomic := _ATOMIC.get(spark)) is not None:
         return atomic
     if decimal := _DECIMAL.fullmatch(spark):
@@ -70,7 +70,7 @@ def expression_type(spark: str | dict[str, Any]) -> pa.DataType:
     return pa.null() if spark == "void" else arrow_type(spark)
 
 
-def _nested(spark: dict[str, Any]) -> pa.DataType:
+def _nested_type(spark: dict[str, Any]) -> pa.DataType:
     match spark["type"]:
         case "array":
             return pa.list_(pa.field("element", arrow_type(spark["elementType"])))

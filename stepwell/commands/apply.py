@@ -161,7 +161,7 @@ def _show_end(status: Mapping[str, Any], look: Look, expected: Expected, *, as_j
 
 
 def _end_lines(status: Mapping[str, Any], look: Look, expected: Expected) -> list[str]:
-    transition, ended = status["transition"], expected.ended(status)
+    transition, ended = status["transition"], expected.ending(status)
     if ended is not None:
         return [ended_text(ended, look.planned.kept_share)]
     if status["revision"] >= expected.number:

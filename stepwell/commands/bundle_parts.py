@@ -161,7 +161,7 @@ def _settings(asked: Asked) -> dict[str, Any]:
         "storage": str(project.storage),
         "libraries": project.libraries,
         "definition_files": [str(path.relative_to(project.root)) for path in project.definition_files()],
-        "settings": project.settings.shown(),
+        "settings": project.settings.show(),
         "environment": sorted(name for name in os.environ if name.startswith("STEPWELL_")),
     }
 

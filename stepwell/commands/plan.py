@@ -24,7 +24,7 @@ from stepwell.commands.common import (
     show,
 )
 from stepwell.commands.definitions import planning_session
-from stepwell.inspection.recorded import recorded
+from stepwell.inspection.recorded import read_recorded
 from stepwell.inspection.revision_text import revision_json, revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
@@ -77,7 +77,7 @@ def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
         resolved = resolve(project, session, kept)
         now = document_of_project(resolved, lower(resolved))
     handles = chosen_tables(chosen.reload, now.inputs)
-    in_force = recorded(project, now)
+    in_force = read_recorded(project, now)
     number = in_force.number
     inputs = with_loads(now.inputs, in_force.document.inputs, handles, NOT_YET)
     facts = replace(in_force.facts, other_files=with_other_files(now.inputs, in_force.document.inputs))

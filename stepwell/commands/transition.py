@@ -48,7 +48,7 @@ class Expected:
 
     def is_settled(self, status: Mapping[str, Any]) -> bool:
         """Whether there is nothing more to wait for, as far as the status says so."""
-        is_in_force = status["revision"] >= self.number or self.ended(status) is not None
+        is_in_force = status["revision"] >= self.number or self.ending(status) is not None
         return self.stands_still(status) or (self.is_over(status) and is_in_force)
 
     def is_over(self, status: Mapping[str, Any]) -> bool:
@@ -56,7 +56,7 @@ class Expected:
         found = status["transition"]
         return found is None or found["number"] != self.number
 
-    def ended(self, status: Mapping[str, Any]) -> dict[str, Any] | None:
+    def ending(self, status: Mapping[str, Any]) -> dict[str, Any] | None:
         """How it ended; None if the service does not say so."""
         found: dict[str, Any] | None = status["transition_last"]
         return found if found is not None and found != self.before and found["number"] == self.number else None
@@ -93,7 +93,7 @@ def _status(client: ControlClient, pid: int, expected: Expected) -> dict[str, An
         return client.status()
     except NotRunning:
         last = client.last_run(pid)
-        if last is not None and expected.ended(last) is not None:
+        if last is not None and expected.ending(last) is not None:
             return last
         if last is not None and (last["transition"] or {}).get("phase") == "preparing":
             raise NotApplied(
@@ -112,7 +112,7 @@ def _refuse_another_end(status: Mapping[str, Any], expected: Expected, seen: Map
     """Raises NotApplied if the transition is over and has not led to its revision. `seen`: it, when it was seen last."""
     if not expected.is_over(status):
         return
-    ended = expected.ended(status)
+    ended = expected.ending(status)
     if ended is None and status["revision"] < expected.number:
         why = "" if seen is None else seen["error"] or seen["held_because"]
         raise NotApplied(

@@ -164,7 +164,7 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
     for name, table in zip(named, tables, strict=True):
         frame = frame_of(session, table, _nullable(views[name].schema))
         frame.createOrReplaceTempView(views[name].name)
-    return Answer(version, _analysed(session, sql))
+    return Answer(version, _analyse(session, sql))
 
 
 # Reading state
@@ -264,7 +264,7 @@ def _check_is_query(session: SparkSession, sql: str) -> None:
         raise QueryError("only a query can be asked", 'Write a SELECT: stepwell query "SELECT * FROM a_view".')
 
 
-def _analysed(session: SparkSession, sql: str) -> DataFrame:
+def _analyse(session: SparkSession, sql: str) -> DataFrame:
     try:
         return session.sql(sql)
     except PySparkException as error:
@@ -299,9 +299,9 @@ def _first_line(error: PySparkException) -> str:
 def _nullable(schema: StructType) -> StructType:
     """The schema with every column and every nested part nullable, as in a circuit."""
 
-    def loosened(plain: Any) -> Any:
+    def loosen(plain: Any) -> Any:
         if isinstance(plain, dict):
-            return {k: True if k in ("nullable", "containsNull") else loosened(v) for k, v in plain.items()}
-        return [loosened(item) for item in plain] if isinstance(plain, list) else plain
+            return {k: True if k in ("nullable", "containsNull") else loosen(v) for k, v in plain.items()}
+        return [loosen(item) for item in plain] if isinstance(plain, list) else plain
 
-    return StructType.fromJson(loosened(schema.jsonValue()))
+    return StructType.fromJson(loosen(schema.jsonValue()))

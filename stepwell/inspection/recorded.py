@@ -32,7 +32,7 @@ COUNTED_BYTES_MAX = 1 << 30
 """Of databases that are read to count their rows: two seconds."""
 
 
-def recorded(project: Project, now: PlanDocument) -> Recorded:
+def read_recorded(project: Project, now: PlanDocument) -> Recorded:
     """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka and of
     registries."""
     settings = KafkaSettings.parse(project.settings.kafka)

@@ -87,7 +87,7 @@ class Compared:
     other: TreeNode
 
 
-def compared(condition: TreeNode, clocks: Collection[int]) -> Compared | None:
+def comparison_in(condition: TreeNode, clocks: Collection[int]) -> Compared | None:
     """The comparison that a condition is, if it is one. `clocks`: the ids of the references that stand for the clock."""
     if condition.kind not in _RELATIONS:
         return None
@@ -98,10 +98,10 @@ def compared(condition: TreeNode, clocks: Collection[int]) -> Compared | None:
     if references(left).isdisjoint(clocks) or not references(right).isdisjoint(clocks):
         return None
     path = _path(left, clocks)
-    return _of_difference(left, relation, right, clocks) if path is None else _turned(path, relation, right)
+    return _of_difference(left, relation, right, clocks) if path is None else _turn_around(path, relation, right)
 
 
-def _turned(path: _Path, relation: Relation, other: TreeNode) -> Compared:
+def _turn_around(path: _Path, relation: Relation, other: TreeNode) -> Compared:
     """What is compared, without the constants that are added to it."""
     while True:
         added = _added_to_row(other, path.unit)
@@ -149,7 +149,7 @@ def _of_difference(left: TreeNode, relation: Relation, right: TreeNode, clocks: 
     if path is None or not references(other).isdisjoint(clocks):
         return None
     shifted = path.then(ClockFunction("add", sign * limit))
-    return None if shifted is None else _turned(shifted, relation, other)
+    return None if shifted is None else _turn_around(shifted, relation, other)
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,9 @@ def _path(tree: TreeNode, clocks: Collection[int]) -> _Path | None:
             return path.then(unit="number")
         case "TruncTimestamp" | "TruncDate":
             (unit,) = [child for child in tree.children if child is not reading[0]]
-            return _truncated(path, str(unit.get("value", "")).upper())
+            return _truncate(path, str(unit.get("value", "")).upper())
         case "TimestampAdd":
-            return _added(path, str(tree["unit"]).upper(), amount)
+            return _add(path, str(tree["unit"]).upper(), amount)
     if amount is None:
         return None
     match tree.kind:
@@ -225,13 +225,13 @@ def _seconds(path: _Path) -> _Path | None:
     return path.then(ClockFunction("divide", SECOND_US), unit="number") if path.unit == "us" else None
 
 
-def _added(path: _Path, unit: str, amount: int | None) -> _Path | None:
+def _add(path: _Path, unit: str, amount: int | None) -> _Path | None:
     if path.unit != "us" or amount is None or unit not in _FIXED_UNITS_US:
         return None
     return path.then(ClockFunction("add", amount * _FIXED_UNITS_US[unit]))
 
 
-def _truncated(path: _Path, unit: str) -> _Path | None:
+def _truncate(path: _Path, unit: str) -> _Path | None:
     """Of date_trunc and trunc. Months are months of days, so a time is made a day before and a time again after it."""
     if path.unit == "number":
         return None

@@ -26,7 +26,7 @@ from stepwell.catalyst.event_time import EventTimes
 from stepwell.catalyst.tree import TreeNode, trees_in
 from stepwell.catalyst.types import UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.builder import CircuitBuilder
-from stepwell.lowering.clock import Compared, compared
+from stepwell.lowering.clock import Compared, comparison_in
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
@@ -262,7 +262,7 @@ class Lowering:
     def _as_bound(self, tree: TreeNode, relation: Relation) -> Compared | None:
         """The comparison with the clock that a predicate is, if what it is compared with cannot fail and has a type that is ordered as a
         number."""
-        found = compared(tree, self.values.clocks)
+        found = comparison_in(tree, self.values.clocks)
         if found is None or not self.values.is_early(found.other, relation):
             return None
         return found if self.type_of(found.other, relation) in COMPARED_TYPES else None
@@ -320,13 +320,13 @@ class Lowering:
             if error.kind == "MapSort":  # Spark puts it around every map that is compared
                 self.refuse(UnsupportedPlan(error.kind, _MAP_AS_KEY, _MAP_AS_KEY_REMEDY))
                 return Expression("NULL", pa.null())
-            text = f"{self._written(error.kind)} is not supported" + (f": {error.text}" if error.text else "")
+            text = f"{self._name_for_users(error.kind)} is not supported" + (f": {error.text}" if error.text else "")
             self.refuse(UnsupportedPlan(error.kind, text, error.advice))
         except UnsupportedType as error:
             self.refuse(UnsupportedPlan(tree.kind, str(error), "Cast the column in the view that reads it"))
         return Expression("NULL", pa.null())
 
-    def _written(self, kind: str) -> str:
+    def _name_for_users(self, kind: str) -> str:
         """The name by which users know an expression class. The optimised plan names a call of Java code only by its method."""
         written = functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
         if not written:

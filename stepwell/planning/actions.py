@@ -118,7 +118,7 @@ class Reading:
 @contextlib.contextmanager
 def refuse_actions(reading: Reading) -> Iterator[None]:
     """While the body runs, definitions can neither run queries, nor write, nor change the session."""
-    with contextlib.ExitStack() as watched:
+    with contextlib.ExitStack() as watches:
         for owner, names, make in (
             (DataFrame, [*_RUNNING, "rdd", "plot"], _running),
             (DataFrame, ["cache", "persist", "unpersist"], _always(_KEPT, "keeps rows in Spark", _OWN)),
@@ -134,7 +134,7 @@ def refuse_actions(reading: Reading) -> Iterator[None]:
             (SparkSession, ["sql"], _sql),
         ):  # fmt: skip
             for name in names:
-                watched.enter_context(_watch(owner, name, make, reading))
+                watches.enter_context(_watch(owner, name, make, reading))
         yield
 
 
@@ -166,38 +166,38 @@ def _watch(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None
 
 def _always(what_to_do: str, does: str, callers: tuple[str, ...]) -> Make:
     def make(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
-        def watched(self: Any, *arguments: Any, **named: Any) -> Any:
+        def wrapper(self: Any, *arguments: Any, **named: Any) -> Any:
             if (location := reading.place(callers)) is not None:
                 raise reading.refuse(f"{name} {does}, and a definition only describes a query", what_to_do, location)
             return before(self, *arguments, **named)
 
-        return watched
+        return wrapper
 
     return make
 
 
 def _running(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
-    def watched(self: Any, *arguments: Any, **named: Any) -> Any:
+    def wrapper(self: Any, *arguments: Any, **named: Any) -> Any:
         location = reading.place(_OWN)
         if location is not None and (reading.in_function() or _has_no_rows_yet(self)):
             raise reading.refuse(_runs(name), _RUNNING.get(name, _AS_A_QUERY), location)
         return before(self, *arguments, **named)
 
-    return watched
+    return wrapper
 
 
 def _running_rdd(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
-    def watched(self: Any, *arguments: Any, **named: Any) -> Any:
+    def wrapper(self: Any, *arguments: Any, **named: Any) -> Any:
         location = reading.place(_OWN_AND_PYSPARK)
         if location is not None and reading.in_function():
             raise reading.refuse(_runs(name), _AS_A_QUERY, location)
         return before(self, *arguments, **named)
 
-    return watched
+    return wrapper
 
 
 def _pivot(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
-    def watched(self: Any, pivot_col: str, values: Any = None) -> Any:
+    def wrapper(self: Any, pivot_col: str, values: Any = None) -> Any:
         location = None if values is not None else reading.place(_OWN)
         if location is not None and (reading.in_function() or _has_no_rows_yet(self._df)):
             raise reading.refuse(
@@ -207,11 +207,11 @@ def _pivot(name: str, before: Callable[..., Any], reading: Reading) -> Callable[
             )
         return before(self, pivot_col, values)
 
-    return watched
+    return wrapper
 
 
 def _sql(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
-    def watched(self: Any, sqlQuery: str, *arguments: Any, **named: Any) -> Any:
+    def wrapper(self: Any, sqlQuery: str, *arguments: Any, **named: Any) -> Any:
         location = reading.place(_OWN_AND_PYSPARK)
         if location is not None and (command := _command_in(self, sqlQuery)) is not None:
             raise reading.refuse(
@@ -221,7 +221,7 @@ def _sql(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..
             )
         return before(self, sqlQuery, *arguments, **named)
 
-    return watched
+    return wrapper
 
 
 def _runs(name: str) -> str:
@@ -236,16 +236,16 @@ def _command_in(spark: Any, text: str) -> str | None:
         return None
     command = spark._jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.plans.logical.Command")
 
-    def found(node: Any) -> str | None:
+    def writing_node(node: Any) -> str | None:
         kind = str(node.getClass().getSimpleName()).rstrip("$")
         if kind in _READ_ONLY_COMMANDS:
             return None
         if kind in _WRITING_NODES or command.isInstance(node):
             return kind
         children = node.children()
-        return next(filter(None, (found(child) for child in scala_items(children))), None)
+        return next(filter(None, (writing_node(child) for child in scala_items(children))), None)
 
-    return found(plan)
+    return writing_node(plan)
 
 
 def _has_no_rows_yet(frame: Any) -> bool:

@@ -98,13 +98,13 @@ class AutoCdcQuery:
         tracked = self._columns_of(self.tracked, [name for name in kept if name not in keys])
         sequence = self.sequence(spark)
         order = _parts(_SEQUENCE, changes.select(sequence.alias(_SEQUENCE)).schema[_SEQUENCE].dataType)
-        deleted = self._deleted(spark, sequence, keys)
+        deleted = self._is_delete(spark, sequence, keys)
         changes = changes.select("*", sequence.alias(_SEQUENCE), deleted.alias(_DELETED))
         if self.scd_type == 1:
             return _current(changes, keys, order).select(*map(_column, kept))
         return _history(changes, keys, order, tracked).select(*map(_column, (*kept, START, END)))
 
-    def _deleted(self, spark: SparkSession, sequence: Column, keys: Sequence[str]) -> Column:
+    def _is_delete(self, spark: SparkSession, sequence: Column, keys: Sequence[str]) -> Column:
         """Whether a change is a delete. Every change is asked this, so a change without a key or a sequence is noticed here."""
 
         def missing(what: str) -> Column:

@@ -109,12 +109,12 @@ class _Reader:
         for name, value in self.options.items():
             self.check_option(name, value)
         if not self.flag("failOnDataLoss", default=True):
-            self.unsupported(
+            self.refuse(
                 "failOnDataLoss = false is not supported: a step that left lost messages out could not be replayed",
                 "Leave it out. If input is lost, `stepwell run --full-refresh` begins with what is there.",
             )
         if self.values.get("endingoffsets", LATEST).lower() != LATEST:
-            self.unsupported(f"endingOffsets = {self.values['endingoffsets']} is not supported", _WITHOUT_END)
+            self.refuse(f"endingOffsets = {self.values['endingoffsets']} is not supported", _WITHOUT_END)
         topics = self.topics()
         with_headers = self.flag("includeHeaders", default=False)
         return SourceSpec(
@@ -136,7 +136,7 @@ class _Reader:
     def error(self, message: str, what_to_do: str = "") -> NoReturn:
         raise ProjectError(message, what_to_do, view=self.place.view, location=self.place.location)
 
-    def unsupported(self, message: str, what_to_do: str) -> NoReturn:
+    def refuse(self, message: str, what_to_do: str) -> NoReturn:
         raise UnsupportedError(message, what_to_do, view=self.place.view, location=self.place.location)
 
     def check_option(self, name: str, value: str) -> None:
@@ -146,7 +146,7 @@ class _Reader:
         elif name.lower().startswith("kafka."):
             self.check_client(name, value)
         elif (refused := _known_name(name, _REFUSED)) is not None:
-            self.unsupported(f"option {name} is not supported", _REFUSED[refused])
+            self.refuse(f"option {name} is not supported", _REFUSED[refused])
         elif _known_name(name, _HONOURED) is None:
             self.error(f"{name} is not an option of the Kafka source", did_you_mean(name, _HONOURED, "options"))
 
@@ -184,7 +184,7 @@ class _Reader:
             self.error(f"a Kafka reader needs one of {', '.join(_STRATEGIES)}, and {found}",
                        'Name the topics: .option("subscribe", "orders") or "orders, returns".')  # fmt: skip
         if given[0] == "assign":
-            return _Topics.of_places(self.assigned())
+            return _Topics.of_places(self.assigned_partitions())
         if given[0] == "subscribePattern":
             return _Topics(pattern=self.pattern())
         names = [name.strip() for name in self.values["subscribe"].split(",")]
@@ -194,7 +194,7 @@ class _Reader:
             )
         return _Topics(tuple(sorted(set(names))))
 
-    def assigned(self) -> list[tuple[str, int]]:
+    def assigned_partitions(self) -> list[tuple[str, int]]:
         value = self.values["assign"]
         try:
             places = sorted(
@@ -211,7 +211,7 @@ class _Reader:
     def pattern(self) -> str:
         value = self.values["subscribepattern"].strip()
         if not _is_understood(value):
-            self.unsupported(
+            self.refuse(
                 f"subscribePattern = {value} is not supported",
                 "Write letters, digits, ., \\., [...], \\d, \\w, groups, | and the repetitions *, +, ?, {n,m}, which Java and Python read "
                 "alike.",

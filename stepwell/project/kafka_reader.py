@@ -59,24 +59,24 @@ def _watch(reader: Any, streaming: bool, provide: Callable[[KafkaRead], DataFram
     names = ("format", "schema", "option", "options", "load")
     before = {name: reader.__dict__[name] for name in names}
 
-    def given(self: Any) -> _Given:
+    def options_of(self: Any) -> _Given:
         return self.__dict__.setdefault(_GIVEN, _Given())  # type: ignore[no-any-return]
 
     def format(self: Any, source: str) -> Any:
-        given(self).format = str(source)
+        options_of(self).format = str(source)
         return before["format"](self, source)
 
     def schema(self: Any, schema: Any) -> Any:
-        given(self).has_schema = True
+        options_of(self).has_schema = True
         return before["schema"](self, schema)
 
     def option(self: Any, key: str, value: Any) -> Any:
-        _put(given(self), key, value)
+        _put(options_of(self), key, value)
         return before["option"](self, key, value)
 
     def options(self: Any, **options: Any) -> Any:
         for key, value in options.items():
-            _put(given(self), key, value)
+            _put(options_of(self), key, value)
         return before["options"](self, **options)
 
     def load(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
@@ -85,7 +85,7 @@ def _watch(reader: Any, streaming: bool, provide: Callable[[KafkaRead], DataFram
         if schema is not None:
             self.schema(schema)
         self.options(**options)
-        found = given(self)
+        found = options_of(self)
         if found.format.lower() not in _NAMES:
             return before["load"](self, path)
         return provide(KafkaRead(self._spark, dict(found.options), streaming, found.has_schema))

@@ -49,7 +49,7 @@ class Settings:
     def __repr__(self) -> str:
         return f"Settings({self.stepwell!r}, kafka={secrets.masked(self.kafka)}, spark={secrets.masked(self.spark)})"
 
-    def shown(self) -> dict[str, str]:
+    def show(self) -> dict[str, str]:
         """All settings by full key, as they may be shown."""
         ours = {key_of(name): value for name, value in self.stepwell.model_dump().items() if value is not None}
         of_kafka = {f"kafka.{name}": value for name, value in self.kafka.items()}

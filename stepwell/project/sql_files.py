@@ -148,7 +148,7 @@ def _table(kind: Kind, plan: Any, file: SqlFile, location: Location) -> str:
             location=location,
         )
     _refuse_collation(_option(spec.collation()), name, location)
-    stored_by, notes = _arranged(plan.partitioning())
+    stored_by, notes = _arrangement(plan.partitioning())
     file.outputs.append(
         OutputDefinition(
             kind,
@@ -175,7 +175,7 @@ def _refuse_collation(collation: str | None, name: str, location: Location) -> N
         )
 
 
-def _arranged(transforms: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _arrangement(transforms: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the columns of PARTITIONED BY and CLUSTER BY, the note about them). A field of a column counts as the column."""
     names = (
         str(reference.fieldNames()[0]) for transform in scala_items(transforms) for reference in transform.references()

@@ -270,7 +270,7 @@ def check_columns(schema: StructType, name: str, location: Location) -> None:
     """Raises UnsupportedError for a type that no message can carry, and ProjectError for two columns with the same name."""
     check_names(schema, name, location)
     for column in schema.fields:
-        unsupported = _unsupported(column.dataType)
+        unsupported = _first_unsupported(column.dataType)
         if unsupported is not None:
             is_collated = isinstance(unsupported, StringType)
             raise UnsupportedError(
@@ -294,13 +294,13 @@ def check_names(schema: StructType, view: str, location: Location) -> None:
         seen.add(column.name.lower())
 
 
-def _unsupported(data_type: DataType) -> DataType | None:
+def _first_unsupported(data_type: DataType) -> DataType | None:
     if isinstance(data_type, ArrayType):
-        return _unsupported(data_type.elementType)
+        return _first_unsupported(data_type.elementType)
     if isinstance(data_type, MapType):
-        return _unsupported(data_type.valueType) if data_type.keyType == StringType() else data_type
+        return _first_unsupported(data_type.valueType) if data_type.keyType == StringType() else data_type
     if isinstance(data_type, StructType):
-        return next(filter(None, (_unsupported(field.dataType) for field in data_type.fields)), None)
+        return next(filter(None, (_first_unsupported(field.dataType) for field in data_type.fields)), None)
     if isinstance(data_type, StringType) and data_type != StringType():
         return data_type  # a collation, which has other rules for equality
     return None if isinstance(data_type, _PAYLOAD_TYPES) else data_type

@@ -71,7 +71,7 @@ class ValueSources:
                 raise
 
     def _resolve(self, key: str, value: str, origin: str) -> str:
-        def replaced(found: re.Match[str]) -> str:
+        def replacement(found: re.Match[str]) -> str:
             kind, what = found[1], found[2].strip()
             if kind == "file":
                 return _content(what, f"{key} ({origin})", key)
@@ -88,7 +88,7 @@ class ValueSources:
                 self.variables.add(what)
             return text
 
-        return _REFERENCE.sub(replaced, value)
+        return _REFERENCE.sub(replacement, value)
 
 
 def is_reference(value: str) -> bool:

@@ -173,19 +173,19 @@ class ControlServer:
             Route("/alive", self._alive),
             *self.probes.routes,
             *page.routes,
-            Route("/status", self._guarded(self._status)),
-            Route("/metrics", self._guarded(self._metrics)),
-            Route("/views", self._guarded(self._views)),
-            Route("/query", self._guarded(QueryRoute(answer_query).answer), methods=["POST"]),
-            Route("/layout", self._guarded(self._layout)),
-            Route("/layout/change", self._guarded(self._rescale), methods=["POST"]),
-            Route("/layout/replace", self._guarded(self._replace), methods=["POST"]),
-            Route("/layout/auto", self._guarded(self._automatic), methods=["POST"]),
-            Route("/layout/{what}", self._guarded(self._ask_of_rescale), methods=["POST"]),
-            Route("/revision", self._guarded(revision.show)),
-            Route("/revision/apply", self._guarded(revision.apply), methods=["POST"]),
-            Route("/revision/{what}", self._guarded(revision.turn), methods=["POST"]),
-            Route("/{what}", self._guarded(self._ask), methods=["POST"]),
+            Route("/status", self._guard(self._status)),
+            Route("/metrics", self._guard(self._metrics)),
+            Route("/views", self._guard(self._views)),
+            Route("/query", self._guard(QueryRoute(answer_query).answer), methods=["POST"]),
+            Route("/layout", self._guard(self._layout)),
+            Route("/layout/change", self._guard(self._rescale), methods=["POST"]),
+            Route("/layout/replace", self._guard(self._replace), methods=["POST"]),
+            Route("/layout/auto", self._guard(self._automatic), methods=["POST"]),
+            Route("/layout/{what}", self._guard(self._ask_of_rescale), methods=["POST"]),
+            Route("/revision", self._guard(revision.show)),
+            Route("/revision/apply", self._guard(revision.apply), methods=["POST"]),
+            Route("/revision/{what}", self._guard(revision.turn), methods=["POST"]),
+            Route("/{what}", self._guard(self._ask), methods=["POST"]),
         ]
         self._thread = HttpThread(bound, routes, "control")
 
@@ -195,7 +195,7 @@ class ControlServer:
     def close(self) -> None:
         self._thread.close()
 
-    def _guarded(self, handler: Handler) -> Handler:
+    def _guard(self, handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
             if not has_token(request, self.endpoint.token):
                 return Answer({"error": "a token is needed: it stands in the project's storage folder"}, 401)

@@ -20,7 +20,7 @@ from faults.points import Crash, Order, arm
 from io_kafka.errors import RegistryUnreachable
 from io_kafka.registry import client
 from io_kafka.step_log.output_progress import DigestMismatch
-from stepwell.inspection.recorded import recorded
+from stepwell.inspection.recorded import read_recorded
 from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import formats
@@ -394,7 +394,7 @@ def test_a_schema_that_the_registry_refuses_is_refused_before_anything_is_record
     asked = len(registry.asked)
     changed = play.resolve(now, conf(registry))
     document = document_of_project(changed.project, changed.spec.circuit)
-    found = recorded(changed.project.project, document)
+    found = read_recorded(changed.project.project, document)
     refusals = planned(found.document, document, found.facts).refusals
     assert [(each.code, each.subject) for each in refusals] == [("refused_schema", "output years")]
     assert f"subject {subject}: READER_FIELD_TYPE" in refusals[0].reason

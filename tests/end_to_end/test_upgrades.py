@@ -27,7 +27,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Operator
 from faults.points import Crash, Order, Point, arm
 from stepwell.inspection.query import query
-from stepwell.inspection.recorded import recorded
+from stepwell.inspection.recorded import read_recorded
 from stepwell.planning.revisions import document_of_project
 from tests.end_to_end.harness import Playground, Resolved, wait_until
 from tests.end_to_end.threads import threads
@@ -120,7 +120,7 @@ def by_the_release_before(play: Playground, resolved: Resolved) -> None:
 
 def plan_of(play: Playground, now: Resolved) -> Planned:
     document = document_of_project(now.project, now.spec.circuit)
-    found = recorded(now.project.project, document)
+    found = read_recorded(now.project.project, document)
     return planned(found.document, document, found.facts, number=found.number)
 
 

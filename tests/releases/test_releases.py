@@ -18,7 +18,7 @@ from coordinator.revisions.recorded import NothingRecorded, Recorded
 from coordinator.stepping.views_in_error import ViewsInError
 from io_kafka.broker.local import LocalBroker
 from io_kafka.step_log.form import FORMAT_VERSION
-from stepwell.inspection.recorded import recorded
+from stepwell.inspection.recorded import read_recorded
 from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import everything
@@ -62,7 +62,7 @@ def formats(play: Playground, topic: str) -> list[int]:
 
 
 def recorded_now(resolved: Resolved) -> Recorded:
-    return recorded(resolved.project.project, document_of_project(resolved.project, resolved.spec.circuit))
+    return read_recorded(resolved.project.project, document_of_project(resolved.project, resolved.spec.circuit))
 
 
 def test_a_sample_opens_and_goes_on(sample: Playground) -> None:

@@ -161,8 +161,8 @@ THE_CLOCK = (
         (
             Edit(
                 "stepwell/lowering/context.py",
-                "        found = compared(tree, self.values.clocks)\n        if found is None",
-                "        found = compared(tree, ())\n        if found is None",
+                "        found = comparison_in(tree, self.values.clocks)\n        if found is None",
+                "        found = comparison_in(tree, ())\n        if found is None",
             ),
         ),
         ("tests/stepwell/lowering/test_clock.py::test_a_comparison_of_the_clock_with_a_row_has_borders[a_window]",),

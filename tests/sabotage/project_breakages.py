@@ -64,8 +64,8 @@ PROJECT_BREAKAGES = (
         (
             Edit(
                 ACTIONS,
-                "(found(child) for child in scala_items(children))), None)\n",
-                "(found(child) for child in scala_items(children)[:0])), None)\n",
+                "(writing_node(child) for child in scala_items(children))), None)\n",
+                "(writing_node(child) for child in scala_items(children)[:0])), None)\n",
             ),
         ),
         (f"{TEST_ACTIONS}::test_in_the_function_of_a_view_nothing_runs",),

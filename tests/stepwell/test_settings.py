@@ -183,7 +183,7 @@ def test_values_stand_in_variables_and_in_files(monkeypatch: pytest.MonkeyPatch,
     assert settings.secret_variables == {"MY_PASSWORD"}
     for hush in ("of the file", "of the variable", "whatever a file has"):
         assert (
-            hush not in repr(settings) and hush not in str(settings.shown()) and hush not in hidden(f"it said {hush}.")
+            hush not in repr(settings) and hush not in str(settings.show()) and hush not in hidden(f"it said {hush}.")
         )
 
 
@@ -203,8 +203,8 @@ def test_a_variable_is_secret_by_what_is_inside_it(monkeypatch: pytest.MonkeyPat
     settings = load_settings(conf)
     assert settings.secret_variables == {"DATABASE_URL", "GITHUB_PAT", "OF_OPTION"}
     for hush in ("within-a-url", "within-a-file", "a-token-of-mine", "me:of-an-option", "of-an-option"):
-        assert hush not in hidden(f"it said '{hush}'") and hush not in str(settings.shown())
-    assert settings.shown()["my.plain"] == hidden("no-secret-at-all") == "no-secret-at-all"
+        assert hush not in hidden(f"it said '{hush}'") and hush not in str(settings.show())
+    assert settings.show()["my.plain"] == hidden("no-secret-at-all") == "no-secret-at-all"
 
 
 def test_a_variable_names_the_file_of_a_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

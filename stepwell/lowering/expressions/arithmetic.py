@@ -20,7 +20,7 @@ from stepwell.lowering.expressions.fragment import (
     derive,
     failure,
     strict,
-    unsupported,
+    unsupported_expression,
 )
 
 DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
@@ -78,7 +78,7 @@ def _divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _integral_divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     left, right = arguments
     if not pa.types.is_int64(left.type):
-        raise unsupported(node, f"{left.type} div {right.type}", NUMBER_OF_INTERVAL)
+        raise unsupported_expression(node, f"{left.type} div {right.type}", NUMBER_OF_INTERVAL)
     return derive(
         unless_zero(left, right, f"({left.sql} // {right.sql})", left.type, DIVIDE_BY_ZERO).sql,
         left.type, *arguments, raises=True,
@@ -143,7 +143,7 @@ def _bits(symbol: str) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         left, right = arguments
         if pa.types.is_boolean(left.type):
-            raise unsupported(node, "bits of booleans")
+            raise unsupported_expression(node, "bits of booleans")
         sql = f"xor({left.sql}, {right.sql})" if symbol == "xor" else f"({left.sql} {symbol} {right.sql})"
         return derive(cast(sql, left.type), left.type, left, right)
 

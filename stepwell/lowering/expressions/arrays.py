@@ -18,7 +18,7 @@ from stepwell.lowering.expressions.fragment import (
     generic,
     literal_value,
     strict,
-    unsupported,
+    unsupported_expression,
 )  # fmt: skip
 from stepwell.lowering.expressions.lambdas import sorted_list
 
@@ -34,13 +34,15 @@ def _present(*operands: Fragment) -> str:
     return " AND ".join(f"{operand.sql} IS NOT NULL" for operand in operands)
 
 
-def _compared(function: str, result: pa.DataType | None = None) -> Rule:
+def _comparison_rule(function: str, result: pa.DataType | None = None) -> Rule:
     """The rule of a function that compares elements. It is null if an operand is."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         array = arguments[0]
         if pa.types.is_nested(array.type.value_type):
-            raise unsupported(node, f"elements of type {array.type.value_type}", "use arrays of plain values")
+            raise unsupported_expression(
+                node, f"elements of type {array.type.value_type}", "use arrays of plain values"
+            )
         return generic(function, array.type if result is None else result, *arguments)
 
     return strict(rule)
@@ -90,7 +92,9 @@ def _sequence_of_times(node: TreeNode, type_: pa.DataType, arguments: tuple[Frag
     """A sequence of dates or timestamps, with a step that is an interval of days or of months. Without a step it is a day."""
     step = arguments[2].type if len(arguments) > 2 else DURATION
     if not (pa.types.is_temporal(arguments[0].type) and (step == DURATION or is_months(step))):
-        raise unsupported(node, f"a sequence of type {arguments[0].type}", "make a sequence of numbers, and add them")
+        raise unsupported_expression(
+            node, f"a sequence of type {arguments[0].type}", "make a sequence of numbers, and add them"
+        )
     return generic("sequence_of_times", type_, *arguments, raises=True)
 
 
@@ -113,7 +117,7 @@ def _zip(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     struct = pa.struct([pa.field(name, a.type.value_type) for name, a in zip(names, arguments, strict=True)])
     type_ = pa.list_(pa.field("element", struct))
     if len({name.lower() for name in names}) < len(names):
-        raise unsupported(node, f"two fields of one name in {names}", "give each array a name of its own")
+        raise unsupported_expression(node, f"two fields of one name in {names}", "give each array a name of its own")
     members = ", ".join(f"{quote_name(name)} := struct_extract(x, {at + 1})" for at, name in enumerate(names))
     zipped = f"list_transform(list_zip({', '.join(a.sql for a in arguments)}), lambda x: struct_pack({members}))"
     return derive(cast(f"CASE WHEN {_present(*arguments)} THEN {zipped} END", type_), type_, *arguments)
@@ -123,7 +127,7 @@ def _insert(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """array_insert: positions count from 1, or from the end. A position beyond an end is reached by nulls."""
     array, position, item = arguments
     if node.get("legacyNegativeIndex"):
-        raise unsupported(node, "spark.sql.legacy.negativeIndexInArrayInsert", "leave the setting as it is")
+        raise unsupported_expression(node, "spark.sql.legacy.negativeIndexInArrayInsert", "leave the setting as it is")
     at, count = cast(position.sql, LONG), f"len({array.sql})"
     nothing = cast("NULL", array.type.value_type)
 
@@ -145,13 +149,13 @@ def _insert(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 TABLE: dict[str, Rule] = {
-    "ArrayDistinct": _compared("array_distinct"),
-    "ArrayUnion": _compared("array_union"),
-    "ArrayIntersect": _compared("array_intersect"),
-    "ArrayExcept": _compared("array_except"),
-    "ArrayRemove": _compared("array_remove"),
-    "ArrayPosition": _compared("array_position", LONG),
-    "ArraysOverlap": _compared("arrays_overlap", BOOL),
+    "ArrayDistinct": _comparison_rule("array_distinct"),
+    "ArrayUnion": _comparison_rule("array_union"),
+    "ArrayIntersect": _comparison_rule("array_intersect"),
+    "ArrayExcept": _comparison_rule("array_except"),
+    "ArrayRemove": _comparison_rule("array_remove"),
+    "ArrayPosition": _comparison_rule("array_position", LONG),
+    "ArraysOverlap": _comparison_rule("arrays_overlap", BOOL),
     "Slice": strict(_slice),
     "Flatten": _flatten,
     "Sequence": strict(_sequence),

@@ -23,7 +23,7 @@ from stepwell.lowering.expressions.fragment import (
     derive,
     failure,
     floor_divide,
-    unsupported,
+    unsupported_expression,
 )
 
 EXACT_DIGITS_MAX = 15  # such a decimal is the quotient of two exact doubles, which is rounded once
@@ -271,7 +271,7 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
         return derive(cast(sql, target), target, operand, element)
     rule = _RULES.get((kind(operand.type), kind(target)))
     if rule is None:
-        raise unsupported(node, f"{operand.type} to {target}", _way_out(operand.type, target))
+        raise unsupported_expression(node, f"{operand.type} to {target}", _way_out(operand.type, target))
     return rule(operand, target)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, derive, strict, text, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, derive, strict, text, unsupported_expression
 
 BOOL = pa.bool_()
 
@@ -21,7 +21,7 @@ def _compare(operator: str) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         left, right = arguments
         if left.type != right.type:
-            raise unsupported(node, f"{left.type} {operator} {right.type}", "cast both sides to one type")
+            raise unsupported_expression(node, f"{left.type} {operator} {right.type}", "cast both sides to one type")
         return derive(f"({left.sql} {operator} {right.sql})", BOOL, left, right)
 
     return rule

@@ -22,7 +22,7 @@ from stepwell.lowering.expressions.fragment import (
     failure,
     literal_value,
     strict,
-    unsupported,
+    unsupported_expression,
 )  # fmt: skip
 
 INT, BIGINT, DATE, STRING = pa.int32(), pa.int64(), pa.date32(), pa.string()
@@ -96,7 +96,9 @@ def _timestamp_months(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragme
 def _add_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     moment, interval = arguments
     if interval.type != DURATION:
-        raise unsupported(node, f"an interval of type {interval.type}", "use INTERVAL ... DAY TO SECOND or months")
+        raise unsupported_expression(
+            node, f"an interval of type {interval.type}", "use INTERVAL ... DAY TO SECOND or months"
+        )
     return derive(f"make_timestamp({micros(moment)} + {interval.sql})", moment.type, *arguments, raises=True)
 
 
@@ -110,7 +112,7 @@ def _next_day(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     days = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
     found = [i for i, day in enumerate(days) if word in (day, day[:3], day[:2])]
     if not found:
-        raise unsupported(node, f"day of week {word!r}", "name a day: MON, TUE, ...")
+        raise unsupported_expression(node, f"day of week {word!r}", "name a day: MON, TUE, ...")
     # isodow counts from Monday = 1. The next such day is one to seven days away.
     sql = f"CAST({date.sql} + CAST(7 - (isodow({date.sql}) - 1 - {found[0]} + 7) % 7 AS INTEGER) AS DATE)"
     return derive(sql, DATE, date)
@@ -153,7 +155,7 @@ def _make_date(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return derive(cast(f"CASE WHEN {whole} THEN {checked} END", DATE), DATE, *arguments, raises=True)
 
 
-def _moved(function: str) -> Rule:
+def _zone_rule(function: str) -> Rule:
     """The rule of a timestamp that moves between UTC and the clock of a zone."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -193,7 +195,7 @@ def _timestamp_add(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         sql = f"make_timestamp({micros(moment)} + {cast(count.sql, BIGINT)} * {step})"
         return derive(sql, moment.type, *arguments, raises=True)
     if (months := _UNITS_MONTHS.get(unit)) is None:
-        raise unsupported(node, f"unit {unit}")
+        raise unsupported_expression(node, f"unit {unit}")
     sql = f"CAST({moment.sql} + to_months(CAST({count.sql} * {months} AS INTEGER)) AS TIMESTAMP)"
     return derive(sql, moment.type, *arguments, raises=True)
 
@@ -202,7 +204,7 @@ def _timestamp_diff(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
     start, end = arguments
     unit = str(node["unit"]).upper()
     if (step := _UNITS_US.get(unit)) is None:
-        raise unsupported(node, f"difference in unit {unit}", "use months_between")
+        raise unsupported_expression(node, f"difference in unit {unit}", "use months_between")
     return derive(f"(({micros(end)} - {micros(start)}) // {step})", BIGINT, *arguments, raises=True)
 
 
@@ -239,8 +241,8 @@ TABLE: dict[str, Rule] = {
     "TruncTimestamp": strict(_trunc_timestamp),
     "MakeDate": _make_date,
     "MakeTimestamp": strict(_make_timestamp),
-    "FromUTCTimestamp": _moved("spark_from_utc"),
-    "ToUTCTimestamp": _moved("spark_to_utc"),
+    "FromUTCTimestamp": _zone_rule("spark_from_utc"),
+    "ToUTCTimestamp": _zone_rule("spark_to_utc"),
     "ConvertTimezone": strict(_convert_timezone),
     "TimestampAdd": strict(_timestamp_add),
     "TimestampDiff": strict(_timestamp_diff),

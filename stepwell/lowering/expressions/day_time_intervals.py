@@ -15,7 +15,7 @@ from stepwell.lowering.expressions.fragment import (
     derive,
     failure,
     strict,
-    unsupported,
+    unsupported_expression,
 )
 
 
@@ -37,7 +37,7 @@ def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _multiply_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     interval, factor = arguments
     if not pa.types.is_integer(factor.type):
-        raise unsupported(node, f"an interval times {factor.type}", "multiply by an integer")
+        raise unsupported_expression(node, f"an interval times {factor.type}", "multiply by an integer")
     return derive(f"({interval.sql} * {cast(factor.sql, BIGINT)})", DURATION, *arguments, raises=True)
 
 
@@ -45,7 +45,7 @@ def _divide_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
     """An interval divided by a number, rounded half up, away from zero."""
     interval, divisor = arguments
     if not pa.types.is_integer(divisor.type):
-        raise unsupported(node, f"an interval over {divisor.type}", "divide by an integer")
+        raise unsupported_expression(node, f"an interval over {divisor.type}", "divide by an integer")
     zero = failure("INTERVAL_DIVIDED_BY_ZERO", "Division by zero.")
     top, bottom = f"abs({interval.sql}::HUGEINT)", f"abs({divisor.sql}::HUGEINT)"
     sign = f"CASE WHEN ({interval.sql} < 0) <> ({divisor.sql} < 0) THEN -1 ELSE 1 END"

@@ -14,7 +14,7 @@ from stepwell.lowering.expressions.fragment import (
     literal_pattern,
     literal_value,
     strict,
-    unsupported,
+    unsupported_expression,
 )
 
 STRING, BINARY, BOOL, INT = pa.string(), pa.binary(), pa.bool_(), pa.int32()
@@ -62,7 +62,7 @@ def _unhex(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _unbase64(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if node["failOnError"]:
-        raise unsupported(node, "to_binary of base 64", "use unbase64")
+        raise unsupported_expression(node, "to_binary of base 64", "use unbase64")
     return call("spark_unbase64", BINARY, *arguments, raises=True)
 
 

@@ -66,7 +66,7 @@ NUMBER_OF_INTERVAL = (
 """What to do with an interval x where only numbers are supported."""
 
 
-def unsupported(
+def unsupported_expression(
     node: TreeNode, reason: str, advice: str = "write it with supported functions"
 ) -> UnsupportedExpression:
     return UnsupportedExpression(node.kind, reason, advice)
@@ -90,7 +90,7 @@ def failure(error_class: str, message: str) -> str:
 def literal_value(node: TreeNode, fragment: Fragment, what: str) -> Any:
     """The value of an operand that must be a constant."""
     if not fragment.literal:
-        raise unsupported(node, f"{what} is not a constant", f"write {what} as a literal")
+        raise unsupported_expression(node, f"{what} is not a constant", f"write {what} as a literal")
     return fragment.value
 
 
@@ -101,14 +101,14 @@ def literal_pattern(node: TreeNode, fragment: Fragment, what: str) -> None:
         if pattern is not None:
             patterns.translate(pattern)
     except Failure as error:
-        raise unsupported(node, str(error), f"write {what} without it") from error
+        raise unsupported_expression(node, str(error), f"write {what} without it") from error
 
 
 def strict(rule: Rule, last_first: bool = False) -> Rule:
     """The rule of an expression that is null if one of its operands is null. Spark does not evaluate the operands after a null one. So an
     operand that can raise is evaluated only where the operands before it are not null. Division evaluates its last operand first."""
 
-    def guarded(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    def guarded_rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         order = list(reversed(arguments)) if last_first else list(arguments)
         for index, operand in enumerate(order):
             before = [other.sql for other in order[:index] if not other.literal or other.value is None]
@@ -117,7 +117,7 @@ def strict(rule: Rule, last_first: bool = False) -> Rule:
                 order[index] = replace(operand, sql=cast(f"CASE WHEN {present} THEN {operand.sql} END", operand.type))
         return rule(node, tuple(reversed(order)) if last_first else tuple(order))
 
-    return guarded
+    return guarded_rule
 
 
 def call(function: str, type_: pa.DataType, *operands: Fragment | str, raises: bool = False) -> Fragment:

@@ -12,7 +12,7 @@ from base.text.pattern_columns import kind_of
 from engine.expressions.functions.json_texts import path_steps
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
-from stepwell.lowering.expressions.fragment import Fragment, Rule, call, generic, literal_value, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, call, generic, literal_value, unsupported_expression
 
 CORRUPT_RECORD = "_corrupt_record"
 _PATTERNS: dict[str, patterns.Kind] = {
@@ -30,7 +30,7 @@ def _options(node: TreeNode, known: frozenset[str]) -> dict[str, str]:
     options = {name.lower(): value for name, value in node["options"].items()}
     for name in node["options"]:
         if name.lower() not in known:
-            raise unsupported(node, f"the option {name}", _OPTION)
+            raise unsupported_expression(node, f"the option {name}", _OPTION)
     return options
 
 
@@ -47,7 +47,7 @@ def _patterns(
             try:
                 made(pattern, kind)
             except patterns.BadPattern as bad:
-                raise unsupported(node, f"{name} = {pattern}: {bad}", _OPTION) from None
+                raise unsupported_expression(node, f"{name} = {pattern}: {bad}", _OPTION) from None
         found.append(pattern)
     return found
 
@@ -56,13 +56,13 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     options = _options(node, _READ_OPTIONS)
     mode = options.get("mode", "PERMISSIVE").upper()
     if mode not in ("PERMISSIVE", "FAILFAST"):
-        raise unsupported(node, f"mode {mode}", "use PERMISSIVE or FAILFAST")
+        raise unsupported_expression(node, f"mode {mode}", "use PERMISSIVE or FAILFAST")
     type_ = arrow_type(node["schema"])
     _refuse_twins(node, type_)
     corrupt = options.get("columnnameofcorruptrecord", node.get("corrupt") or CORRUPT_RECORD)
     kept = pa.types.is_struct(type_) and type_.get_field_index(corrupt) >= 0
     if kept and type_.field(corrupt).type != pa.string():
-        raise unsupported(node, f"{corrupt} of type {type_.field(corrupt).type}", "declare it as STRING")
+        raise unsupported_expression(node, f"{corrupt} of type {type_.field(corrupt).type}", "declare it as STRING")
     raises = mode == "FAILFAST" or bool(_map_keys(type_))
     constants = {"fail": mode == "FAILFAST", "corrupt": corrupt if kept else None}
     chosen = _patterns(node, options, type_, patterns.reader)
@@ -76,12 +76,16 @@ def _refuse_twins(node: TreeNode, type_: pa.DataType) -> None:
     if pa.types.is_struct(type_):
         names = [field.name.lower() for field in type_]
         if len(set(names)) < len(names):
-            raise unsupported(node, f"two fields of one name in {[f.name for f in type_]}", "read one of them")
+            raise unsupported_expression(
+                node, f"two fields of one name in {[f.name for f in type_]}", "read one of them"
+            )
         for field in type_:
             _refuse_twins(node, field.type)
     elif pa.types.is_map(type_):
         if type_.key_type != pa.string():
-            raise unsupported(node, f"a map with keys of type {type_.key_type}", "declare the keys as STRING")
+            raise unsupported_expression(
+                node, f"a map with keys of type {type_.key_type}", "declare the keys as STRING"
+            )
         _refuse_twins(node, type_.item_type)
     elif pa.types.is_list(type_):
         _refuse_twins(node, type_.value_type)
@@ -90,7 +94,7 @@ def _refuse_twins(node: TreeNode, type_: pa.DataType) -> None:
 def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     options = _options(node, _WRITE_OPTIONS)
     if any(key != pa.string() for key in _map_keys(arguments[0].type)):
-        raise unsupported(node, "a map whose keys are not strings", "cast the keys with transform_keys")
+        raise unsupported_expression(node, "a map whose keys are not strings", "cast the keys with transform_keys")
     nulls = options.get("ignorenullfields", str(node.get("ignore_nulls", True))).lower() == "false"
     chosen = _patterns(node, options, arguments[0].type, patterns.writer)
     constants = {"nulls": nulls, "patterns": chosen} if any(chosen) else {"nulls": nulls}
@@ -110,7 +114,7 @@ def _get_json_object(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragmen
         try:
             path_steps(path.value)
         except ValueError as error:
-            raise unsupported(
+            raise unsupported_expression(
                 node,
                 f"{error} in the path {path.value}",
                 "read it with from_json into an array of structs x, and take x.name",

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.comparison import order_value
-from stepwell.lowering.expressions.fragment import Fragment, cast, derive, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, cast, derive, unsupported_expression
 
 BOOL = pa.bool_()
 Bound = Mapping[int, Fragment]
@@ -79,7 +79,7 @@ def _filter(node: TreeNode, scope: Scope) -> Fragment:
     return derive(cast(sql, array.type), array.type, array, body)
 
 
-def _decided(stops_at: str, otherwise: str) -> HigherOrderRule:
+def _decision_rule(stops_at: str, otherwise: str) -> HigherOrderRule:
     """exists stops at true, forall at false. If nothing stops them, a null among the answers makes the result null."""
 
     def rule(node: TreeNode, scope: Scope) -> Fragment:
@@ -98,12 +98,12 @@ def _decided(stops_at: str, otherwise: str) -> HigherOrderRule:
             joined = f"{state} OR {body.sql}" if stops_at == "TRUE" else f"{state} AND {body.sql}"
             return derive(f"(CASE WHEN {state} IS {stops_at} THEN {stops_at} ELSE {joined} END)", BOOL, body)
 
-        return _reduced(scope, array, Fragment(otherwise, BOOL), step)
+        return _reduction(scope, array, Fragment(otherwise, BOOL), step)
 
     return rule
 
 
-def _reduced(scope: Scope, array: Fragment, zero: Fragment, step: Callable[[str, Fragment], Fragment]) -> Fragment:
+def _reduction(scope: Scope, array: Fragment, zero: Fragment, step: Callable[[str, Fragment], Fragment]) -> Fragment:
     """The elements of `array` merged into `zero` one after the other. DuckDB reduces only to the type of the elements, so an element is
     wrapped in a struct beside a state, and the state too."""
     state, element = scope.fresh(2)
@@ -112,13 +112,11 @@ def _reduced(scope: Scope, array: Fragment, zero: Fragment, step: Callable[[str,
     if merged.type != zero.type:
         raise AssertionError(f"Spark casts the start and the merge to one type, not {zero.type} and {merged.type}")
 
-    def packed(a: str, e: str) -> str:
+    def pack(a: str, e: str) -> str:
         return cast(f"struct_pack(a := {a}, e := {e})", type_)
 
-    wrapped = f"list_transform({array.sql}, lambda {element}: {packed('NULL', element)})"
-    reduced = (
-        f"list_reduce({wrapped}, lambda {state}, {element}: {packed(merged.sql, 'NULL')}, {packed(zero.sql, 'NULL')})"
-    )
+    wrapped = f"list_transform({array.sql}, lambda {element}: {pack('NULL', element)})"
+    reduced = f"list_reduce({wrapped}, lambda {state}, {element}: {pack(merged.sql, 'NULL')}, {pack(zero.sql, 'NULL')})"
     sql = f"CASE WHEN {array.sql} IS NOT NULL THEN struct_extract({reduced}, 'a') END"
     return derive(cast(sql, zero.type), zero.type, array, zero, merged)
 
@@ -130,7 +128,7 @@ def _aggregate(node: TreeNode, scope: Scope) -> Fragment:
     def step(state: str, element: Fragment) -> Fragment:
         return scope.body(merge, [Fragment(state, zero.type), element])
 
-    total = _reduced(scope, array, zero, step)
+    total = _reduction(scope, array, zero, step)
     if finish.children[0].kind == "NamedLambdaVariable":
         return total
     (name,) = scope.fresh(1)
@@ -157,7 +155,9 @@ def _array_sort(node: TreeNode, scope: Scope) -> Fragment:
     """Without a comparator Spark makes one: nulls last, then ascending."""
     array = scope.value(node.children[0])
     if not _is_default(node.children[1]):
-        raise unsupported(node, "a comparator", "sort by a value: put it first in a struct, and use array_sort")
+        raise unsupported_expression(
+            node, "a comparator", "sort by a value: put it first in a struct, and use array_sort"
+        )
     return sorted_list(node, array, ascending=True, nulls_last=True)
 
 
@@ -182,8 +182,8 @@ def sorted_list(node: TreeNode, array: Fragment, *, ascending: bool, nulls_last:
 HIGHER_ORDER: dict[str, HigherOrderRule] = {
     "ArrayTransform": _transform,
     "ArrayFilter": _filter,
-    "ArrayExists": _decided("TRUE", "FALSE"),
-    "ArrayForAll": _decided("FALSE", "TRUE"),
+    "ArrayExists": _decision_rule("TRUE", "FALSE"),
+    "ArrayForAll": _decision_rule("FALSE", "TRUE"),
     "ArrayAggregate": _aggregate,
     "ZipWith": _zip_with,
     "ArraySort": _array_sort,

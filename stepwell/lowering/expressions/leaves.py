@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, text, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, text, unsupported_expression
 
 _EPOCH = datetime.date(1970, 1, 1)
 
@@ -43,7 +43,9 @@ def _value(node: TreeNode, type_: pa.DataType, written: Any) -> Any:
         return written if isinstance(written, int) else _micros(written)
     if pa.types.is_binary(type_) and isinstance(written, bytes):
         return written
-    raise unsupported(node, f"a literal of type {node['dataType']}", "build it from columns and simple literals")
+    raise unsupported_expression(
+        node, f"a literal of type {node['dataType']}", "build it from columns and simple literals"
+    )
 
 
 def _micros(written: str) -> int:

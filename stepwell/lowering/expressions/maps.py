@@ -9,7 +9,16 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, failure, strict, text, unsupported
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    cast,
+    derive,
+    failure,
+    strict,
+    text,
+    unsupported_expression,
+)
 from stepwell.lowering.expressions.lambdas import HigherOrderRule, Scope
 
 UNEQUAL = failure("INVALID_MAP_ARRAYS", "The arrays of keys and values have different lengths.")
@@ -26,7 +35,7 @@ def _entries_type(type_: pa.DataType) -> pa.DataType:
 def _map_of_entries(node: TreeNode, key: pa.DataType, item: pa.DataType, entries: str, *operands: Fragment) -> Fragment:
     """The map of a list of entries. It raises for a key that is null or repeated."""
     if pa.types.is_floating(key) or pa.types.is_nested(key):
-        raise unsupported(
+        raise unsupported_expression(
             node, f"a map with keys of type {key}", "use keys of another type, such as decimals or strings"
         )
     type_ = pa.map_(key, item)
@@ -39,7 +48,7 @@ def _create(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         type_ = arrow_type(node["dataType"])
         return Fragment(cast("MAP {}", type_), type_)
     if not arguments:
-        raise unsupported(node, "an empty map", "cast a literal to the map's type")
+        raise unsupported_expression(node, "an empty map", "cast a literal to the map's type")
     keys, values = arguments[::2], arguments[1::2]
     item = next((value.type for value in values if not pa.types.is_null(value.type)), pa.null())
     pairs = ", ".join(

@@ -26,7 +26,7 @@ from stepwell.lowering.expressions.fragment import (
     failure,
     literal_value,
     strict,
-    unsupported,
+    unsupported_expression,
 )  # fmt: skip
 
 DOUBLE, BIGINT, INT = pa.float64(), pa.int64(), pa.int32()
@@ -116,7 +116,7 @@ def _toward_digits(mode: str) -> Rule:
         operand = arguments[0]
         digits = literal_value(node, arguments[1], "the number of digits")
         if not pa.types.is_decimal(operand.type) or digits is None:
-            raise unsupported(node, f"{operand.type} to {digits} digits")
+            raise unsupported_expression(node, f"{operand.type} to {digits} digits")
         type_ = rounded_type(operand.type, digits)
         return derive(_decimal_toward(operand, digits, mode, type_), type_, operand, raises=True)
 
@@ -154,7 +154,7 @@ def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """The sign of a number. The sign of NaN and of both zeros is the value itself."""
     operand = arguments[0]
     if not pa.types.is_floating(operand.type):
-        raise unsupported(node, str(operand.type), NUMBER_OF_INTERVAL)
+        raise unsupported_expression(node, str(operand.type), NUMBER_OF_INTERVAL)
     sql = operand.sql
     return derive(
         cast(
@@ -217,7 +217,7 @@ def _bit_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _width_bucket(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if not pa.types.is_floating(arguments[0].type):
-        raise unsupported(node, str(arguments[0].type), NUMBER_OF_INTERVAL)
+        raise unsupported_expression(node, str(arguments[0].type), NUMBER_OF_INTERVAL)
     return call("spark_width_bucket", BIGINT, *arguments)
 
 

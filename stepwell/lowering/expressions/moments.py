@@ -20,7 +20,7 @@ from stepwell.lowering.expressions.fragment import (
     literal_value,
     strict,
     text,
-    unsupported,
+    unsupported_expression,
 )
 
 
@@ -32,7 +32,7 @@ def _pattern(node: TreeNode, operand: Fragment, reading: bool) -> str | None:
     try:
         (times.parser if reading else times.formatter)(pattern)
     except Failure as error:
-        raise unsupported(node, str(error), "write a pattern of the common fields") from error
+        raise unsupported_expression(node, str(error), "write a pattern of the common fields") from error
     return str(pattern)
 
 
@@ -92,7 +92,7 @@ def _unix_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
     operand, pattern = arguments
     if pa.types.is_string(operand.type):
         if not node.get("failOnError", True):
-            raise unsupported(node, "a try_ function", "guard with CASE")
+            raise unsupported_expression(node, "a try_ function", "guard with CASE")
         _pattern(node, pattern, reading=True)
         parsed = f"epoch_us(spark_parse_timestamp({operand.sql}, {pattern.sql}))"
         return derive(f"({parsed} // {SECOND_US})", BIGINT, *arguments, raises=True)

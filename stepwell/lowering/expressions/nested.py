@@ -17,7 +17,7 @@ from stepwell.lowering.expressions.fragment import (
     literal_value,
     strict,
     text,
-    unsupported,
+    unsupported_expression,
 )  # fmt: skip
 from stepwell.lowering.expressions.maps import value_at
 
@@ -31,7 +31,7 @@ def _struct(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     names = [literal_value(node, name, "a field's name") for name in arguments[::2]]
     values = arguments[1::2]
     if len({name.lower() for name in names}) < len(names):
-        raise unsupported(node, f"two fields of one name in {names}", "give each field a name of its own")
+        raise unsupported_expression(node, f"two fields of one name in {names}", "give each field a name of its own")
     type_ = pa.struct([pa.field(name, value.type) for name, value in zip(names, values, strict=True)])
     members = ", ".join(f"{quote_name(name)} := {value.sql}" for name, value in zip(names, values, strict=True))
     return derive(cast(f"struct_pack({members})", type_), type_, *values)
@@ -58,7 +58,7 @@ def _array(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     elif node.get("elementType"):
         element = arrow_type(node["elementType"])
     else:
-        raise unsupported(node, "an empty array", "cast a literal to the array's type")
+        raise unsupported_expression(node, "an empty array", "cast a literal to the array's type")
     type_ = pa.list_(pa.field("element", element))
     return derive(cast(f"[{', '.join(a.sql for a in arguments)}]", type_), type_, *arguments)
 

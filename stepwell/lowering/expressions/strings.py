@@ -17,7 +17,7 @@ from stepwell.lowering.expressions.fragment import (
     literal_value,
     strict,
     text,
-    unsupported,
+    unsupported_expression,
 )  # fmt: skip
 from stepwell.lowering.expressions.nested import joined_texts
 
@@ -30,7 +30,7 @@ def _of(function: str, type_: pa.DataType, raises: bool = False) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         if any(pa.types.is_binary(argument.type) for argument in arguments):
-            raise unsupported(node, "binary", "cast to STRING")
+            raise unsupported_expression(node, "binary", "cast to STRING")
         return derive(
             cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments, raises=raises
         )
@@ -139,7 +139,7 @@ def _regular(function: str, type_: pa.DataType) -> Rule:
             if function == "spark_regexp_replace" and arguments[2].literal and arguments[2].value is not None:
                 patterns.replacement(arguments[2].value)
         except Failure as error:
-            raise unsupported(node, str(error), "write the pattern without it") from error
+            raise unsupported_expression(node, str(error), "write the pattern without it") from error
         sql = cast(f"{function}({', '.join(a.sql for a in arguments)})", type_)
         raises = not all(a.literal for a in arguments[1:]) or "extract" in function
         return derive(sql, type_, *arguments, raises=raises)
@@ -157,7 +157,7 @@ def _like(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     try:
         patterns.like_pattern(pattern.value, escape)
     except Failure as error:
-        raise unsupported(node, str(error), "correct the pattern") from error
+        raise unsupported_expression(node, str(error), "correct the pattern") from error
     return derive(f"({value.sql} LIKE {pattern.sql} ESCAPE {text(escape)})", BOOL, value)
 
 
@@ -166,7 +166,7 @@ def _like_many(combine: str, negated: bool) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         if node.get("patterns") is None:
-            raise unsupported(node, "its patterns are not known")
+            raise unsupported_expression(node, "its patterns are not known")
         tests = []
         for pattern in node["patterns"]:
             if pattern is None:
@@ -185,8 +185,8 @@ def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if (rule := JAVA_METHODS.get((owner, node["functionName"]))) is not None:
         return rule(node, arguments)
     if owner == "CharVarcharCodegenUtils" and node["functionName"] in _FITTED:
-        return _fitted(node, node["functionName"], *arguments)
-    raise unsupported(node, f"{owner}.{node['functionName']}")
+        return _fit(node, node["functionName"], *arguments)
+    raise unsupported_expression(node, f"{owner}.{node['functionName']}")
 
 
 _FITTED = {
@@ -196,7 +196,7 @@ _FITTED = {
 function for the others."""
 
 
-def _fitted(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> Fragment:
+def _fit(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> Fragment:
     compares, function = _FITTED[method]
     characters = literal_value(node, size, "the length")
     fits = f"length({operand.sql}) {compares} {characters}"

@@ -18,7 +18,7 @@ from stepwell.lowering.expressions.fragment import (
     literal_pattern,
     literal_value,
     strict,
-    unsupported,
+    unsupported_expression,
 )  # fmt: skip
 
 STRING, INT = pa.string(), pa.int32()
@@ -44,7 +44,7 @@ def _elt(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _format_number(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     number, places = arguments
     if pa.types.is_string(places.type):
-        raise unsupported(node, "a pattern", "give the number of digits after the point")
+        raise unsupported_expression(node, "a pattern", "give the number of digits after the point")
     if pa.types.is_floating(number.type):
         return call("spark_format_double", STRING, derive(f"{number.sql}::DOUBLE", pa.float64(), number), places)
     return derive(f"spark_format_decimal({number.sql}::VARCHAR, {places.sql})", STRING, number, places, raises=True)
@@ -58,20 +58,20 @@ def _format_string(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     try:
         parts = printf.parts(text)
     except Failure as error:
-        raise unsupported(node, str(error)) from error
+        raise unsupported_expression(node, str(error)) from error
     for part in parts:
         if isinstance(part, str):
             continue
         if part.argument >= len(values):
-            raise unsupported(
+            raise unsupported_expression(
                 node, f"{text!r} shows {part.argument + 1} values, and {len(values)} are given", "give the others"
             )
         if not printf.fits(part, values[part.argument].type):
-            raise unsupported(
+            raise unsupported_expression(
                 node, f"%{part.letter} of {values[part.argument].type}", "cast the value, or use %s and a STRING"
             )
     if not values:
-        raise unsupported(node, "a format without values", "write it as a text")
+        raise unsupported_expression(node, "a format without values", "write it as a text")
     typed = [Fragment(cast("NULL", STRING), STRING) if pa.types.is_null(v.type) else v for v in values]
     return generic("format_string", STRING, *typed, constants=text)
 

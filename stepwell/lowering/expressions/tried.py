@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, unsupported
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, unsupported_expression
 
 _RAISED = re.compile(r"error\('(?:[^']|'')*'\)")
 _LAST_FIRST = frozenset({"Divide", "IntegralDivide", "Remainder", "Pmod"})
@@ -33,9 +33,11 @@ def lower_try(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fr
     if node.get("evalMode") == "LEGACY" and not (
         pa.types.is_string(arguments[0].type) or pa.types.is_temporal(arguments[0].type)
     ):
-        raise unsupported(node, f"LEGACY mode over {arguments[0].type}", _ADVICE)
+        raise unsupported_expression(node, f"LEGACY mode over {arguments[0].type}", _ADVICE)
     if node.kind == "Cast" and pa.types.is_nested(arguments[0].type):
-        raise unsupported(node, f"a cast of {arguments[0].type} that is tried", "use transform, and try each element")
+        raise unsupported_expression(
+            node, f"a cast of {arguments[0].type} that is tried", "use transform, and try each element"
+        )
     order = range(len(arguments))
     bound: dict[int, str] = {}
     for index in order:
@@ -63,7 +65,7 @@ def _try_eval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """TryEval tries its operands too. Their errors become null inside, which is the same only where nothing looks at a null."""
     (operand,) = arguments
     if any(argument_raises(child) for child in node.children[0].children):
-        raise unsupported(node, "an operand that is computed", _ADVICE)
+        raise unsupported_expression(node, "an operand that is computed", _ADVICE)
     return derive(cast(f"TRY({_RAISED.sub('NULL', operand.sql)})", operand.type), operand.type)
 
 

@@ -77,7 +77,7 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
             "an ORDER BY below a dropDuplicates above a withWatermark is not supported",
             "Leave one of them out",
         )
-    materialised = _normalised(context, child, keys)
+    materialised = _normalise(context, child, keys)
     types = context.builder.types(materialised.node)
     lifetime = context.event_times.delays_ms[time] * MS_US if within else 0 if time in keys else None
     if lifetime is None:
@@ -100,7 +100,7 @@ def _of_stream(context: Lowering, node: TreeNode, keys: Sequence[int] | None, *,
 def by_key(context: Lowering, child: Relation, keys: Sequence[int], order: Sequence[TreeNode]) -> Relation:
     """One row for every combination of values of the outputs `keys`, with all its outputs. `order`: that of the rows, as SortOrders over
     outputs, if they have one."""
-    materialised = _normalised(context, child, keys)
+    materialised = _normalise(context, child, keys)
     types = context.builder.types(materialised.node)
     if order:
         places = [materialised.position(expression_id(item.children[0])) for item in order]
@@ -116,7 +116,7 @@ def by_key(context: Lowering, child: Relation, keys: Sequence[int], order: Seque
     return context.add(Deduplicate((materialised.node,), types, positions), materialised.columns)
 
 
-def _normalised(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
+def _normalise(context: Lowering, child: Relation, keys: Sequence[int]) -> Relation:
     """The materialised child, whose columns `keys` are compared as Spark compares keys."""
     outputs = []
     for output in child.outputs:

@@ -48,7 +48,7 @@ def in_order_of_use(node: TreeNode, number: int) -> TreeNode:
     """The upper Aggregate of the rewrite, with the two nodes below it in the order of use. `number` is its `number_column`."""
     inner = node.children[0]
     expand = inner.children[0]
-    renumbered = _renumbered(node["aggregateExpressions"], number)
+    renumbered = _new_numbers(node["aggregateExpressions"], number)
 
     def renumber(tree: TreeNode) -> TreeNode | None:
         value = _group_number(tree, number)
@@ -77,7 +77,7 @@ def _expand(expand: TreeNode, uses: dict[int, int], number: int, renumbered: dic
     return _with(expand, expand.children[0], output=[output[i] for i in order], projections=copies)
 
 
-def _renumbered(results: Iterable[TreeNode], number: int) -> dict[str, str]:
+def _new_numbers(results: Iterable[TreeNode], number: int) -> dict[str, str]:
     """Old number -> new number, in the order of use. The number 0 is the copy for aggregates without DISTINCT, and stays 0."""
     numbers = {"0": "0"}
     for tree in results:

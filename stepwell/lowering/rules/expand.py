@@ -22,23 +22,23 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     copies = []
     for projections in node["projections"]:
         outputs = [
-            Output(identifier, _typed(tree, type_))
+            Output(identifier, _give_type(tree, type_))
             for identifier, tree, type_ in zip(identifiers, projections, types, strict=True)
         ]
         hidden = [Output(made, attribute(id_, "", None)) for id_, made in read.items()]
         copies.append(context.project(child, (*outputs, *hidden)))
     united = unite(context, copies)
-    return united.with_order(None if order is None else _renamed(order, read))
+    return united.with_order(None if order is None else _rename(order, read))
 
 
-def _renamed(order: Order, read: Mapping[int, int]) -> Order:
+def _rename(order: Order, read: Mapping[int, int]) -> Order:
     """The order whose columns are all hidden and have new ids."""
     hidden = tuple(Output(made, attribute(made, "", None)) for made in read.values())
     keys = tuple(replace(key, id=read[key.id]) for key in order.keys)
     return replace(order, keys=keys, hidden=hidden, within=tuple(read[id_] for id_ in order.within))
 
 
-def _typed(tree: TreeNode, type_: object) -> TreeNode:
+def _give_type(tree: TreeNode, type_: object) -> TreeNode:
     """`tree`, in which a NULL gets the type of its column, so that all copies have equal types."""
     if tree.kind == "Literal" and tree["value"] is None:
         return literal(None, type_)

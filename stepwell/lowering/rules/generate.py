@@ -49,7 +49,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
             "Use explode, posexplode, inline or stack",
         )
     position, fields = _LIST[generator.kind]
-    tree = _stacked(generator, made) if generator.kind == "Stack" else generator.children[0]
+    tree = _stack(generator, made) if generator.kind == "Stack" else generator.children[0]
     below, (collection,) = context.compute(child, [tree])
     list_ = context.builder.types(below.node)[collection]
     if context.refusals and not (pa.types.is_list(list_) or pa.types.is_map(list_)):
@@ -70,7 +70,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     return context.add(generate, [*(output.id for output in kept), *(identifier for identifier, _ in made)])
 
 
-def _stacked(generator: TreeNode, made: list[tuple[int, Any]]) -> TreeNode:
+def _stack(generator: TreeNode, made: list[tuple[int, Any]]) -> TreeNode:
     """`stack(n, a, b, ...)` as an array of n structs; missing cells of the last one are null."""
     count, *cells = generator.children
     rows = []

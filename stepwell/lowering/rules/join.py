@@ -41,7 +41,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     left, right = (context.lower(child) for child in _sides_of(node, kind))
     condition = take_apart(node.get("condition"), _ids(left), _ids(right), context.values.ids)
     if kind in ("Inner", "Cross"):
-        return _filtered(context, left, right, condition)
+        return _filtered_join(context, left, right, condition)
     if any(_reads_values(context, equality.or_unknown()) for equality in condition.not_in):
         condition = condition if kind == "LeftAnti" and condition.is_only_a_not_in else condition.without_not_in()
     right, condition, added = _with_values(context, right, condition)
@@ -50,7 +50,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     return Relation(relation.node, relation.columns, outputs, relation.predicates)
 
 
-def _filtered(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
+def _filtered_join(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
     """An inner join. What reads the value of a subquery is a filter of the joined rows, so that the join does not depend on it."""
     late = tuple(tree for tree in condition.residual if _reads_values(context, tree))
     rest = tuple(tree for tree in condition.residual if not _reads_values(context, tree))

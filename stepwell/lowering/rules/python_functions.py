@@ -52,7 +52,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     return Relation(index, columns, outputs).with_order(order)
 
 
-def _typed(tree: TreeNode) -> TreeNode:
+def _give_type(tree: TreeNode) -> TreeNode:
     """A NULL without a type as one of a type that a column can have: a function gets None for both."""
     return literal(None, "boolean") if tree.kind == "Literal" and tree["dataType"] == "void" else tree
 
@@ -73,5 +73,5 @@ def arguments_of(udf: TreeNode) -> tuple[tuple[TreeNode, ...], tuple[str, ...]]:
     """The arguments of a call, and the names of the parameters for which the last of them stand."""
     named = [child for child in udf.children if child.kind == "NamedArgumentExpression"]
     positional = udf.children[: len(udf.children) - len(named)]
-    arguments = (*map(_typed, positional), *(_typed(child.children[0]) for child in named))
+    arguments = (*map(_give_type, positional), *(_give_type(child.children[0]) for child in named))
     return arguments, tuple(str(child["key"]) for child in named)

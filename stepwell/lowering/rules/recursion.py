@@ -169,7 +169,7 @@ class _Carrier:
     def carry(self, node: TreeNode) -> TreeNode | None:
         """The plan with the level among its columns; None if it does not read the recursive name."""
         if node.kind == "UnionLoopRef" and node["loopId"] == self._loop:
-            return _renewed(node, node.children, **{"output": [*node["output"], self._level], _CARRIES: True})
+            return _renew(node, node.children, **{"output": [*node["output"], self._level], _CARRIES: True})
         children = [self.carry(child) for child in node.children]
         if not any(children):
             return None
@@ -180,15 +180,15 @@ class _Carrier:
             return special[node.kind](node, children)
         if node.kind not in _KEEP:
             raise UnsupportedPlan(node.kind, f"{node.kind} over the recursive name is not supported", _REMEDY)
-        return _renewed(node, _either(children, node))
+        return _renew(node, _either(children, node))
 
     def _project(self, node: TreeNode, children: Sequence[TreeNode | None]) -> TreeNode:
-        return _renewed(node, _either(children, node), projectList=[*node["projectList"], self._level])
+        return _renew(node, _either(children, node), projectList=[*node["projectList"], self._level])
 
     def _aggregate(self, node: TreeNode, children: Sequence[TreeNode | None]) -> TreeNode:
         """DISTINCT, which is within a level. Spark refuses any other aggregate."""
         both = {name: [*node[name], self._level] for name in ("groupingExpressions", "aggregateExpressions")}
-        return _renewed(node, _either(children, node), **both)
+        return _renew(node, _either(children, node), **both)
 
     def _generate(self, node: TreeNode, children: Sequence[TreeNode | None]) -> TreeNode:
         """Positions of columns that are left out count the level too, which is among the columns of a join."""
@@ -196,7 +196,7 @@ class _Carrier:
         outputs = self._context.lower(child).outputs
         at = next(place for place, output in enumerate(outputs) if output.id == expression_id(self._level))
         left_out = [place + (place >= at) for place in node["unrequiredChildIndex"]]
-        return _renewed(node, [child], unrequiredChildIndex=left_out)
+        return _renew(node, [child], unrequiredChildIndex=left_out)
 
     def _join(self, node: TreeNode, children: Sequence[TreeNode | None]) -> TreeNode:
         left, right = children
@@ -209,7 +209,7 @@ class _Carrier:
                 f"the recursive name on this side of a {kind} join (of IN or EXISTS, for example) is not supported",
                 "Write it as an inner join with the recursive name",
             )
-        return _renewed(node, _either(children, node))
+        return _renew(node, _either(children, node))
 
     def _union(self, node: TreeNode, children: Sequence[TreeNode | None]) -> TreeNode:
         if not all(children):
@@ -218,14 +218,14 @@ class _Carrier:
                 "a UNION in the recursive part has a query that does not read the recursive name, so the recursion would never end",
                 "Put this query into the first part of the recursion",
             )
-        return _renewed(node, _either(children, node))
+        return _renew(node, _either(children, node))
 
 
 def _either(children: Sequence[TreeNode | None], node: TreeNode) -> list[TreeNode]:
     return [old if new is None else new for new, old in zip(children, node.children, strict=True)]
 
 
-def _renewed(node: TreeNode, children: Sequence[TreeNode], **fields: Any) -> TreeNode:
+def _renew(node: TreeNode, children: Sequence[TreeNode], **fields: Any) -> TreeNode:
     renewed = {id(old): new for old, new in zip(node.children, children, strict=True)}
 
     def field(value: Any) -> Any:

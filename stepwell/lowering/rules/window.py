@@ -112,7 +112,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if joined:
         rows = _joined_back(context, rows, partition, joined, orders.both)
     if others:
-        rows = _windowed(context, rows, partition, orders, others, reader=partial(_reader, context, node))
+        rows = _add_window(context, rows, partition, orders, others, reader=partial(_reader, context, node))
     by_id = {output.id: output for output in rows.outputs}
     wanted = [*visible, *(function.id for function in functions)]
     outputs = tuple(by_id[identifier] for identifier in wanted)
@@ -176,7 +176,7 @@ def _joined_back(
     return join.inner(context, rows, totals, Condition(tuple(pairs) or (one,), (), ()))
 
 
-def _windowed(
+def _add_window(
     context: Lowering,
     rows: Relation,
     partition: Sequence[TreeNode],
@@ -198,7 +198,7 @@ def _windowed(
     sort_keys = tuple(sort_key(context, at[column], item, types[at[column]]) for column, item in sorts)
     tie_keys = tuple(sort_key(context, at[column], item, types[at[column]]) for column, item in ties)
     calls = tuple(_call(read, at, types, sort_keys) for read in reads)
-    names = [reader(function) for function in _tied(calls)]
+    names = [reader(function) for function in _functions_over_ties(calls)]
     if names and not orders.both and names == [reader("row_number")]:
         context.note(ARBITRARY_NOTE)
     note_ties(context, below.node, tuple(at[key] for key in keys), (*sort_keys, *tie_keys), names)
@@ -383,7 +383,7 @@ def _whole_number(tree: TreeNode) -> int:
     return int(tree["value"])
 
 
-def _tied(calls: Sequence[WindowCall]) -> list[WindowFunction]:
+def _functions_over_ties(calls: Sequence[WindowCall]) -> list[WindowFunction]:
     """The functions whose value depends on the order of rows that tie."""
     return [
         call.function for call in calls

@@ -35,7 +35,7 @@ def _transition(name: str) -> Callable[[Seen], Samples]:
     return one(read)
 
 
-def _drained(seen: Seen) -> float:
+def _drained_ratio(seen: Seen) -> float:
     transition = seen.status["transition"]
     return 0.0 if transition is None else float(transition["drained"] or 0)
 
@@ -144,6 +144,8 @@ OF_CHANGES = (
     Metric(
         "stepwell_transition_left_seconds", "gauge", "Expected time until it is filled.", _transition("seconds_left")
     ),
-    Metric("stepwell_transition_drained_ratio", "gauge", "The part of the differences that has left.", one(_drained)),
+    Metric(
+        "stepwell_transition_drained_ratio", "gauge", "The part of the differences that has left.", one(_drained_ratio)
+    ),
     Metric("stepwell_transition_paused", "gauge", "1 while a user has paused the filling.", _transition("is_paused")),
 )

@@ -42,7 +42,7 @@ def place(text: str) -> tuple[str, str]:
     return topic, partition
 
 
-def bounded(found: Mapping[tuple[str, str], float], *, is_sum: bool) -> dict[tuple[str, str], float]:
+def bound(found: Mapping[tuple[str, str], float], *, is_sum: bool) -> dict[tuple[str, str], float]:
     """By (topic, partition), or by topic alone if there are more than PARTITIONS_MAX: the sums, or the greatest."""
     if len(found) <= PARTITIONS_MAX:
         return dict(found)

@@ -23,11 +23,11 @@ def _phase(seen: Seen) -> str:
     return str(seen.status["phase"])
 
 
-def _uncheckpointed(seen: Seen) -> float:
-    return uncheckpointed(seen.status)
+def _uncheckpointed_value(seen: Seen) -> float:
+    return steps_uncheckpointed(seen.status)
 
 
-def uncheckpointed(status: Mapping[str, Any]) -> int:
+def steps_uncheckpointed(status: Mapping[str, Any]) -> int:
     """How many steps of this run are in no checkpoint."""
     return max(0, next_step_of(status) - int(status["checkpoint_step"]))
 
@@ -108,7 +108,7 @@ OF_STATE = (
         "stepwell_uncheckpointed_steps",
         "gauge",
         "Steps that are in no checkpoint yet, and would be replayed after a crash.",
-        one(_uncheckpointed),
+        one(_uncheckpointed_value),
     ),
     Metric(
         "stepwell_state_bytes",

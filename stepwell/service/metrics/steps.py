@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator.measures import lag_seconds
 from stepwell.service.metrics.metric import Metric, Samples, Seen, each, one
-from stepwell.service.metrics.names import add_by_view, bounded, place
+from stepwell.service.metrics.names import add_by_view, bound, place
 
 PARTITION = ("topic", "partition")
 PER_PARTITION = "input partition"
@@ -14,17 +14,17 @@ PER_VIEW = "view, source and output"
 
 def _lag(seen: Seen) -> Samples:
     found = {place(where): float(messages) for where, messages in seen.status["lag"].items()}
-    return bounded(found, is_sum=True).items()
+    return bound(found, is_sum=True).items()
 
 
 def _lag_seconds(seen: Seen) -> Samples:
     found = lag_seconds(seen.status["lag"], seen.measured.newest_ms, seen.now)
-    return bounded({place(where): seconds for where, seconds in found.items()}, is_sum=False).items()
+    return bound({place(where): seconds for where, seconds in found.items()}, is_sum=False).items()
 
 
 def _by_partition(found: dict[tuple[str, int], int]) -> Samples:
     texts = {(topic, str(partition)): float(count) for (topic, partition), count in found.items()}
-    return bounded(texts, is_sum=True).items()
+    return bound(texts, is_sum=True).items()
 
 
 OF_STEPS = (

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from coordinator.measures import MINUTES, Histogram, Minute, lag_seconds
 from coordinator.shown_status import READY_PHASES
 from stepwell.service.metrics.metric import Seen
-from stepwell.service.metrics.state import uncheckpointed
+from stepwell.service.metrics.state import steps_uncheckpointed
 from stepwell.service.page.graph import PipelineGraph, bare_name, kind_of
 from stepwell.service.page.rates import Rate
 from stepwell.service.page.svg import BoxText, Line, chart_svg, graph_svg
@@ -77,7 +77,7 @@ def _summary(shown: Shown) -> str:
 
 
 def _checkpoint_text(status: Mapping[str, Any]) -> str:
-    steps = uncheckpointed(status)
+    steps = steps_uncheckpointed(status)
     if not steps:
         return "has all steps"
     return f"{seconds_text(status['checkpoint_age_s'])} old, {number_text(steps)} steps since"
@@ -256,7 +256,7 @@ def _state(shown: Shown) -> str:
     mean = found.sum / found.count if found.count else None
     rows = [
         ("last checkpoint", f"version {status['checkpoint_version']}, before step {status['checkpoint_step']}"),
-        ("steps that are in none", number_text(uncheckpointed(status))),
+        ("steps that are in none", number_text(steps_uncheckpointed(status))),
         ("time of the last / mean", f"{seconds_text(1e-3 * status['checkpoint_ms'])} / {seconds_text(mean)}"),
         ("last step", number_text(status["step"])),
         *([("steps to replay", number_text(status["steps_to_replay"]))] if status["steps_to_replay"] else []),

@@ -82,7 +82,7 @@ class Drawing:
 def drawing_of(graph: PipelineGraph) -> Drawing:
     layers = _layers(graph)
     chains, columns = _with_bends(graph, layers)
-    rows = _ordered(columns, chains)
+    rows = _order(columns, chains)
     column_of = {item: number for number, items in enumerate(columns) for item in items}
     places = {item: Place(column_of[item], row) for item, row in rows.items()}
     return Drawing(
@@ -117,7 +117,7 @@ def _with_bends(graph: PipelineGraph, layers: Sequence[int]) -> tuple[list[list[
     return chains, columns
 
 
-def _ordered(columns: list[list[int]], chains: Sequence[Sequence[int]]) -> Mapping[int, int]:
+def _order(columns: list[list[int]], chains: Sequence[Sequence[int]]) -> Mapping[int, int]:
     """The row of each item. The columns are ordered in place."""
     before: dict[int, list[int]] = {}
     after: dict[int, list[int]] = {}
