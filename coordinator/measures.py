@@ -301,7 +301,7 @@ class Measures:
                 error_rows=dict(self._error_rows),
                 recoveries=dict(self._recoveries),
                 newest_ms=dict(self._newest_ms),
-                minutes=[_copied(each) for each in self._minutes if each.at > now - MINUTES],
+                minutes=[_copy(each) for each in self._minutes if each.at > now - MINUTES],
                 events=list(self._events),
             )
 
@@ -312,7 +312,7 @@ class Measures:
         return self._minutes[-1]
 
 
-def _copied(minute: Minute) -> Minute:
+def _copy(minute: Minute) -> Minute:
     return Minute(minute.at, minute.steps, minute.rows, minute.step_ms.copy(), minute.latency.copy())
 
 

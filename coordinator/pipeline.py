@@ -164,7 +164,7 @@ class Pipeline:
                 check_answers(plan, self._writer.state, made.running.spec.column_names)
             has_ended = True
         except StaleEpoch as fault:
-            raise self._fenced() from fault
+            raise self._fence_fault() from fault
         except MAY_BE_OF_SUCCESSOR as fault:
             self._confirm_claim(fault)
             raise
@@ -208,7 +208,7 @@ class Pipeline:
         except KafkaFault as unknown:
             _log.warning("it is not known whether another run has taken over", fault=str(unknown)[:500])
 
-    def _fenced(self) -> Fenced:
+    def _fence_fault(self) -> Fenced:
         """The fault of a run whose databases were fenced. The step log says which run has taken over."""
         state = StepLogReader(self._files.kafka, self._files.log_topic).read()
         return Fenced(self._files.transactional_id, self._writer.epoch, state.claim)

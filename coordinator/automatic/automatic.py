@@ -12,7 +12,7 @@ from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LoadFile, read_load
 from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
-from coordinator.automatic.view import shown
+from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
 from coordinator.requests import Asked, Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
@@ -189,4 +189,4 @@ class Automatic:
         self._show()
 
     def _show(self) -> None:
-        self._board.update(automatic=shown(self._machine, self._changes))
+        self._board.update(automatic=automatic_status(self._machine, self._changes))

@@ -34,7 +34,7 @@ class Capacities:
         """The greatest number of workers that is remembered; 0 if none is."""
         return max(self.rows_per_s, default=0)
 
-    def expected(self, workers: int) -> float | None:
+    def rows_per_s_of(self, workers: int) -> float | None:
         """Rows per second; None as long as nothing is known. Between two numbers that were tried it is on the line through them. Below all of
         them each worker counts its share, because a few workers never lose more by being fewer. Above all of them each one adds UNTRIED_PART
         of a share, or less if the last ones that were added brought less."""
@@ -59,26 +59,28 @@ class Capacities:
     def with_measured(self, workers: int, rows_per_s: float, now: float) -> Capacities:
         """The present number of workers manages so much now."""
         assert rows_per_s > 0, f"{workers} workers that manage {rows_per_s} rows/s"
-        before = self.expected(workers)
+        before = self.rows_per_s_of(workers)
         scale = 1.0 if before is None else rows_per_s / before
         rates = {number: rate * scale for number, rate in self.rows_per_s.items()} | {workers: rows_per_s}
-        return Capacities(rates, {**self.used_at, workers: now})._bounded(now)
+        return Capacities(rates, {**self.used_at, workers: now})._within_bounds(now)
 
     def with_relation(self, origin: int, workers: int, gain: float, now: float) -> Capacities:
         """So many workers were found to be `gain` times as fast as `origin`."""
         assert gain > 0, f"{workers} workers that are {gain} times as fast as {origin}"
-        before = self.expected(origin)
+        before = self.rows_per_s_of(origin)
         if before is None:
             return self
         rates = {**self.rows_per_s, origin: before, workers: before * gain}
-        return Capacities(rates, {**self.used_at, origin: self.used_at.get(origin, now), workers: now})._bounded(now)
+        return Capacities(rates, {**self.used_at, origin: self.used_at.get(origin, now), workers: now})._within_bounds(
+            now
+        )
 
     def without_above(self, workers: int) -> Capacities:
         """Nothing is remembered of more workers than that."""
         rates = {number: rate for number, rate in self.rows_per_s.items() if number <= workers}
         return Capacities(rates, {number: self.used_at[number] for number in rates})
 
-    def _bounded(self, now: float) -> Capacities:
+    def _within_bounds(self, now: float) -> Capacities:
         last = sorted(self.used_at, key=lambda number: self.used_at[number])[-NUMBERS_MAX:]
         kept = {number for number in last if now - self.used_at[number] <= LEARNT_SECONDS}
         return replace(

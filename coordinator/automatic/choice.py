@@ -216,9 +216,9 @@ def _more(given: ChoiceInput, kind: Kind, why: str, drain_s: float | None) -> Ch
         return _stay("refused", f"{why} {workers(present + 1)} were refused: {given.refused[present + 1]}")
     number = next((n for n in candidates if _is_enough(given, n, drain_s)), None)
     if number is None:
-        best = max(known.expected(n) or 0.0 for n in candidates)
-        number = next(n for n in candidates if (known.expected(n) or 0.0) >= NEARLY * best)
-    then = known.expected(number) or 0.0
+        best = max(known.rows_per_s_of(n) or 0.0 for n in candidates)
+        number = next(n for n in candidates if (known.rows_per_s_of(n) or 0.0) >= NEARLY * best)
+    then = known.rows_per_s_of(number) or 0.0
     if then < GAIN_MIN * can:
         return _stay("no gain", f"{why} But {manage(number, then)}: hardly more.")
     if drain_s is not None:
@@ -236,7 +236,7 @@ def _brought(given: ChoiceInput) -> str:
 
 def _is_enough(given: ChoiceInput, number: int, drain_s: float | None) -> bool:
     known = given.known
-    then = known.expected(number) or 0.0
+    then = known.rows_per_s_of(number) or 0.0
     arrives = known.arrived_per_s if drain_s is None else known.arriving_per_s
     if arrives > UTILISATION_TARGET * then:
         return False
@@ -250,7 +250,7 @@ def _move_s(given: ChoiceInput, number: int) -> float:
 def _done_s(given: ChoiceInput, number: int) -> float:
     """In how many seconds the backlog is gone if the change begins now. Meanwhile the present workers go on with less time."""
     known = given.known
-    can, then, move_s = known.rows_per_s or 0.0, known.expected(number) or 0.0, _move_s(given, number)
+    can, then, move_s = known.rows_per_s or 0.0, known.rows_per_s_of(number) or 0.0, _move_s(given, number)
     arrives = known.arriving_per_s
     left = max(0.0, known.lag + (arrives - LIVE_PART * can) * move_s)
     spare = then - arrives
@@ -282,7 +282,7 @@ def _down(given: ChoiceInput) -> Choice:
     if number in given.refused:
         return _stay("refused", f"{fits} {workers(number)} were refused: {given.refused[number]}")
     most = max(demand.arrived_per_s for demand in known.demands_of(window_s))
-    then = known.expected(number)
+    then = known.rows_per_s_of(number)
     return Choice(
         "idle", number, f"For {time(window_s)} at most {rate(most)} have arrived, and {manage(number, then)}."
     )
@@ -297,7 +297,7 @@ def _enough(given: ChoiceInput, window_s: float) -> int | None:
     most = max(demand.arrived_per_s for demand in demands)
     waiting = [demand for demand in demands if demand.lag > backlog]
     for number in range(limits.least, given.present):
-        can = known.expected(number)
+        can = known.rows_per_s_of(number)
         if can is None:
             if most == 0 and not waiting:
                 return number

@@ -162,7 +162,7 @@ class Knowledge:
 
     def _expect(self, origin: int, workers: int) -> None:
         """Until it is measured, the relation is the one that was expected."""
-        before, then = self.capacities.expected(origin), self.capacities.expected(workers)
+        before, then = self.capacities.rows_per_s_of(origin), self.capacities.rows_per_s_of(workers)
         if before is not None and then is not None:
             self.capacities = self.capacities.with_relation(origin, workers, then / before, self.now)
 
@@ -172,7 +172,7 @@ class Knowledge:
         if self.costs is None:
             return
         self._judge(self.costs)
-        measured, before = self.costs.rows_per_s(self.step_rows_max), self.capacities.expected(self.workers)
+        measured, before = self.costs.rows_per_s(self.step_rows_max), self.capacities.rows_per_s_of(self.workers)
         part = 1.0 if before is None else min(1.0, len(self.since) / SURE_SAMPLES)
         mean = measured if before is None else before ** (1 - part) * measured**part
         self.capacities = self.capacities.with_measured(self.workers, mean, self.now)
@@ -239,7 +239,7 @@ class Knowledge:
             return None
         if self.is_saturated:
             return sum(s.rows for s in self._last) / sum(s.seconds for s in self._last)
-        return self.capacities.expected(self.workers)
+        return self.capacities.rows_per_s_of(self.workers)
 
     @property
     def is_trusted(self) -> bool:
@@ -249,11 +249,11 @@ class Knowledge:
             costs is not None and costs.ms_per_row is not None and costs.reaches(self.step_rows_max)
         )
 
-    def expected(self, workers: int) -> float | None:
+    def rows_per_s_of(self, workers: int) -> float | None:
         """What so many workers would manage, in rows per second: in the relation that was learnt to what the present ones do."""
         now = self.rows_per_s
         assert self.workers is not None
-        at_present, then = self.capacities.expected(self.workers), self.capacities.expected(workers)
+        at_present, then = self.capacities.rows_per_s_of(self.workers), self.capacities.rows_per_s_of(workers)
         if now is None or at_present is None or then is None:
             return None
         return now * then / at_present

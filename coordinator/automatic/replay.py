@@ -54,11 +54,11 @@ class _Queue:
     def decide(self, sample: LoadSample, workers: int) -> None:
         known = self._machine.known
         self._before = sample.workers
-        self._rates = (known.rows_per_s or 0.0, known.expected(workers) or 0.0)
+        self._rates = (known.rows_per_s or 0.0, known.rows_per_s_of(workers) or 0.0)
         self._moving_s = self._surroundings.seconds(sample.workers, workers, is_busy=sample.busy_share > 0.5)
         self.workers, self._lag = workers, float(sample.lag)
 
-    def seen(self, sample: LoadSample) -> LoadSample:
+    def what_it_sees(self, sample: LoadSample) -> LoadSample:
         """What the machine would have seen instead."""
         if self.workers is None:
             return sample
@@ -100,7 +100,7 @@ def replay(
     for sample, at, gap_s in zip(samples, ends, gaps, strict=True):
         if gap_s:
             machine.interrupt(max(0.0, gap_s))
-        seen = queue.seen(sample)
+        seen = queue.what_it_sees(sample)
         is_computed = queue.workers is not None
         choice = machine.take(seen, surroundings)
         if choice.workers is not None:

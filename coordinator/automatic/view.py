@@ -10,7 +10,7 @@ SHOWN_MAX = 8
 """For how many numbers of workers it is shown what they are expected to manage: around the present one."""
 
 
-def shown(machine: AutoMachine, changes: int) -> dict[str, Any] | None:
+def automatic_status(machine: AutoMachine, changes: int) -> dict[str, Any] | None:
     """As `Status.automatic`; None while users alone change the layout. `decision`: the kind of the last choice, and `reason` its text.
     `workers`: the number to which it leads. `rows_per_s`: what the present workers manage, `expected` what others would. `changes`: how many
     were asked for by this run. `last`: what the last change has brought, if that is known."""
@@ -29,7 +29,7 @@ def shown(machine: AutoMachine, changes: int) -> dict[str, Any] | None:
         "rows_per_s": None if known.rows_per_s is None else round(known.rows_per_s, 1),
         "lag": known.lag,
         "busy_share": round(known.busy_share, 3),
-        "expected": _expected(machine),
+        "expected": _capacity_by_workers(machine),
         "refused": {str(number): each.why for number, each in machine.refusals.items() if known.now < each.until},
         "last": None
         if verdict is None
@@ -38,10 +38,10 @@ def shown(machine: AutoMachine, changes: int) -> dict[str, Any] | None:
     }
 
 
-def _expected(machine: AutoMachine) -> dict[str, float]:
+def _capacity_by_workers(machine: AutoMachine) -> dict[str, float]:
     limits, known = machine.limits, machine.known
     if limits is None or known.workers is None:
         return {}
     near = sorted(range(limits.least, limits.most + 1), key=lambda number: abs(number - (known.workers or 0)))
-    rates = {number: known.expected(number) for number in sorted(near[:SHOWN_MAX])}
+    rates = {number: known.rows_per_s_of(number) for number in sorted(near[:SHOWN_MAX])}
     return {str(number): round(rate, 1) for number, rate in rates.items() if rate is not None}

@@ -206,10 +206,10 @@ def _check(views: Sequence[str], found: Mapping[int, tuple[Contents, tuple[Buffe
 
 def tables_of(rows: ViewRows) -> list[pa.Buffer]:
     """One Arrow IPC stream for each view, with the rows of all workers."""
-    return [_joined(parts) for parts in rows.parts]
+    return [_join(parts) for parts in rows.parts]
 
 
-def _joined(parts: Sequence[Buffer]) -> pa.Buffer:
+def _join(parts: Sequence[Buffer]) -> pa.Buffer:
     tables = [pa.ipc.open_stream(part).read_all() for part in parts]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, tables[0].schema) as writer:

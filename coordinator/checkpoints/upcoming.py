@@ -29,7 +29,7 @@ class Upcoming:
 
     def number(self, fingerprint: str, views: Sequence[str]) -> int:
         """Of the next revision. `fingerprint`: of the circuit whose views these are. Raises NoAnswer if they cannot be read."""
-        intent = self._filled()
+        intent = self._filled_intent()
         document = self._course.document_of(intent)
         if (document.fingerprint_of_files or document.circuit.fingerprint) != fingerprint:
             raise NoAnswer(
@@ -48,13 +48,13 @@ class Upcoming:
 
     def is_in(self, step: int) -> bool:
         """Whether a version that was taken before this step has all that is filled, and it is known which of its views have no answer."""
-        intent = self._filled()
+        intent = self._filled_intent()
         is_known = self._log.first <= step <= self._log.division_next
         return is_known and self._log.filled_before(step) >= intent.whole and self._in_error(intent, step) is not None
 
     def check_answers(self, views: Sequence[str], step: int) -> None:
         """Raises NoAnswer if one of the views has none in such a version."""
-        in_error = self._in_error(self._filled(), step)
+        in_error = self._in_error(self._filled_intent(), step)
         assert in_error is not None
         for view in views:
             if view in in_error:
@@ -67,7 +67,7 @@ class Upcoming:
     def _in_error(self, intent: RevisionIntent, step: int) -> frozenset[str] | None:
         return views_before(self._course.document_of(intent).numbered, self._log, step)
 
-    def _filled(self) -> RevisionIntent:
+    def _filled_intent(self) -> RevisionIntent:
         """Raises NoAnswer if there is no next revision whose new nodes are filled."""
         phase = self._log.revisions.phase
         match phase:

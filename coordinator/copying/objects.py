@@ -49,7 +49,7 @@ def copy_objects(source: Source, place: Place, store: ObjectStore, known: Known)
     chains: dict[int, Chain] = {}
     with ThreadPoolExecutor(PACKS_AT_ONCE, "copy") as pool:
         for worker, chain in source.stored.chains.items():
-            copied = partial(_copied, source, place, store, known)
+            copied = partial(_copy, source, place, store, known)
             packs = tuple(pool.map(copied, headers_of(chain, manifest.identity(worker))))
             chains[worker] = chain.model_copy(update={"packs": packs})
     made = Manifest(
@@ -69,7 +69,7 @@ def copy_objects(source: Source, place: Place, store: ObjectStore, known: Known)
     return name, digest
 
 
-def _copied(source: Source, place: Place, store: ObjectStore, known: Known, one: tuple[Pack, PackHeader]) -> Pack:
+def _copy(source: Source, place: Place, store: ObjectStore, known: Known, one: tuple[Pack, PackHeader]) -> Pack:
     packed, header = one
     worker = header.identity.worker
     if packed.digest not in known:

@@ -102,15 +102,15 @@ def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
     whole, at = _read_log(kafka, topics, manifest)
     if at.is_former or at.revision is None:
         reason = "a former release has made it, and recorded no plan document"
-        raise _refused(manifest, [reason], "Run that pipeline with this release until it has stored another version.")
+        raise _refusal(manifest, [reason], "Run that pipeline with this release until it has stored another version.")
     text = read_plan(kafka, plan_topic_of(manifest.pipeline), at.revision.plan)
     try:
         document = document_of(text)
     except BadDocument as error:
         reason = f"its plan document cannot be read: {error}"
-        raise _refused(manifest, [reason], "Use the release that has written it, or a newer one.") from error
+        raise _refusal(manifest, [reason], "Use the release that has written it, or a newer one.") from error
     if others := [chain.format for chain in stored.chains.values() if chain.format != description.FORMAT]:
-        raise _refused(
+        raise _refusal(
             manifest,
             [f"its databases have format {others[0]}, and this release reads format {description.FORMAT}"],
             "Use the release that has stored the version; or run that pipeline with this release until it has stored another one.",
@@ -124,16 +124,16 @@ def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
     moment = read_moment(kafka, topics, stored)
     step = stored.manifest.version.step
     if (reason := _why_not_begun(step, moment.at)) is not None:
-        raise _refused(stored.manifest, [reason], ANOTHER)
+        raise _refusal(stored.manifest, [reason], ANOTHER)
     positions = positions_before(step, moment.at, topics_of_project(moment.document, topics.names()))
-    written = _written(moment)
+    written = _written_topics(moment)
     source = Source(stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch)
     if lost := list(_lost_inputs(source, topics))[:REASONS_MAX]:
-        raise _refused(stored.manifest, lost, "A copy goes on reading from there. " + ANOTHER)
+        raise _refusal(stored.manifest, lost, "A copy goes on reading from there. " + ANOTHER)
     return source
 
 
-def _refused(manifest: Manifest, reasons: list[str], what_to_do: str) -> CopyRefused:
+def _refusal(manifest: Manifest, reasons: list[str], what_to_do: str) -> CopyRefused:
     version = manifest.version
     return CopyRefused(
         f"version {version.version} of {manifest.pipeline}, before step {version.step}, cannot be copied: {'; '.join(reasons)}. "
@@ -150,21 +150,21 @@ def _read_log(kafka: KafkaSettings, topics: Topics, manifest: Manifest) -> tuple
         whole, at = StepLogReader(kafka, topic).read_with(moment.is_reached)
         log_id = topics.describe([topic])[topic].topic_id
     except StepLogGone:
-        raise _refused(
+        raise _refusal(
             manifest,
             [f"there is no step log {topic} on this broker, and only that says where the pipeline was in its inputs"],
             "Restore the topic, or name the broker of that pipeline with kafka.bootstrap.servers.",
         ) from None
     if log_id != manifest.log_id:
-        raise _refused(manifest, ["it was made under another step log, which was deleted since"], ANOTHER)
+        raise _refusal(manifest, ["it was made under another step log, which was deleted since"], ANOTHER)
     if step == 0:
-        raise _refused(manifest, ["it holds no step"], "Start the new pipeline with `stepwell run`: nothing is lost.")
+        raise _refusal(manifest, ["it holds no step"], "Start the new pipeline with `stepwell run`: nothing is lost.")
     at = at or moment.first
     if at is None:
         reason = (
             f"the step log has no record of that moment any more: it begins at step {whole.first} (stepwell.steps.kept)"
         )
-        raise _refused(manifest, [reason], ANOTHER)
+        raise _refusal(manifest, [reason], ANOTHER)
     return whole, at
 
 
@@ -178,7 +178,7 @@ def _why_not_begun(step: int, at: StepLogState) -> str | None:
     return None
 
 
-def _written(moment: Moment) -> frozenset[str]:
+def _written_topics(moment: Moment) -> frozenset[str]:
     """Also by former revisions, and all topics for malformed messages that are known."""
     document, logs = moment.document, (moment.log, moment.at)
     outputs = {output.topic for output in document.outputs} | {where.topic for log in logs for where in log.ends}

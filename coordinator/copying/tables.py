@@ -38,13 +38,13 @@ class TableCopies:
     def make(self, source: Source, epoch: int) -> Mapping[str, TableRecord]:
         """The loads of the copy, by the topics that the source has them in. Raises faults of Kafka."""
         found = loads_of(source)
-        names = {topic: _renamed(topic, source.pipeline, self.pipeline) for topic in found}
+        names = {topic: _name_in_copy(topic, source.pipeline, self.pipeline) for topic in found}
         self.topics.delete(sorted(self.topics.names() & {*names.values()}))
-        made = {topic: self._copied(load, names[topic], epoch) for topic, load in sorted(found.items())}
+        made = {topic: self._copy(load, names[topic], epoch) for topic, load in sorted(found.items())}
         reached("twin.loaded")
         return made
 
-    def _copied(self, load: TableRecord, name: str, epoch: int) -> TableRecord:
+    def _copy(self, load: TableRecord, name: str, epoch: int) -> TableRecord:
         facts = self.topics.ensure(name, load.topic.partitions, TOPIC_CONFIG, replication=self.replication)
         writer, reader = TableWriter(self.kafka, name), RangeReader(self.kafka)
         try:
@@ -89,7 +89,7 @@ def check_loads(source: Source, topics: Topics) -> None:
         )
 
 
-def _renamed(topic: str, source: str, copy: str) -> str:
+def _name_in_copy(topic: str, source: str, copy: str) -> str:
     before = table_topic_of(source, "")
     assert topic.startswith(before), topic
     return table_topic_of(copy, topic.removeprefix(before))

@@ -32,7 +32,7 @@ class NoTaskThere(Fault):
         )
 
 
-def replaced(
+def without_host(
     layout: Layout, host: str, to: str | None, members: Mapping[int, Register], location: StateLocation
 ) -> Layout:
     """The layout without workers on `host`. `members`: what the workers have said of themselves. Raises RescaleRefused."""

@@ -11,7 +11,7 @@ from coordinator.core import Core
 from coordinator.rescale.actions import Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
-from coordinator.rescale.replacing import replaced
+from coordinator.rescale.replacing import without_host
 from coordinator.rescale.requests import (
     LayoutRequest,
     PauseRequest,
@@ -53,7 +53,7 @@ class Wishes:
             target = layout.with_policy(self._parts.spec.policy_now or layout.policy).with_workers(workers)
             self.wish, self.is_asked_by_start = Wish("cold", target_of(target), wanted.setting), True
         elif workers is not None:
-            self._turn(core, self._replanned(core, workers), "replan", wanted.setting)
+            self._turn(core, self._plan_again(core, workers), "replan", wanted.setting)
         elif log.rescale is None and self._parts.layout.asked != wanted.setting and wanted.setting is not None:
             again = {"epoch": self._parts.writer.epoch, "number": self._parts.layout.number + 1, "outcome": "asked"}
             self._parts.writer.append([self._parts.layout.model_copy(update={**again, "asked": wanted.setting})])
@@ -69,7 +69,7 @@ class Wishes:
             self._parts.layout, layout.with_policy(policy or layout.policy).with_workers(number)
         )
 
-    def _replanned(self, core: Core, workers: int) -> Layout:
+    def _plan_again(self, core: Core, workers: int) -> Layout:
         """From the present owners to so many workers."""
         assert self._parts.log.target is not None
         policy = self._parts.spec.policy_now or layout_to(self._parts.log.target, 0).policy
@@ -112,7 +112,7 @@ class Wishes:
             case ReplaceRequest(host, to):
                 self._refuse_while_under_way(core)
                 layout = layout_of(self._parts.layout)
-                target = target_of(replaced(layout, host, to, crew.members, self._parts.spec.state_location))
+                target = target_of(without_host(layout, host, to, crew.members, self._parts.spec.state_location))
                 hosts = HostsPart(avoided=host, wanted=to)
                 self._want(Wish("live", target, self._parts.layout.asked, hosts=hosts), core, crew)
             case PauseRequest(is_paused):

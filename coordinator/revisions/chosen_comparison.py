@@ -20,7 +20,7 @@ from engine.model.circuit import Output, View
 from engine.model.from_now import handle_of_files
 
 
-def compared(
+def compare(
     before: PlanDocument, files: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN, *, number: int
 ) -> Comparison:
     """`files`: the project as the files define it. `number`: of the revision in force. Raises ChoiceRefused."""

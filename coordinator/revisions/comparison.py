@@ -148,7 +148,7 @@ class Comparison:
         """The nodes of a view's definition, and the view."""
         return (*definition_of(self.now.circuit, view).nodes, view)
 
-    def lost(self, previous: int) -> tuple[int, ...]:
+    def nodes_lost(self, previous: int) -> tuple[int, ...]:
         """The nodes of a previous definition that are not kept, by their previous indices."""
         kept = self._kept_before
         return tuple(i for i in (*definition_of(self.before.circuit, previous).nodes, previous) if i not in kept)
@@ -267,14 +267,14 @@ class Comparison:
         takes = [take for index in members for take in self.histories.of.get(index, ())]
         tables = [each.node for each in parts_of(takes) if isinstance(each, Young) and each.node in self._tables]
         takes += [take for index in tables for take in self.histories.of[index]]
-        needed = self._collected(takes, self.words, self.readings, self.unreadable)
+        needed = self._collect(takes, self.words, self.readings, self.unreadable)
         return needed if old_view is None else self._with_what_it_was(needed, old_view)
 
     def _with_what_it_was(self, needed: Needed, old_view: int) -> Needed:
         """What is needed, and what the view took as it was."""
         able, unable = self._readings_before
         take = content_now(self.before.circuit, old_view, self._why_not(unable), self.before.frozen)
-        was = self._collected([take], self.words_before, able, unable)
+        was = self._collect([take], self.words_before, able, unable)
         lacking = {
             handle: replace(
                 each, way_out=self._way_out_of_old_content(old_view, is_of_messages=each.obstacle != "frozen")
@@ -315,7 +315,7 @@ class Comparison:
         """The nodes that need a history and belong to no definition: the tables of keyed sources."""
         return frozenset(i for i in self.histories.of if self.now.circuit.nodes[i].kind == "LastByKey")
 
-    def _collected(
+    def _collect(
         self,
         takes: Sequence[Take],
         words: NodeWords,

@@ -128,7 +128,7 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 def named_project(project: Project) -> Named:
     """The circuit of a project with its sources and the topics of its outputs, and with the revisions of the release that has made its state."""
     leaves = leaves_of(project)
-    sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declared(leaf)) for leaf in leaves.sources}
+    sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declaration(leaf)) for leaf in leaves.sources}
     return Named(project.circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs}, project.made_with)
 
 
@@ -139,7 +139,7 @@ def _leaf_text(leaf: SourceLeaf) -> str:
     return leaf.model_copy(update={"handle": "", "columns": fixed}).model_dump_json()
 
 
-def _declared(leaf: SourceLeaf) -> tuple[str, ...]:
+def _declaration(leaf: SourceLeaf) -> tuple[str, ...]:
     return tuple(f"{name} {text}" for name, text in leaf.columns.items())
 
 
@@ -154,7 +154,7 @@ def between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:
     values = (
         ("subscribe", "" if is_batch else ", ".join(before.topics), "" if is_batch else ", ".join(now.topics)),
         ("subscribePattern", before.pattern or "", now.pattern or ""),
-        ("assign", _listed(before.partitions), _listed(now.partitions)),
+        ("assign", _list(before.partitions), _list(now.partitions)),
         ("mode", before.mode, now.mode),
         ("key", ", ".join(before.key), ", ".join(now.key)),
         ("format", before.format, now.format),
@@ -189,5 +189,5 @@ def difference_text(name: str, before: str | None, now: str | None) -> str:
     return f"{name} was {before or 'not set'}, and is {now or 'not set'} now"
 
 
-def _listed(parts: tuple[str, ...] | None) -> str:
+def _list(parts: tuple[str, ...] | None) -> str:
     return ", ".join(parts or ())

@@ -29,7 +29,7 @@ class UnknownTable(Fault):
 def with_recorded_loads(inputs: Iterable[InputTopic], recorded: Iterable[InputTopic]) -> tuple[InputTopic, ...]:
     """The sources of the files, whose batch tables have the loads of the recorded project. `recorded`: its sources."""
     loads = {source.table.handle: source for source in recorded if source.is_table}
-    return tuple(_recorded(source, loads.get(source.table.handle)) for source in inputs)
+    return tuple(_as_recorded(source, loads.get(source.table.handle)) for source in inputs)
 
 
 def with_loads(
@@ -45,7 +45,7 @@ def with_loads(
         if source.is_table and (known is None or source.table.handle in again or _has_other_columns(source, known)):
             made.append(_loaded_into(source, load))
         else:
-            made.append(_recorded(source, known))
+            made.append(_as_recorded(source, known))
     return tuple(made)
 
 
@@ -66,7 +66,7 @@ def with_other_files(inputs: Iterable[InputTopic], recorded: Iterable[InputTopic
     )
 
 
-def _recorded(source: InputTopic, known: InputTopic | None) -> InputTopic:
+def _as_recorded(source: InputTopic, known: InputTopic | None) -> InputTopic:
     if known is None or not source.is_table:
         return source
     table = replace(source.table, topics=known.table.topics, partitions=known.table.partitions)
@@ -93,10 +93,10 @@ def chosen_tables(names: Iterable[str], inputs: Iterable[InputTopic]) -> tuple[s
     """The handles of the batch tables with these names, in order. A name is a handle, or a path or the name of a table of a catalog, whose first
     parts may be left out. Raises UnknownTable."""
     handles = sorted(source.table.handle for source in inputs if source.is_table)
-    return tuple(sorted({handle for name in names for handle in _named(name, handles)}))
+    return tuple(sorted({handle for name in names for handle in _handles_named(name, handles)}))
 
 
-def _named(name: str, handles: Sequence[str]) -> list[str]:
+def _handles_named(name: str, handles: Sequence[str]) -> list[str]:
     """Several handles can have one name: the same files, which are read with other options."""
     if name in handles:
         return [name]

@@ -61,11 +61,11 @@ def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
     """The project of the files with the marks that its views have in a revision."""
     marks, offsets = dict[str, dict[str, str]](), dict[str, Offsets]()
     for view, sources in before.marks.items():
-        for name in (view,) if view in _views(files.circuit) else _renamed(before, files, view):
-            for handle, counts_from in _inherited(before, files, sources, sources_below(files.circuit, name)):
+        for name in (view,) if view in _views(files.circuit) else _views_renamed(before, files, view):
+            for handle, counts_from in _marks_inherited(before, files, sources, sources_below(files.circuit, name)):
                 marks.setdefault(name, {})[handle_of_files(handle)] = handle
                 offsets[handle] = counts_from
-    return _marked(before, files, marks, offsets)
+    return _mark(before, files, marks, offsets)
 
 
 def with_more_marks(
@@ -84,7 +84,7 @@ def with_more_marks(
             marked = handle_from_now(handle, revision)
             marks.setdefault(view, {})[handle] = marked
             offsets[marked] = positions_now(named[handle], before, facts)
-    return _marked(before, files, marks, offsets)
+    return _mark(before, files, marks, offsets)
 
 
 Offsets = tuple[tuple[TopicPartition, int], ...]
@@ -102,7 +102,7 @@ def positions_now(source: InputTopic, before: PlanDocument, facts: PlanFacts) ->
     return tuple(found)
 
 
-def _marked(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
+def _mark(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
     inputs = with_nulls(files.inputs, before.inputs)
     if not marks:
         return MarkedProject(
@@ -130,7 +130,7 @@ def _marked(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping
     )
 
 
-def _inherited(
+def _marks_inherited(
     before: PlanDocument, files: Project, sources: Mapping[str, str], read: Collection[str]
 ) -> Iterator[tuple[str, Offsets]]:
     """The marked sources of a view, as the files call them, with their offsets. `read`: the sources that the view reads."""
@@ -160,15 +160,15 @@ def _has_same_topics(source: InputTopic, other: InputTopic) -> bool:
     return one == two
 
 
-def _renamed(before: PlanDocument, files: Project, view: str) -> tuple[str, ...]:
+def _views_renamed(before: PlanDocument, files: Project, view: str) -> tuple[str, ...]:
     """The view of the files that was called so, if there is one: it has the same definition with the same marks."""
     was = _views(before.circuit)
     for name in sorted(_views(files.circuit) - was):
-        found = list(_inherited(before, files, before.marks[view], sources_below(files.circuit, name)))
+        found = list(_marks_inherited(before, files, before.marks[view], sources_below(files.circuit, name)))
         if len(found) < len(before.marks[view]):
             continue
         marks = {name: {handle_of_files(handle): handle for handle, _ in found}}
-        tried = _marked(before, files, marks, dict(found))
+        tried = _mark(before, files, marks, dict(found))
         if match_projects(named_project(before), named_project(tried)).ids.leaves[name] == view:
             return (name,)
     return ()

@@ -62,11 +62,11 @@ class NodeWords:
         if isinstance(node, Map) and node.predicate is not None:
             return self.expression(index, node.predicate)
         if isinstance(node, Join | OuterJoin | SemiJoin | JoinPartials | TimedJoin):
-            return shortened(self._of_join(index, node))
+            return shorten(self._of_join(index, node))
         text = operator_of(node).text(node)
         if isinstance(node, FinalAggregate):
             text = _OF_PARTIALS.sub("...", text)
-        return shortened(named_text(text, self._read_by(index)))
+        return shorten(named_text(text, self._read_by(index)))
 
     def title(self, index: int) -> str:
         """The kind and what it does."""
@@ -80,7 +80,7 @@ class NodeWords:
     def expression(self, index: int, expression: Expression) -> str:
         """An expression of the node."""
         sql = expression.sql if expression.column is None else f"c{expression.column}"
-        return shortened(named_text(sql, self._read_by(index)))
+        return shorten(named_text(sql, self._read_by(index)))
 
     def filters(self, index: int) -> list[str]:
         """The conditions of a Map, all of which a row has to meet."""
@@ -122,7 +122,7 @@ _OF_PARTIALS = re.compile(r"\bs[0-9]+\b")
 """An argument of which partial sums come: it is no column of the input."""
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     text = without_types(re.sub(r"\s+", " ", text))
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
 
@@ -192,7 +192,7 @@ def _filters(before: list[str], now: list[str]) -> str:
     if gone and come:
         return _was_is("the filter", " AND ".join(gone), " AND ".join(come))
     if gone or come:
-        return f"the filter {shortened(' AND '.join(gone or come))}: {'left out now' if gone else 'new here'}"
+        return f"the filter {shorten(' AND '.join(gone or come))}: {'left out now' if gone else 'new here'}"
     return "" if before == now else "the conditions of the filter have another order"
 
 
@@ -229,4 +229,4 @@ def _was_is(what: str, before: str, now: str) -> str:
     (head, _, tail), (head_now, _, tail_now) = before.partition(" by "), now.partition(" by ")
     if tail == tail_now:
         before, now = head, head_now
-    return f"{what} was {shortened(before)}, and is {shortened(now)} now"
+    return f"{what} was {shorten(before)}, and is {shorten(now)} now"

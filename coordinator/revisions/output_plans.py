@@ -33,10 +33,10 @@ def output_plans(comparison: Comparison) -> Iterator[OutputPlan]:
     for handle in comparison.outputs:
         yield _Output(comparison, handle).plan()
     for handle, topic in comparison.outputs_dropped.items():
-        yield _dropped(comparison, handle, topic)
+        yield _drop(comparison, handle, topic)
 
 
-def _dropped(comparison: Comparison, handle: str, topic: str) -> OutputPlan:
+def _drop(comparison: Comparison, handle: str, topic: str) -> OutputPlan:
     index = comparison.outputs_before[handle]
     output = comparison.before.circuit.nodes[index]
     assert isinstance(output, Output)
@@ -233,7 +233,7 @@ class _Output:
         index, previous = comparison.views[view], comparison.previous(view)
         assert previous is not None
         young = [i for i in comparison.members(index) if comparison.found.is_young(i)]
-        lost = comparison.lost(previous)
+        lost = comparison.nodes_lost(previous)
         now, before = comparison.now.circuit.nodes, comparison.before.circuit.nodes
         maps = [
             [node for node in each if isinstance(node, Map)]

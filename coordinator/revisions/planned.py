@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
-from coordinator.revisions.chosen_comparison import compared
+from coordinator.revisions.chosen_comparison import compare
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
@@ -77,12 +77,12 @@ class Planned:
         }
 
 
-def planned(
+def plan_change(
     before: PlanDocument, files: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN, *, number: int = 1
 ) -> Planned:
     """What the project of the files would do where `before` is in force, which is revision `number`. Raises ChoiceRefused."""
     facts.check()
-    return planned_of(compared(before, files, facts, chosen, number=number))
+    return planned_of(compare(before, files, facts, chosen, number=number))
 
 
 def planned_of(comparison: Comparison) -> Planned:
@@ -146,5 +146,5 @@ def _disk_bytes(comparison: Comparison, views: tuple[ViewPlan, ...]) -> int | No
         return None
     changed = [name for name in comparison.views if comparison.is_changed(name)]
     former = [previous for name in changed if (previous := comparison.previous(name)) is not None]
-    lost = {index for previous in former for index in comparison.lost(previous)}
+    lost = {index for previous in former for index in comparison.nodes_lost(previous)}
     return _bytes(comparison, lost)

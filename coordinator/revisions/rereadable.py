@@ -181,12 +181,12 @@ def _why_not(
     if unknown:
         return Unreadable(
             "unknown start",
-            f"it is not recorded where the pipeline began with {_listed(map(str, unknown))}, because a former release began it",
+            f"it is not recorded where the pipeline began with {_list(map(str, unknown))}, because a former release began it",
             way_out,
         )
     starts = {where: start for where, start in begun.items() if start is not None}
     expired = [(where, facts.begins[where] - start) for where, start in starts.items() if facts.begins[where] > start]
-    return _expired(expired, source, facts, starts, way_out) if expired else None
+    return _expiry(expired, source, facts, starts, way_out) if expired else None
 
 
 def grown_topics(source: InputTopic, partitions: Iterable[TopicPartition], grown: Collection[str]) -> list[str]:
@@ -198,7 +198,7 @@ def grown_topics(source: InputTopic, partitions: Iterable[TopicPartition], grown
     return sorted({where.topic for where in every if where not in known})
 
 
-def _expired(
+def _expiry(
     expired: list[tuple[TopicPartition, int]],
     source: InputTopic,
     facts: PlanFacts,
@@ -210,7 +210,7 @@ def _expired(
         f"{where} begins at offset {facts.begins[where]:,}, and {who} at {starts[where]:,}: {count:,} offsets are missing"
         for where, count in expired
     )
-    return Unreadable("expired", _listed(each), f"Restore them; or {way_out}", tuple(expired))
+    return Unreadable("expired", _list(each), f"Restore them; or {way_out}", tuple(expired))
 
 
 def _way_out(source: InputTopic, before: PlanDocument) -> str:
@@ -314,7 +314,7 @@ def _same_key(source: InputTopic, before: PlanDocument) -> bool:
     return any(isinstance(each, SourceFormat) and (each.mode, each.key) == (form.mode, form.key) for each in former)
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _list(texts: Iterable[str]) -> str:
     every = list(texts)
     more = f"; and {len(every) - REASONS_MAX} partitions more" if len(every) > REASONS_MAX else ""
     return "; ".join(every[:REASONS_MAX]) + more

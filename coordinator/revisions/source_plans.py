@@ -18,13 +18,13 @@ def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
     """Of all sources that a view reads, by name, and then of those that none reads any more."""
     of_now = tables_of(comparison.now.circuit)
     tables = {handle: index for handle, index in of_now.items() if index in comparison.histories.of}
-    former = dict(_renamed(comparison))
+    former = dict(_new_names(comparison))
     of_batch = dict(_batch_tables(comparison))
     for handle in comparison.sources_now:
         differences = comparison.differences.get(handle, ())
         kind: SourceKind = "changed" if differences else "kept"
         if revision_of(handle) is not None:
-            yield _marked(comparison, handle, tables.get(handle))
+            yield _plan_with_marks(comparison, handle, tables.get(handle))
             continue
         if handle not in comparison.sources_before:
             kind = "renamed" if handle in former else "new"
@@ -69,7 +69,7 @@ def _batch_tables(comparison: Comparison) -> Iterator[tuple[str, dict[str, Any]]
         )
 
 
-def _marked(comparison: Comparison, handle: str, table: int | None) -> SourcePlan:
+def _plan_with_marks(comparison: Comparison, handle: str, table: int | None) -> SourcePlan:
     """Of a source that views count from some offsets on. `table`: the node of its table, if that is filled."""
     name, revision = handle_of_files(handle), revision_of(handle)
     counts_from = next(each for each in comparison.now.counts_from if (each.source, each.revision) == (name, revision))
@@ -85,7 +85,7 @@ def _marked(comparison: Comparison, handle: str, table: int | None) -> SourcePla
     )
 
 
-def _renamed(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _new_names(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """The names of sources now and before, where they differ: all else that decides their rows is equal."""
     before = comparison.before.circuit.nodes
     for index, previous in comparison.found.kept.items():

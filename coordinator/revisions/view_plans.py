@@ -25,7 +25,7 @@ def _plan(comparison: Comparison, name: str) -> ViewPlan:
     place = comparison.now.places.get(name, "")
     nodes = _count(comparison, index)
     if found.is_young(index):
-        return _filled(comparison, name, previous, place, nodes)
+        return _fill(comparison, name, previous, place, nodes)
     former = found.ids.leaves[name]
     if former != name:
         happens = f"renamed from {former}: kept"
@@ -39,7 +39,7 @@ def _plan(comparison: Comparison, name: str) -> ViewPlan:
     return ViewPlan(name=name, kind="kept", place=place, happens="kept", nodes=nodes)
 
 
-def _filled(comparison: Comparison, name: str, previous: int | None, place: str, nodes: Count) -> ViewPlan:
+def _fill(comparison: Comparison, name: str, previous: int | None, place: str, nodes: Count) -> ViewPlan:
     index = comparison.views[name]
     old = previous if previous is not None and comparison.needs_old_content(name) else None
     needed = comparison.needed_by(comparison.members(index), old)

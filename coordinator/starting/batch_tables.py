@@ -64,7 +64,7 @@ def load_tables(
         else:
             _check_topic(known, topics)
             _log.info("a table is loaded already", table=source.table.handle, rows=known.rows)
-    return replace(spec, inputs=tuple(_placed(source, writer.state) for source in spec.inputs))
+    return replace(spec, inputs=tuple(_place_load(source, writer.state) for source in spec.inputs))
 
 
 def _load(
@@ -123,7 +123,7 @@ def _check_topic(known: TableRecord, topics: Topics) -> None:
         )
 
 
-def _placed(source: InputTopic, state: StepLogState) -> InputTopic:
+def _place_load(source: InputTopic, state: StepLogState) -> InputTopic:
     """The source, which reads what its load has written. Partitions that somebody adds to its topic later are none of it."""
     if not source.is_table:
         return source

@@ -46,13 +46,13 @@ def beginning(
         if on_change == "keep":
             raise nothing_to_keep(files.name)
         return Beginning(files)
-    found = _chosen(files, revision, state, on_change, chosen)
+    found = _choose(files, revision, state, on_change, chosen)
     if found.is_recorded:
         _check_release(revision, state, on_change)
     return found
 
 
-def _chosen(
+def _choose(
     files: PipelineSpec, revision: Revision, state: StepLogState, on_change: OnChange, chosen: Chosen
 ) -> Beginning:
     named = replace(files, inputs=with_recorded_loads(files.inputs, revision.document.inputs))

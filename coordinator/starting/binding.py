@@ -257,11 +257,11 @@ def bind(
         for n in chosen
     }
     versions = dict.fromkeys(created, frozenset({EMPTY}))
-    versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in chosen})
+    versions.update({n: _versions_reported(held[n], tasks.host_of[n], births[n]) for n in chosen})
     return Bound(tasks.given, births, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
 
 
-def _reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[VersionId]:
+def _versions_reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[VersionId]:
     return next(copy.versions for copy in copies if (copy.host, copy.birth) == (host, birth))
 
 
@@ -309,7 +309,7 @@ def _bind_restored(
     if missing := [number for number in left if not tasks.give(number, tasks.emptiest(without=set()))]:
         return Missing(dict.fromkeys(missing, ()))
     versions = {number: frozenset({version}) for number in births}
-    versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in kept})
+    versions.update({n: _versions_reported(held[n], tasks.host_of[n], births[n]) for n in kept})
     return Bound(tasks.given, births, frozenset(), {}, versions, restored=frozenset(births.keys() - kept))
 
 
@@ -373,14 +373,14 @@ def copies_of(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[int,
             standing, database_key = judge(found, expected), (found.worker, offer.host, found.birth)
             copy = Copy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
             former = merged.get(database_key)
-            merged[database_key] = copy if former is None else _merged(former, copy)
+            merged[database_key] = copy if former is None else _merge(former, copy)
     by_number: dict[int, tuple[Copy, ...]] = {}
     for (number, _, _), copy in sorted(merged.items()):
         by_number[number] = (*by_number.get(number, ()), copy)
     return by_number
 
 
-def _merged(one: Copy, two: Copy) -> Copy:
+def _merge(one: Copy, two: Copy) -> Copy:
     standing = min(one.standing, two.standing, key=lambda standing: standing.value)
     return Copy(one.host, one.birth, standing, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
 

@@ -104,7 +104,7 @@ def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> Non
 def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
     """The views, tables and outputs that differ in their own node or in any node below it. Of outputs also what the properties say."""
 
-    def named(nodes: list[dict[str, Any]]) -> dict[str, str]:
+    def digests_by_name(nodes: list[dict[str, Any]]) -> dict[str, str]:
         digests: list[str] = []
         result: dict[str, str] = {}
         for node in nodes:
@@ -115,8 +115,8 @@ def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) ->
                 result[f"{word} {node.get('name') or node.get('handle')}"] = digests[-1]
         return result
 
-    old, new = named(before), named(after)
-    written, now = _written(before), _written(after)
+    old, new = digests_by_name(before), digests_by_name(after)
+    written, now = _write_options(before), _write_options(after)
     changed = [
         f"{name} ({'; '.join(_output_differences(written.get(name, {}), now.get(name, {}))) or 'changed'})"
         for name in new
@@ -127,7 +127,7 @@ def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) ->
     return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
 
 
-def _written(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+def _write_options(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     """How each output is written, by the names of its properties. The JSON form leaves out what has its default."""
     found: dict[str, dict[str, str]] = {}
     for node in nodes:

@@ -178,7 +178,7 @@ def bind_workers(
             shrink = None  # once is enough, or never
             continue  # there are tasks enough, and too few on the hosts that have the databases
         if final:
-            raise _lost(outcome, crew, spec)
+            raise _database_missing(outcome, crew, spec)
         if expected.restorable is not None and not restores:
             restores = not crew.recruiting.wait_for_another(RESTORE_AFTER_SECONDS)
         else:
@@ -218,7 +218,7 @@ def remove_left(crew: Crew, found: StartFindings, epoch: int) -> None:
     crew.remove({first[host]: databases[host] for host in databases if host in first})
 
 
-def _lost(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
+def _database_missing(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     """The fault of a run that has found no database for a worker. `missing.numbers` has the hosts that hold it and have too few task slots."""
     number, busy = min(missing.numbers.items())
     hosts = {task.registered.folder_name: task.registered for task in crew.recruiting.candidates}

@@ -160,7 +160,7 @@ class TopicGroup:
     watermarks: frozenset[int]
     delay_ms: int
 
-    def joined(self, other: TopicGroup) -> TopicGroup:
+    def join(self, other: TopicGroup) -> TopicGroup:
         watermarks = self.watermarks | other.watermarks
         return TopicGroup(self.topics | other.topics, watermarks, min(self.delay_ms, other.delay_ms))
 
@@ -175,7 +175,7 @@ def groups_of_topics(circuit: Circuit, inputs: Sequence[InputTopic]) -> list[Top
         made = TopicGroup(topics, frozenset({read.watermark}), read.delay_ms)
         for other in [group for group in groups if group.topics & made.topics]:
             groups.remove(other)
-            made = made.joined(other)
+            made = made.join(other)
         if made.topics:
             groups.append(made)
     return groups

@@ -14,12 +14,12 @@ from engine.model.numbers import NumberedCircuit
 from io_kafka.clients.writer import StepOutput
 
 
-def measured(result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> StepMeasured:
+def measures_of(result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> StepMeasured:
     return StepMeasured(
         took_ms=took_ms,
         parts_ms=asdict(times),
         reads=result.reads,
-        written=[_written(output) for output in result.outputs],
+        written=[_messages_of(output) for output in result.outputs],
         work=result.work,
         replayed=replayed,
     )
@@ -32,7 +32,7 @@ def project_shown(spec: PipelineSpec, answers: NumberedCircuit) -> ProjectShown:
     return ProjectShown(answers.circuit, {**sources, **outputs})
 
 
-def _written(output: StepOutput) -> TopicWritten:
+def _messages_of(output: StepOutput) -> TopicWritten:
     lengths = (pc.sum(pc.binary_length(output.messages.column(name))).as_py() for name in ("key", "value"))
     size = sum(length or 0 for length in lengths)
     return TopicWritten(output.topic, output.messages.num_rows, size, output.handle.startswith(DEAD_LETTER))

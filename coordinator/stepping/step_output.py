@@ -61,9 +61,9 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
     )
     for done in (worker.done for worker in workers):
         for checksum in done.inputs:
-            result.inputs.append(_recorded(checksum))
+            result.inputs.append(_record(checksum))
             result.rows += checksum.messages
-        result.again += map(_recorded, done.again)
+        result.again += map(_record, done.again)
         for handle, skipped in done.skipped.items():
             result.skipped[handle] = result.skipped.get(handle, 0) + skipped
         for node, late in done.times.late.items():
@@ -104,7 +104,7 @@ def _reads(done: StepDone) -> list[PartitionRead]:
     ]
 
 
-def _recorded(checksum: Checksum) -> InputChecksum:
+def _record(checksum: Checksum) -> InputChecksum:
     text = f"{checksum.checksum:016x}"
     return InputChecksum(topic=checksum.topic, partition=checksum.partition, messages=checksum.messages, checksum=text)
 

@@ -23,7 +23,7 @@ from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
-from coordinator.stepping.measuring import measured, project_shown
+from coordinator.stepping.measuring import measures_of, project_shown
 from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
@@ -154,7 +154,7 @@ class Stepping:
         (under_way, outputs, computed), step, log = self._ran, action.step, self._writer.state
         self._ran = None
         record, computed_ms = under_way.record, 1e3 * (computed - under_way.began)
-        result = self._gathered(record, outputs, crew.setup)
+        result = self._gather(record, outputs, crew.setup)
         reached("step.gathered")
         errors = self._errors(action, record, result, crew)
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
@@ -182,7 +182,7 @@ class Stepping:
             self._inputs.topics.note_announced()
         return took_ms, times.write
 
-    def _gathered(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
+    def _gather(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
         """What the workers have answered, which is what the division asked of them. Raises TaskLost."""
         withholding = of_division(setup.numbered, record)
         expected = Expected(
@@ -212,7 +212,7 @@ class Stepping:
     def _tell(self, step: int, result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> None:
         """Shows what the step did."""
         self._board.note_step(step, result.rows, times, replayed=replayed, skipped=result.skipped)
-        self._board.measures.note_step(measured(result, times, took_ms, replayed=replayed))
+        self._board.measures.note_step(measures_of(result, times, took_ms, replayed=replayed))
         self._board.note_event_time(result.late, result.watermarks_us)
         self._tell_views_in_error()
         if result.late:

@@ -126,13 +126,13 @@ def read_manifest(store: ObjectStore, name: str, digest: str | None) -> Manifest
     content = _content(store, name)
     if digest is not None and xxh3_128_hexdigest(content) != digest:
         raise DamagedManifest(name, "is not the one that the step log names: its content differs")
-    return _parsed(name, content, of_log=digest is not None)
+    return _parse(name, content, of_log=digest is not None)
 
 
 def read_with_digest(store: ObjectStore, name: str) -> tuple[Manifest, str]:
     """(the manifest, the digest of its object), for one that the step log is to name. Raises DamagedManifest and other StoreFaults."""
     content = _content(store, name)
-    return _parsed(name, content, of_log=False), xxh3_128_hexdigest(content)
+    return _parse(name, content, of_log=False), xxh3_128_hexdigest(content)
 
 
 def _content(store: ObjectStore, name: str) -> bytes:
@@ -144,7 +144,7 @@ def _content(store: ObjectStore, name: str) -> bytes:
     return bytes(content)
 
 
-def _parsed(name: str, content: bytes, *, of_log: bool) -> Manifest:
+def _parse(name: str, content: bytes, *, of_log: bool) -> Manifest:
     """`of_log`: whether the content is known to be what a run has written, so that its parts need no look."""
     try:
         manifest = Manifest.model_validate_json(content)

@@ -218,7 +218,7 @@ class Storing:
                 upload.description.writing.result()
                 self.machine.described()
             return
-        answers = self._polled(crew)
+        answers = self._poll(crew)
         if answers is None:
             return
         if missing := upload.placed.owners.keys() - answers.keys():
@@ -226,7 +226,7 @@ class Storing:
         self._upload = replace(upload, answers=answers)
         self.machine.uploaded()
 
-    def _polled(self, crew: Crew) -> dict[int, Stored] | None:
+    def _poll(self, crew: Crew) -> dict[int, Stored] | None:
         """A fault of a worker's upload is one of the upload: the state itself was only read. But a database that is lost or damaged is restored.
         Otherwise a run without steps would try to upload it for ever."""
         try:

@@ -37,7 +37,7 @@ def load_beside_steps(
     try:
         for source in tables:
             assert table_rows is not None, f"nobody reads {source.table.handle}"
-            made.append(_loaded(spec, source, epoch, topics, table_rows))
+            made.append(_load(spec, source, epoch, topics, table_rows))
     except Fault:
         remove_loads(tables, topics)
         raise
@@ -52,7 +52,7 @@ def remove_loads(tables: Sequence[InputTopic], topics: Topics) -> None:
         _log.warning("the topic of a load that is not needed cannot be deleted", fault=str(fault)[:500])
 
 
-def _loaded(spec: PipelineSpec, source: InputTopic, epoch: int, topics: Topics, table_rows: TableRows) -> TableRecord:
+def _load(spec: PipelineSpec, source: InputTopic, epoch: int, topics: Topics, table_rows: TableRows) -> TableRecord:
     handle, (name,) = source.table.handle, source.table.topics
     facts = topics.ensure(name, TABLE_PARTITIONS, TOPIC_CONFIG, replication=spec.replication)
     if facts.partitions != TABLE_PARTITIONS:

@@ -116,7 +116,7 @@ def _plan_of(
         ),
         young=young,
         gone=tuple(sorted(filling.gone)),
-        counted=_counted(filling),
+        counted=_counted_nodes(filling),
         rebuilt=found.changed,
         new=found.new,
         dropped=found.dropped,
@@ -136,7 +136,7 @@ def _plan_of(
         again=tuple(each.handle for each in again),
         texts=(document.text, facts.text, *texts.values()),
         plans=TransitionPlans(facts=digest_of(facts.text), **{name: digest_of(text) for name, text in texts.items()}),
-        fed=_fed(filling),
+        fed=_fed_levels(filling),
         fed_levels=frozenset(node.level for node in filling.filling.circuit.nodes if isinstance(node, ContentFeed)),
     )
 
@@ -150,7 +150,7 @@ def _read_again(
     return tuple(replace(named[handle], handle=handle) for handle in dict.fromkeys(handles))
 
 
-def _fed(filling: FillingPrograms) -> tuple[int, ...]:
+def _fed_levels(filling: FillingPrograms) -> tuple[int, ...]:
     program, before = filling.filling, set(filling.present.numbers)
     feeds = (node for node in program.circuit.nodes if isinstance(node, ContentFeed) and node.level == FILL)
     return tuple(sorted({program.numbers[node.inputs[0]] for node in feeds} & before))
@@ -180,7 +180,7 @@ def _handle(taken: TakenBack, document: PlanDocument) -> str:
     return output.handle
 
 
-def _counted(filling: FillingPrograms) -> tuple[int, ...]:
+def _counted_nodes(filling: FillingPrograms) -> tuple[int, ...]:
     program: Program = filling.filling
     new = countable(program.circuit) - program.silent - frozenset(range(len(filling.present.circuit.nodes)))
     return tuple(sorted(program.numbers[index] for index in new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from coordinator.revisions.choices import ChoiceRefused
-from coordinator.revisions.chosen_comparison import compared
+from coordinator.revisions.chosen_comparison import compare
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import chosen_tables, tables_to_load, with_loads
@@ -57,7 +57,7 @@ def prepare(
     try:
         facts = _facts(before, request.spec, log, topics)
         facts = replace(facts, refused_schemas=refused_schemas(before, now, request.spec.registry_auth))
-        comparison = compared(before, now, facts, request.chosen, number=log.revision.number)
+        comparison = compare(before, now, facts, request.chosen, number=log.revision.number)
     except ChoiceRefused as fault:
         raise TransitionRefused(fault.message, fault.what_to_do) from fault
     found = planned_of(comparison)

@@ -63,7 +63,7 @@ class ReadingAgain:
         known = log.reads_again
         if after is not None:
             known.update({r.where: r.end for r in after.again})
-        starts = {**self._added(log, division, known), **known}
+        starts = {**self._starts_added(log, division, known), **known}
         ends = self._ends(starts, division.ends, log)
         chosen = self._portion(starts, ends, rows) if rows else dict(starts)
         ranges = tuple(
@@ -73,7 +73,7 @@ class ReadingAgain:
         )
         return ranges, chosen == ends
 
-    def _added(self, log: StepLogState, division: Division, known: Mapping[TopicPartition, int]) -> Offsets:
+    def _starts_added(self, log: StepLogState, division: Division, known: Mapping[TopicPartition, int]) -> Offsets:
         """Where the partitions began that a topic got since the transition was planned."""
         return {
             r.where: log.firsts.get(r.where, r.start)

@@ -430,11 +430,11 @@ class Transitions:
     def note_step(self, action: Settle) -> None:
         """A step is settled."""
         log = self._writer.state
-        self._report.stepped(action.step, log, self._concerned, replay=action.replay)
+        self._report.stepped(action.step, log, self._outputs_concerned, replay=action.replay)
         if log.revisions.phase is not None:
             self.show()
 
-    def _concerned(self, phase: Draining | Clearing) -> frozenset[str]:
+    def _outputs_concerned(self, phase: Draining | Clearing) -> frozenset[str]:
         before, now = self.course.document(phase.before), self.course.document_of(phase.intent)
         return outputs_concerned(before.numbered, now.numbered, self.course.facts(phase.intent))
 

@@ -24,7 +24,7 @@ from coordinator.copying.tables import check_loads
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.loads import with_loads
-from coordinator.revisions.planned import Planned, planned
+from coordinator.revisions.planned import Planned, plan_change
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.starting.schemas import refused_schemas
 from coordinator.topic_names import log_topic_of, plan_topic_of
@@ -228,7 +228,7 @@ def _plan_first_run(copy: _Copy, source: Source) -> Planned:
     schemas = refused_schemas(document, now, project.settings.stepwell.registry_auth)
     facts = replace(facts, refused_schemas=schemas)
     assert source.at.revision is not None
-    found = planned(document, now, facts, order.chosen, number=source.at.revision.number)
+    found = plan_change(document, now, facts, order.chosen, number=source.at.revision.number)
     if found.refusals:
         raise CopyRefused(
             f"the outputs of {project.name} could not be filled from the state of {source.pipeline}: "

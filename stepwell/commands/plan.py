@@ -10,7 +10,7 @@ from base.fault import ExitCode
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.loads import chosen_tables, with_loads, with_other_files
 from coordinator.revisions.plan_key import key_of_project
-from coordinator.revisions.planned import Planned, planned
+from coordinator.revisions.planned import Planned, plan_change
 from coordinator.revisions.requests import second_transition
 from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import (
@@ -81,5 +81,5 @@ def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
     number = in_force.number
     inputs = with_loads(now.inputs, in_force.document.inputs, handles, NOT_YET)
     facts = replace(in_force.facts, other_files=with_other_files(now.inputs, in_force.document.inputs))
-    found = planned(in_force.document, replace(now, inputs=inputs), facts, chosen, number=number)
+    found = plan_change(in_force.document, replace(now, inputs=inputs), facts, chosen, number=number)
     return Look(found, number, key_of_project(now), chosen, in_force.under_way)

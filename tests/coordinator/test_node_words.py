@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.node_words import TEXT_MAX, NodeWords, conjuncts, difference, shortened
+from coordinator.revisions.node_words import TEXT_MAX, NodeWords, conjuncts, difference, shorten
 from engine.model.circuit import Circuit, Node
 from engine.model.joins import Join
 from engine.model.node import Expression
@@ -92,7 +92,7 @@ def test_of_a_long_filter_the_conditions_that_differ_are_told() -> None:
 
 def test_long_texts_are_shortened_and_constants_have_no_types() -> None:
     assert (
-        shortened("spark_upper(CAST('a''b' AS VARCHAR)) = c1 AND c0 > CAST(-1.50 AS DECIMAL(3,2))")
+        shorten("spark_upper(CAST('a''b' AS VARCHAR)) = c1 AND c0 > CAST(-1.50 AS DECIMAL(3,2))")
         == "upper('a''b') = c1 AND c0 > -1.50"
     )
-    assert len(shortened("x" * 1_000)) == TEXT_MAX
+    assert len(shorten("x" * 1_000)) == TEXT_MAX

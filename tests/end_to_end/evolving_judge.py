@@ -252,7 +252,10 @@ class Judge:
         yield from content.compare(len(story.steps) - 1, Answer(list(rows.elements())))
 
     def _boundary(self, story: Story, step: int) -> Ends:
-        return story.boundary(step - 1)
+        """Where the input ends that views have when a switch begins with this step. Topics that only the new project reads are not in the steps
+        before. What was read again of them ends where this step begins."""
+        begun = {place: start for place, (start, _) in story.ranges[step].items()}
+        return {**begun, **story.boundary(step - 1)}
 
     @staticmethod
     def _name_in(now: InForce, kind: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 
-from coordinator.revisions.planned import planned
+from coordinator.revisions.planned import plan_change
 from coordinator.revisions.requests import TransitionRefused
 from engine.errors import DataError
 from faults.points import Crash, Order, arm
@@ -395,7 +395,7 @@ def test_a_schema_that_the_registry_refuses_is_refused_before_anything_is_record
     changed = play.resolve(now, conf(registry))
     document = document_of_project(changed.project, changed.spec.circuit)
     found = read_recorded(changed.project.project, document)
-    refusals = planned(found.document, document, found.facts).refusals
+    refusals = plan_change(found.document, document, found.facts).refusals
     assert [(each.code, each.subject) for each in refusals] == [("refused_schema", "output years")]
     assert f"subject {subject}: READER_FIELD_TYPE" in refusals[0].reason
     with pytest.raises(TransitionRefused, match="READER_FIELD_TYPE"):

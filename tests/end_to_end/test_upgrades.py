@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from coordinator.revisions.planned import Planned, planned
+from coordinator.revisions.planned import Planned, plan_change
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
 from coordinator.starting.errors import CircuitChanged, StateLost
 from engine.analysis import release
@@ -121,7 +121,7 @@ def by_the_release_before(play: Playground, resolved: Resolved) -> None:
 def plan_of(play: Playground, now: Resolved) -> Planned:
     document = document_of_project(now.project, now.spec.circuit)
     found = read_recorded(now.project.project, document)
-    return planned(found.document, document, found.facts, number=found.number)
+    return plan_change(found.document, document, found.facts, number=found.number)
 
 
 def messages(play: Playground, *topics: str) -> list[int]:

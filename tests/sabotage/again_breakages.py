@@ -91,7 +91,7 @@ READ_AGAIN = (
         "a-partition-that-came-later-is-forgotten",
         "A partition that a topic got since the transition was planned is not read for the new nodes.",
         BATCH,
-        (Edit(READING, "starts = {**self._added(log, division, known), **known}", "starts = dict(known)"),),
+        (Edit(READING, "starts = {**self._starts_added(log, division, known), **known}", "starts = dict(known)"),),
         (f"{TEST_READING}::test_a_partition_that_has_come_is_announced_though_nothing_is_read",),
     ),
     Breakage(

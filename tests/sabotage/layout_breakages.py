@@ -114,8 +114,8 @@ LAYOUT = (
         (
             Edit(
                 BINDING,
-                "versions.update({n: _reported(held[n], tasks.host_of[n], births[n]) for n in chosen})",
-                "versions.update({n: _reported(copies[n], tasks.host_of[n], births[n]) for n in chosen})",
+                "versions.update({n: _versions_reported(held[n], tasks.host_of[n], births[n]) for n in chosen})",
+                "versions.update({n: _versions_reported(copies[n], tasks.host_of[n], births[n]) for n in chosen})",
             ),
         ),
         (f"{TEST_BINDING}::test_all_versions_of_a_database_are_told_even_those_that_the_log_does_not_know",),

@@ -104,7 +104,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
 
 @contextmanager
 def partitions_that_came_later_forgotten() -> Iterator[None]:
-    with broken(reread_portions.ReadingAgain, "_added", lambda self, log, division, known: {}):
+    with broken(reread_portions.ReadingAgain, "_starts_added", lambda self, log, division, known: {}):
         yield
 
 

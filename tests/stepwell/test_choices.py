@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from coordinator.revisions.carrying import tables_of
 from coordinator.revisions.choices import ChoiceRefused, Chosen, recorded_choices
-from coordinator.revisions.chosen_comparison import compared
+from coordinator.revisions.chosen_comparison import compare
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.marks import with_marks_of
-from coordinator.revisions.planned import planned
+from coordinator.revisions.planned import plan_change
 from coordinator.transition.plan import plan_transition
 from engine.analysis.history import Carry
 from engine.model.circuit import Circuit
@@ -59,7 +59,7 @@ def in_force(
     before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen, number: int = 1
 ) -> PlanDocument:
     """The document of the next revision, as it is read back."""
-    return document_of(plan_transition(compared(before, now, facts, chosen, number=number)).document.text)
+    return document_of(plan_transition(compare(before, now, facts, chosen, number=number)).document.text)
 
 
 @pytest.mark.parametrize("code", [code for code in INPUTS if code not in ("missing_topic", "remade_topic")])
@@ -67,10 +67,10 @@ def test_it_is_the_way_out_of_each_refusal_of_input(spark: SparkSession, code: s
     change, reason, _ = INPUTS[code]
     before, now = BEFORE.document(spark), CHANGED.document(spark)
     facts = change(facts_of(before))
-    refused = [each for each in planned(before, now, facts).refusals if each.subject == "view by_carrier"]
+    refused = [each for each in plan_change(before, now, facts).refusals if each.subject == "view by_carrier"]
     assert [each.code for each in refused] == [code] and reason in refused[0].reason
     assert "`--from-now flights`" in refused[0].way_out
-    found = planned(before, now, facts, FROM_NOW, number=4)
+    found = plan_change(before, now, facts, FROM_NOW, number=4)
     assert not [each for each in found.refusals if each.subject == "view by_carrier"]
     carriers = view(found, "by_carrier")
     assert carriers.kind == "rebuilt" and carriers.history == ("flights: counts from now on",) and carriers.rows == 0
@@ -83,7 +83,7 @@ def test_it_is_the_way_out_of_each_refusal_of_input(spark: SparkSession, code: s
 def test_the_offsets_stand_in_the_plan_and_in_its_document(spark: SparkSession) -> None:
     before, now = BEFORE.document(spark), CHANGED.document(spark)
     facts = replace(gone(facts_of(before)), positions={**facts_of(before).positions, FLIGHTS_0: 700})
-    found = planned(before, now, facts, FROM_NOW, number=4)
+    found = plan_change(before, now, facts, FROM_NOW, number=4)
     (source,) = [each for each in found.to_json()["sources"] if each["kind"] == "counts_from_now"]
     offsets = {"flights/0": 700, "flights/1": READ}
     assert source["counts_from"] == {"source": "flights", "views": ["by_carrier"], "offsets": offsets, "revision": 5}
@@ -93,16 +93,16 @@ def test_the_offsets_stand_in_the_plan_and_in_its_document(spark: SparkSession) 
     (counts_from,) = document.counts_from
     assert counts_from.to_json() == source["counts_from"]
     assert document.fingerprint_of_files == now.circuit.fingerprint != document.circuit.fingerprint
-    assert not planned(before, now, facts_of(before)).to_json()["sources"][0]["counts_from"]
+    assert not plan_change(before, now, facts_of(before)).to_json()["sources"][0]["counts_from"]
 
 
 def test_a_view_that_needs_no_message_again_counts_the_source_whole(spark: SparkSession) -> None:
     """Another HAVING is filled from state. Kept views keep what they have."""
     before = BEFORE.document(spark)
     now = CHANGED.having(seats=SEATS.replace("> 100", "> 200")).document(spark)
-    found = compared(before, now, facts_of(before), FROM_NOW, number=1)
+    found = compare(before, now, facts_of(before), FROM_NOW, number=1)
     assert found.now.marks == {"by_carrier": {"flights": handle_from_now("flights", 2)}}
-    usual = compared(before, now, facts_of(before), number=1)
+    usual = compare(before, now, facts_of(before), number=1)
     for name in ("seats", "makers", "late", "idle"):
         assert found.found.is_young(found.views[name]) == usual.found.is_young(usual.views[name]), name
     kept = {found.now.circuit.nodes[index].kind for index in found.found.kept}
@@ -114,7 +114,7 @@ def test_the_same_files_later_are_the_project_in_force(spark: SparkSession) -> N
     before, now = BEFORE.document(spark), CHANGED.document(spark)
     first = in_force(before, now, gone(facts_of(before)), FROM_NOW)
     facts = gone(facts_of(first))
-    again = planned(first, now, facts, number=2)
+    again = plan_change(first, now, facts, number=2)
     assert again.is_nothing, shown(again)
     assert with_marks_of(first, now).circuit == first.circuit
     source = replace(
@@ -125,9 +125,9 @@ def test_the_same_files_later_are_the_project_in_force(spark: SparkSession) -> N
             for each in now.inputs
         ),
     )
-    assert planned(first, source, facts, number=2).is_nothing
+    assert plan_change(first, source, facts, number=2).is_nothing
     other = CHANGED.having(seats=SEATS.replace("> 100", "> 200")).document(spark)
-    found = compared(first, other, facts, number=2)
+    found = compare(first, other, facts, number=2)
     assert found.now.marks == first.marks and found.found.changed == ("seats",)
 
 
@@ -136,7 +136,7 @@ def test_a_marked_view_that_is_renamed_keeps_its_mark(spark: SparkSession) -> No
     query, facts = "SELECT carrier, sum(delay) AS s FROM flights GROUP BY carrier", facts_of(BEFORE.document(spark))
     first = in_force(BEFORE.document(spark), BEFORE.having(delays=query).document(spark), gone(facts), FROM_NOW)
     renamed = replace(BEFORE.having(lateness=query), topics=(("lateness", "delays"),)).document(spark)
-    found = planned(first, renamed, gone(facts_of(first)), number=2)
+    found = plan_change(first, renamed, gone(facts_of(first)), number=2)
     assert view(found, "lateness").renamed_from == "delays" and found.can_be_applied, shown(found)
     assert with_marks_of(first, renamed).marks == {"lateness": first.marks["delays"]}
 
@@ -148,17 +148,17 @@ def test_a_marked_view_that_changes_is_read_again_from_its_mark(spark: SparkSess
     positions = {**facts_of(first).positions, FLIGHTS_0: 1_100, FLIGHTS_1: 1_150}
     facts = replace(gone(facts_of(first)), positions=positions)
     changed = BEFORE.having(by_carrier=BY_CARRIER.replace("count(*)", "count(id)"))
-    found = planned(first, changed.document(spark), facts, number=2)
+    found = plan_change(first, changed.document(spark), facts, number=2)
     assert found.can_be_applied, shown(found)
     assert view(found, "by_carrier").history == ("flights: read again from its mark on",)
     assert view(found, "by_carrier").rows == 250
     more = changed.having(delays="SELECT carrier, sum(delay) AS s FROM flights GROUP BY carrier").document(spark)
-    refused = planned(first, more, facts, number=2)
+    refused = plan_change(first, more, facts, number=2)
     assert {each.subject for each in refused.refusals} == {"view delays"}
-    both = compared(first, more, facts, FROM_NOW, number=2)
+    both = compare(first, more, facts, FROM_NOW, number=2)
     assert both.now.marks == {name: {"flights": handle_from_now("flights", 3)} for name in ("by_carrier", "delays")}
     expired = replace(facts, begins={**facts.begins, FLIGHTS_0: 1_050})
-    (refusal,) = planned(first, changed.document(spark), expired, number=2).refusals
+    (refusal,) = plan_change(first, changed.document(spark), expired, number=2).refusals
     assert "the mark is at 1,000: 50 offsets are missing" in refusal.reason and "--from-now flights" in refusal.way_out
 
 
@@ -174,7 +174,7 @@ def test_a_view_over_one_that_holds_nothing_counts_its_source(spark: SparkSessio
     more = list(now.circuit.nodes)
     more[there[0]] = replace(more[there[0]], kept=False)  # type: ignore[call-arg]
     now = replace(now, circuit=Circuit(tuple(more)))
-    found = compared(bare, now, gone(facts_of(bare)), FROM_NOW, number=1)
+    found = compare(bare, now, gone(facts_of(bare)), FROM_NOW, number=1)
     assert found.now.marks == {"many": {"flights": handle_from_now("flights", 2)}}
     assert not found.found.is_young(found.views["late"])
     plan_transition(found)
@@ -189,10 +189,10 @@ def test_a_table_gets_columns_without_its_messages(spark: SparkSession) -> None:
     )
     facts = facts_of(before)
     facts = expired(facts, "planes")
-    (refused,) = planned(before, one, facts).refusals
+    (refused,) = plan_change(before, one, facts).refusals
     assert (refused.code, refused.subject) == ("expired_input", "source planes")
     assert "`--from-now planes`: its rows then have NULL in the columns that are new" in refused.way_out
-    found = planned(before, one, facts, chosen)
+    found = plan_change(before, one, facts, chosen)
     (planes,) = [each for each in found.sources if each.handle == "planes"]
     assert found.can_be_applied and planes.table == "the table of planes: state, with NULL in colour"
     assert (
@@ -202,13 +202,13 @@ def test_a_table_gets_columns_without_its_messages(spark: SparkSession) -> None:
     )
     after = in_force(before, one, facts, chosen)
     assert [each.nulls for each in after.inputs if each.table.handle == "planes"] == [("colour",)]
-    assert planned(after, one, facts).is_nothing, "the files know nothing of it"
-    again = planned(after, two, facts_of(after)).refusals
+    assert plan_change(after, one, facts).is_nothing, "the files know nothing of it"
+    again = plan_change(after, two, facts_of(after)).refusals
     assert [each.code for each in again] == ["filled_with_nulls"]
     assert "have NULL in colour since --from-now" in again[0].reason
     last = in_force(after, two, facts, chosen, number=2)
     assert [each.nulls for each in last.inputs if each.table.handle == "planes"] == [("colour", "age")]
-    fewer = planned(last, BEFORE.document(spark), facts)
+    fewer = plan_change(last, BEFORE.document(spark), facts)
     assert [each.table for each in fewer.sources if each.handle == "planes"] == ["the table of planes: state"]
     back = in_force(last, BEFORE.document(spark), facts, Chosen(), number=3)
     assert not any(each.nulls for each in back.inputs), "the columns are gone"
@@ -233,13 +233,13 @@ def test_a_table_is_made_of_that_of_the_same_messages(spark: SparkSession) -> No
     before = project("id int, word string, more string", "planes_2", "planes")
     tables = tables_of(before.circuit)
     assert tables.keys() == {"planes", "planes_2"}
-    fewer = compared(before, project("id int, word string", "planes"), facts_of(before), number=1)
+    fewer = compare(before, project("id int, word string", "planes"), facts_of(before), number=1)
     (carried,) = [take for takes in fewer.histories.of.values() for take in takes if isinstance(take, Carry)]
     assert carried.holder == tables["planes_2"]
     now = project("id int, word string, more string, last string", "planes")
-    (refused,) = planned(before, now, expired(facts_of(before), "planes_2")).refusals
+    (refused,) = plan_change(before, now, expired(facts_of(before), "planes_2")).refusals
     assert "`--from-now planes`: its rows then have NULL in the columns that are new" in refused.way_out
-    assert planned(before, now, expired(facts_of(before), "planes_2"), Chosen(from_now=("planes",))).can_be_applied
+    assert plan_change(before, now, expired(facts_of(before), "planes_2"), Chosen(from_now=("planes",))).can_be_applied
 
 
 REFUSED: dict[str, tuple[Project, Chosen, str]] = {
@@ -260,7 +260,7 @@ def test_a_choice_that_means_nothing_is_refused(spark: SparkSession, name: str) 
     project, chosen, told = REFUSED[name]
     before = BEFORE.document(spark)
     with pytest.raises(ChoiceRefused) as refused:
-        planned(before, project.document(spark), facts_of(before), chosen)
+        plan_change(before, project.document(spark), facts_of(before), chosen)
     assert told in str(refused.value) and refused.value.what_to_do
 
 
@@ -278,8 +278,8 @@ def test_a_changelog_without_a_key_is_counted_whole(spark: SparkSession) -> None
 
     before, now = as_changelog(BEFORE.document(spark)), as_changelog(CHANGED.document(spark))
     with pytest.raises(ChoiceRefused, match="--from-now flights: flights is a changelog without a key"):
-        planned(before, now, facts_of(before), FROM_NOW)
-    (refusal,) = planned(before, now, gone(facts_of(before))).refusals
+        plan_change(before, now, facts_of(before), FROM_NOW)
+    (refusal,) = plan_change(before, now, gone(facts_of(before))).refusals
     assert refusal.code == "expired_input" and "--from-now" not in refusal.way_out
     assert "stepwell run --full-refresh" in refusal.way_out
 
@@ -289,19 +289,19 @@ def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSess
     query = "SELECT id, carrier, delay FROM flights WHERE delay > {}"
     before, now = (flows(spark, query.format(bound)) for bound in (60, 90))
     chosen, facts = Chosen(append_from_now=("late",)), gone(facts_of(before))
-    (refusal,) = planned(before, now, facts).refusals
+    (refusal,) = plan_change(before, now, facts).refusals
     assert "`--append late=from-now`" in refusal.way_out
-    found = planned(before, now, facts, chosen)
+    found = plan_change(before, now, facts, chosen)
     assert found.can_be_applied and found.rows == 0
     assert (output(found, "late").kind, output(found, "late").receives) == (
         "from_switch",
         "only what the view puts out from the switch on",
     )
     moved = replace(before, outputs=tuple(replace(each, topic="later") for each in before.outputs))
-    assert not planned(before, moved, facts).can_be_applied
-    assert output(planned(before, moved, facts, chosen), "later").receives.startswith("new topic: only what")
+    assert not plan_change(before, moved, facts).can_be_applied
+    assert output(plan_change(before, moved, facts, chosen), "later").receives.startswith("new topic: only what")
     with pytest.raises(ChoiceRefused, match="view late is not rebuilt"):
-        planned(before, before, facts, chosen)
+        plan_change(before, before, facts, chosen)
 
 
 def test_the_past_of_a_new_source_is_read_and_not_written(spark: SparkSession) -> None:
@@ -315,7 +315,7 @@ def test_the_past_of_a_new_source_is_read_and_not_written(spark: SparkSession) -
     facts = replace(facts, begins={**facts.begins, place: 0}, ends={**facts.ends, place: 30})
     known = replace(facts, first={**facts.first, place: 0}, positions={**facts.positions, place: 20})
     for each in (facts, known):
-        found = compared(before, now, each, Chosen(append_from_now=("late",)), number=1)
+        found = compare(before, now, each, Chosen(append_from_now=("late",)), number=1)
         assert plan_transition(found).again == (OF_NEXT + "flights",)
 
 
@@ -324,34 +324,34 @@ def test_a_mark_makes_an_append_output_take_rows_back(spark: SparkSession) -> No
     query = "SELECT id, carrier, delay FROM flights WHERE delay > {}"
     before, now = (flows(spark, query.format(bound)) for bound in (60, 90))
     facts = facts_of(before)
-    assert "earlier messages" not in output(planned(before, now, facts), "late").receives
-    held = output(planned(before, now, facts, FROM_NOW), "late")
+    assert "earlier messages" not in output(plan_change(before, now, facts), "late").receives
+    held = output(plan_change(before, now, facts, FROM_NOW), "late")
     assert (held.kind, held.held_if) == ("append_difference", "rows would have to be taken back")
     assert "held if its topic has rows of earlier messages" in held.receives
     assert held.receives.endswith(": --append late=from-now or another topic is the way out")
-    assert planned(before, now, facts, Chosen(append_from_now=("late",))).can_be_applied, "the way out"
+    assert plan_change(before, now, facts, Chosen(append_from_now=("late",))).can_be_applied, "the way out"
     marked = in_force(before, now, gone(facts), FROM_NOW)
     later = flows(spark, query.format(120))
-    assert "earlier messages" not in output(planned(marked, later, facts), "late").receives, "its mark is as it was"
+    assert "earlier messages" not in output(plan_change(marked, later, facts), "late").receives, "its mark is as it was"
 
 
 def test_an_append_output_over_event_time_can_go_on(spark: SparkSession) -> None:
     query = "SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL {} MINUTES GROUP BY window(ts, '5 minutes')"
     before, now = (flows(spark, query.format(minutes), streaming=True) for minutes in (10, 20))
     chosen = Chosen(append_from_now=("late",))
-    found = planned(before, now, facts_of(before), chosen)
+    found = plan_change(before, now, facts_of(before), chosen)
     assert found.can_be_applied and found.rows == PER_PARTITION * READ, "what is open needs the messages"
     both = replace(chosen, from_now=("flights",))
     facts = gone(facts_of(before))
-    assert not planned(before, now, facts, chosen).can_be_applied
-    assert planned(before, now, facts, both).rows == 0
+    assert not plan_change(before, now, facts, chosen).can_be_applied
+    assert plan_change(before, now, facts, both).rows == 0
 
 
 def test_what_an_output_has_written_is_taken_back(spark: SparkSession) -> None:
     before = BEFORE.document(spark)
     views = {name: query for name, query in BEFORE.views.items() if name not in ("often", "makers")}
     now = replace(BEFORE, views=views).document(spark)
-    found = planned(before, now, facts_of(before), Chosen(retract=("often",)))
+    found = plan_change(before, now, facts_of(before), Chosen(retract=("often",)))
     assert output(found, "often").kind == "taken_back" and output(found, "makers").kind == "dropped"
     assert (
         output(found, "often").receives.startswith("all its rows are taken back")
@@ -364,7 +364,7 @@ def test_an_append_output_cannot_be_taken_back(spark: SparkSession) -> None:
     before = flows(spark, "SELECT id, carrier, delay FROM flights WHERE delay > 60")
     moved = replace(before, outputs=tuple(replace(each, topic="later") for each in before.outputs))
     with pytest.raises(ChoiceRefused, match="such a topic can take no row back"):
-        planned(before, moved, facts_of(before), Chosen(retract=("late",)))
+        plan_change(before, moved, facts_of(before), Chosen(retract=("late",)))
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,8 @@ def test_it_is_said_before_it_happens_that_outputs_are_partly_old(spark: SparkSe
     views = {name: query for name, query in BEFORE.views.items() if name not in ("often", "makers")}
     now = replace(BEFORE, views=views).document(spark)
     at_once, gradual = (
-        planned(before, now, facts_of(before), Chosen(retract=("often",), gradual=gradual)) for gradual in (False, True)
+        plan_change(before, now, facts_of(before), Chosen(retract=("often",), gradual=gradual))
+        for gradual in (False, True)
     )
     assert output(gradual, "often").receives.endswith("as d, in several steps") and gradual.to_json()["gradual"]
     told = "--gradual: what differs leaves in steps of about 50,000 rows, from the switch on. Until all has left, outputs and views that read"

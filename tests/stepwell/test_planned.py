@@ -27,7 +27,7 @@ from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import with_loads, with_recorded_loads
 from coordinator.revisions.plan_parts import OutputPlan, Refusal, ViewPlan
-from coordinator.revisions.planned import Planned, planned
+from coordinator.revisions.planned import Planned, plan_change
 from coordinator.revisions.recorded import Recorded
 from engine.model import numbers
 from engine.model.circuit import Circuit, Node
@@ -124,7 +124,7 @@ def flights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fl
 def edited(flights: Flights, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Planned:
     """All edits in one project. Each concerns other views, and Spark plans the project once."""
     found = resolve(load_project(files(tmp_path_factory.mktemp("b") / "project", TEN_EDITS, views_sql=ADDED)), spark)
-    return planned(flights.document, document(found), facts_of(flights.document))
+    return plan_change(flights.document, document(found), facts_of(flights.document))
 
 
 def facts_of(before: PlanDocument, **more: object) -> PlanFacts:
@@ -163,7 +163,7 @@ def shown(found: Planned, width: int = 100) -> str:
 
 def test_the_same_files_change_nothing(flights: Flights) -> None:
     again = document(flights.resolved)
-    found = planned(flights.document, again, facts_of(flights.document))
+    found = plan_change(flights.document, again, facts_of(flights.document))
     assert found.is_nothing and found.can_be_applied and found.kept_share == 1
     assert "Nothing would be filled, written or lost." in shown(found)
 
@@ -271,7 +271,7 @@ def test_a_plan_is_nothing_exactly_if_an_edit_keeps_all(spark: SparkSession) -> 
         now = edit.after.document(spark)
         there = facts_of(now)
         facts = replace(facts_of(before), begins=there.begins, ends=there.ends)
-        found = planned(before, now, facts)
+        found = plan_change(before, now, facts)
         does_nothing = not (edit.lost or edit.changed or edit.new or edit.dropped or edit.outputs)
         assert found.is_nothing == does_nothing, name
         kinds = {each.name: each.kind for each in found.views}
@@ -283,7 +283,7 @@ def test_a_plan_is_nothing_exactly_if_an_edit_keeps_all(spark: SparkSession) -> 
 
 def test_a_view_that_is_dropped_keeps_its_topic(flights: Flights) -> None:
     fewer = replace(flights.resolved, views=tuple(v for v in flights.resolved.views if v.name != "fleet"))
-    found = planned(flights.document, document(fewer), facts_of(flights.document))
+    found = plan_change(flights.document, document(fewer), facts_of(flights.document))
     assert found.dropped == ("fleet",) and output(found, "fleet").kind == "dropped"
     assert all(each.kind == "kept" for each in found.views if each.name != "fleet")
     assert not found.is_nothing and found.rows == 0
@@ -300,7 +300,7 @@ def test_reformatting_keeps_everything(spark: SparkSession, flights: Flights, tm
         )
     }
     found = resolve(load_project(files(tmp_path / "project", edits)), spark)
-    assert planned(flights.document, document(found), facts_of(flights.document)).is_nothing
+    assert plan_change(flights.document, document(found), facts_of(flights.document)).is_nothing
 
 
 # What is refused
@@ -345,7 +345,7 @@ INPUTS: dict[str, tuple[Callable[[PlanFacts], PlanFacts], str, str]] = {
 def test_a_view_whose_messages_cannot_be_read_again_is_refused(spark: SparkSession, code: str) -> None:
     change, reason, way_out = INPUTS[code]
     before, now = BEFORE.document(spark), BEFORE.having(late=LATE.replace("60", "90")).document(spark)
-    found = planned(before, now, change(facts_of(before)))
+    found = plan_change(before, now, change(facts_of(before)))
     of_late = [each for each in found.refusals if each.subject == "view late"]
     assert [each.code for each in of_late] == [code]
     (refusal,) = of_late
@@ -362,13 +362,13 @@ def test_what_is_not_read_again_may_expire(spark: SparkSession) -> None:
     before = BEFORE.document(spark)
     now = BEFORE.having(seats=BEFORE.views["seats"].replace("> 100", "> 200")).document(spark)
     for change in (expired, forgotten, compacted, missing, remade):
-        found = planned(before, now, change(facts_of(before)))
+        found = plan_change(before, now, change(facts_of(before)))
         assert found.can_be_applied and view(found, "seats").kind == "rebuilt"
 
 
 def test_a_start_that_nobody_recorded_is_known_if_the_topic_still_begins_at_zero(spark: SparkSession) -> None:
     before, now = BEFORE.document(spark), BEFORE.having(late=LATE.replace("60", "90")).document(spark)
-    found = planned(before, now, replace(facts_of(before), first={}))
+    found = plan_change(before, now, replace(facts_of(before), first={}))
     assert found.can_be_applied and view(found, "late").rows == PER_PARTITION * READ
 
 
@@ -376,14 +376,14 @@ def test_an_anti_join_is_read_again_although_it_is_kept(spark: SparkSession) -> 
     """It stores no row with a NULL key, so a twin of it is filled."""
     idle = f"SELECT seats, {{}} AS n FROM ({BEFORE.views['idle']}) GROUP BY seats"
     before, now = (BEFORE.having(idle=idle.format(call)).document(spark) for call in ("count(*)", "max(seats)"))
-    found = planned(before, now, facts_of(before))
+    found = plan_change(before, now, facts_of(before))
     assert "NOT EXISTS or NOT IN on plane = plane: computed once more" in view(found, "idle").history
     assert "flights: read again from offset 0" in view(found, "idle").history
 
 
 def test_a_reader_that_relied_on_growth_is_rebuilt_and_says_so(spark: SparkSession) -> None:
     before, now = BEFORE.document(spark), BEFORE.having(late=LATE.replace("60", "90")).document(spark)
-    latest = view(planned(before, now, facts_of(before)), "latest")
+    latest = view(plan_change(before, now, facts_of(before)), "latest")
     assert (
         latest.kind == "rebuilt" and "relies on rows that are never taken back" in latest.why and "late" in latest.why
     )
@@ -392,14 +392,14 @@ def test_a_reader_that_relied_on_growth_is_rebuilt_and_says_so(spark: SparkSessi
 
 def test_another_topic_of_a_source_is_the_reason(spark: SparkSession) -> None:
     before, now = BEFORE.document(spark), replace(BEFORE, topic_of_flights="planes").document(spark)
-    found = planned(before, now, facts_of(before))
+    found = plan_change(before, now, facts_of(before))
     assert view(found, "makers").why == "source flights: subscribe was flights, and is planes now"
 
 
 def test_too_many_nodes_are_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     before, now = BEFORE.document(spark), BEFORE.having(late=LATE.replace("60", "90")).document(spark)
     monkeypatch.setattr(numbers, "NUMBERS_WITH_STATE", 3)
-    assert "too_many_nodes" in {refusal.code for refusal in planned(before, now, facts_of(before)).refusals}
+    assert "too_many_nodes" in {refusal.code for refusal in plan_change(before, now, facts_of(before)).refusals}
 
 
 def of_output(flights: Flights, name: str, **changes: object) -> PlanDocument:
@@ -413,7 +413,7 @@ def of_output(flights: Flights, name: str, **changes: object) -> PlanDocument:
 
 def test_the_mode_and_the_format_of_a_topic_stay(flights: Flights) -> None:
     facts = facts_of(flights.document)
-    other = planned(flights.document, of_output(flights, "fleet", mode="changelog"), facts)
+    other = plan_change(flights.document, of_output(flights, "fleet", mode="changelog"), facts)
     (refusal,) = [each for each in other.refusals if each.subject == "output fleet"]
     assert (refusal.code, refusal.reason) == ("other_mode", "the mode of topic fleet was upsert, and is changelog now")
 
@@ -426,7 +426,7 @@ def test_two_views_cannot_change_topics(flights: Flights) -> None:
         else each
         for each in flights.resolved.views
     ]
-    found = planned(
+    found = plan_change(
         flights.document, document(replace(flights.resolved, views=tuple(views))), facts_of(flights.document)
     )
     ways = [refusal.way_out for refusal in found.refusals if refusal.code == "topic_of_another_view"]
@@ -442,7 +442,7 @@ def test_a_view_that_may_have_been_renamed_and_changed_is_told_to_go_one_by_one(
         if each.name != "unknown_planes"
     ]
     now = document(replace(flights.resolved, views=tuple(views)))
-    refusals = planned(flights.document, now, facts_of(flights.document)).refusals
+    refusals = plan_change(flights.document, now, facts_of(flights.document)).refusals
     ways = [refusal.way_out for refusal in refusals if refusal.code == "topic_of_another_view"]
     assert len(ways) == 1 and "apply its new name first" in ways[0]
 
@@ -450,10 +450,10 @@ def test_a_view_that_may_have_been_renamed_and_changed_is_told_to_go_one_by_one(
 def test_a_new_topic_has_no_messages(flights: Flights) -> None:
     now = of_output(flights, "fleet", topic="fleet2")
     facts, where = facts_of(flights.document), TopicPartition("fleet2", 0)
-    found = planned(flights.document, now, facts)
+    found = plan_change(flights.document, now, facts)
     assert output(found, "fleet2").kind == "new_topic" and output(found, "fleet").kind == "dropped"
     full = replace(facts, begins={**facts.begins, where: 3}, ends={**facts.ends, where: 9})
-    (refusal,) = planned(flights.document, now, full).refusals
+    (refusal,) = plan_change(flights.document, now, full).refusals
     assert (refusal.code, refusal.reason) == (
         "topic_not_empty",
         "topic fleet2 has messages already, the first in fleet2/0 at offset 3",
@@ -463,7 +463,7 @@ def test_a_new_topic_has_no_messages(flights: Flights) -> None:
 def test_a_new_output_does_not_take_the_topic_of_an_earlier_one(flights: Flights) -> None:
     """Also if somebody has deleted it: the step log counts its messages."""
     now = of_output(flights, "fleet", topic="fleet2")
-    refusals = planned(flights.document, now, facts_of(flights.document, used=frozenset({"fleet2"}))).refusals
+    refusals = plan_change(flights.document, now, facts_of(flights.document, used=frozenset({"fleet2"}))).refusals
     assert [each.code for each in refusals] == ["topic_of_before"]
     assert "Name another topic" in refusals[0].way_out and "delete" not in refusals[0].way_out
 
@@ -471,10 +471,10 @@ def test_a_new_output_does_not_take_the_topic_of_an_earlier_one(flights: Flights
 def test_a_new_append_topic_gets_what_the_first_run_wrote(flights: Flights) -> None:
     """Nothing keeps the rows of the view, so a view that is kept needs its messages for the new topic."""
     now, facts = of_output(flights, "late_flights", topic="later"), facts_of(flights.document)
-    told = output(planned(flights.document, now, facts), "later")
+    told = output(plan_change(flights.document, now, facts), "later")
     assert told.receives == "new topic: all rows, after the switch (flights: read again from offset 0)"
     assert told.rows_max == PER_PARTITION * READ
-    (refusal,) = planned(flights.document, now, expired(facts)).refusals
+    (refusal,) = plan_change(flights.document, now, expired(facts)).refusals
     assert (refusal.code, refusal.subject) == ("expired_input", "output late_flights")
     assert refusal.place.startswith("transformations/views.sql:")
 
@@ -484,7 +484,7 @@ def test_another_format_of_a_topic_is_refused(flights: Flights) -> None:
     spec = specs["fleet"]
     assert spec is not None
     now = of_output(flights, "fleet", written=replace(spec.written, name="csv"))
-    (refusal,) = planned(flights.document, now, facts_of(flights.document)).refusals
+    (refusal,) = plan_change(flights.document, now, facts_of(flights.document)).refusals
     assert (refusal.code, refusal.reason) == ("other_format", "the format of topic fleet was json, and is csv now")
 
 
@@ -507,11 +507,11 @@ def test_a_view_whose_keys_have_its_name_is_not_renamed_over_its_topic(
         )
         for name in ("worst", "renamed")
     )
-    found = planned(before, now, facts_of(before))
+    found = plan_change(before, now, facts_of(before))
     assert [each.code for each in found.refusals] == (["other_key"] if is_refused else [])
     for refusal in found.refusals:
         assert "the name of the view, which was worst" in refusal.reason and "another topic" in refusal.way_out
-    assert not planned(before, before, facts_of(before)).refusals
+    assert not plan_change(before, before, facts_of(before)).refusals
 
 
 @pytest.mark.parametrize("mode", ["changelog", "upsert"])
@@ -530,12 +530,12 @@ def test_a_changelog_keeps_the_types_of_its_columns(spark: SparkSession, mode: M
         )
         for columns in ("max(delay) AS worst", "sum(delay) AS worst", "max(delay) AS worst, sum(delay) AS whole")
     )
-    refusals = planned(before, now, facts_of(before)).refusals
+    refusals = plan_change(before, now, facts_of(before)).refusals
     assert [each.code for each in refusals] == (["other_format"] if mode == "changelog" else [])
     for refusal in refusals:
         assert "column worst is of type int32, and is of type int64 now" in refusal.reason
         assert "Cast" in refusal.way_out and "another topic" in refusal.way_out
-    assert not planned(before, more, facts_of(before)).refusals
+    assert not plan_change(before, more, facts_of(before)).refusals
 
 
 def late(spark: SparkSession, *queries: Query, mode: Mode = "append", streaming: bool = False) -> PlanDocument:
@@ -549,14 +549,14 @@ def test_a_view_that_gains_a_flow_writes_the_rows_of_the_flow(spark: SparkSessio
     one, other = (f"SELECT id, carrier, delay FROM flights WHERE delay > {bound}" for bound in (60, 500))
     before, more = late(spark, one), late(spark, one, other)
     facts = facts_of(before)
-    assert output(planned(before, more, facts), "late").kind == "new_flows"
-    assert output(planned(more, before, facts), "late").kind == "append_difference"
+    assert output(plan_change(before, more, facts), "late").kind == "new_flows"
+    assert output(plan_change(more, before, facts), "late").kind == "append_difference"
 
 
 def test_an_append_output_over_event_time_is_not_compared(spark: SparkSession) -> None:
     query = "SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL {} MINUTES GROUP BY window(ts, '5 minutes')"
     before, now = (late(spark, query.format(minutes), streaming=True) for minutes in (10, 20))
-    found = planned(before, now, facts_of(before))
+    found = plan_change(before, now, facts_of(before))
     assert [(each.code, each.place) for each in found.refusals] == [
         ("append_over_event_time", "transformations/views.sql:1")
     ]
@@ -571,7 +571,7 @@ def test_other_names_of_columns_are_told(spark: SparkSession) -> None:
         ("append", "nothing; in new messages carrier is airline now"),
     ):
         before, now = (late(spark, query.format(name), mode=cast(Mode, mode)) for name in ("carrier", "airline"))
-        found = planned(before, now, facts_of(before))
+        found = plan_change(before, now, facts_of(before))
         assert (view(found, "late").kind, output(found, "late").kind) == ("kept", "other_columns")
         assert output(found, "late").receives == receives and not found.is_nothing
 
@@ -585,7 +585,7 @@ def test_a_source_that_is_renamed_keeps_all(flights: Flights) -> None:
             for each in flights.document.inputs
         ),
     )
-    found = planned(flights.document, renamed, facts_of(flights.document))
+    found = plan_change(flights.document, renamed, facts_of(flights.document))
     assert found.is_nothing
     rain = next(source for source in found.sources if source.handle == "rain")
     assert (rain.kind, rain.renamed_from) == ("renamed", "weather")
@@ -631,7 +631,7 @@ def test_what_a_clause_of_tpch_costs(spark: SparkSession) -> None:
         with resolved_suite(replace(suite, queries=each), spark) as (project, errors):
             assert not errors
             both.append(document(project))
-    found = planned(*both, facts_of(both[0]))
+    found = plan_change(*both, facts_of(both[0]))
     with_state = {each.name: (each.nodes.kept_with_state, each.nodes.with_state) for each in found.views}
     assert [view(found, name).kind for name in ("q13", "q18")] == ["kept", "kept"]
     assert "first 10 rows" in view(found, "q03").why and "first 20 rows" in view(found, "q03").why
@@ -735,7 +735,7 @@ def test_a_new_batch_table_is_loaded_and_one_that_is_gone_is_deleted(
     assert f"source {handle}: new, loaded when the change is applied" in text.replace("\n", " ")
     (history,) = (each["history"] for each in plain["views"] if each["view"] == "named")
     assert f"{handle}: loaded" in history
-    found = planned(*loaded_as_recorded(now)[:1], before, loaded_as_recorded(now)[1])
+    found = plan_change(*loaded_as_recorded(now)[:1], before, loaded_as_recorded(now)[1])
     assert "not read any more; the rows that were loaded of it are deleted" in " ".join(shown(found, 300).split())
     assert all(refusal.code != "missing_topic" for refusal in found.refusals)
 
@@ -746,7 +746,7 @@ def test_a_batch_table_is_loaded_again_if_that_is_asked_for(
 ) -> None:
     spec, now = batch(tmp_path / "now", spark, TABLES, NAMED)
     before, facts = loaded_as_recorded(now)
-    same = planned(before, replace(now, inputs=with_recorded_loads(now.inputs, before.inputs)), facts)
+    same = plan_change(before, replace(now, inputs=with_recorded_loads(now.inputs, before.inputs)), facts)
     assert same.is_nothing and all(not source.load for source in same.sources)
     command.monkeypatch.setattr(sys.modules[__name__], "facts_of", lambda _: facts)
     assert "Nothing would be filled" in command.run(spec, before).stdout

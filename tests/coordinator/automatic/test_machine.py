@@ -201,8 +201,8 @@ def test_what_was_learnt_of_the_speed_up_is_used_for_the_next_change() -> None:
     tried = sorted({workers for _, workers, _, _ in world.history})
     for fewer in tried:
         for more in tried:
-            assert known.capacities.expected(more) is not None
-            found = (known.expected(more) or 0) / (known.expected(fewer) or 1)
+            assert known.capacities.rows_per_s_of(more) is not None
+            found = (known.rows_per_s_of(more) or 0) / (known.rows_per_s_of(fewer) or 1)
             assert found == pytest.approx(world.capacity(more) / world.capacity(fewer), rel=0.3)
     second = [change for change in world.changes if change[0] > 6 * HOUR]
     assert len(second) == 1, "what was tried is taken at once"
