@@ -651,7 +651,7 @@ class Command:
 
     def run(self, spec: Path, in_force: PlanDocument, *options: str, under_way: int | None = None) -> Result:
         found = Recorded(4, in_force, facts_of(in_force), under_way)
-        self.monkeypatch.setattr(plan, "recorded", lambda project, now: found)
+        self.monkeypatch.setattr(plan, "read_recorded", lambda project, now: found)
         self.monkeypatch.setattr(
             plan, "planning_session", lambda project: nullcontext((self.spark, KeptDefinitions.nothing()))
         )
