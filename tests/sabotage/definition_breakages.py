@@ -8,7 +8,35 @@ AUTO_CDC, TEST_AUTO_CDC = "stepwell/project/auto_cdc.py", "tests/stepwell/loweri
 DEFINITIONS, SQL_FILES = "stepwell/project/definitions.py", "stepwell/project/sql_files.py"
 TEST_API = "tests/stepwell/test_definitions_api.py"
 
+STRUCTS = "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[structs with other names]"
+
 DEFINED = (
+    Breakage(
+        "fields-of-a-list-by-their-names",
+        "Structs in a list are compared by the names of their fields, so `(a, b) IN ((1, 2))` is never true.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/comparison.py",
+                'value, *candidates = _of_one_type(node, "IN", arguments)',
+                "value, *candidates = arguments",
+            ),
+        ),
+        (STRUCTS,),
+    ),
+    Breakage(
+        "fields-of-a-union-in-another-order",
+        "Fields of structs that get other names are taken in the reverse order.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/fragment.py",
+                "for a, b in zip(from_, to, strict=True)\n    )",
+                "for a, b in zip(reversed([*from_]), to, strict=True)\n    )",
+            ),
+        ),
+        (STRUCTS,),
+    ),
     Breakage(
         "a-parameter-is-ignored",
         "What a definition says about the arrangement of files is dropped without a word.",

@@ -7,21 +7,25 @@ evaluates both. So a right side that can raise is put under a CASE. `a AND CASE 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
-from stepwell.lowering.expressions.fragment import Fragment, Rule, derive, strict, text, unsupported_expression
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    derive,
+    renamed_fields,
+    strict,
+    text,
+    unsupported_expression,
+)
 
 BOOL = pa.bool_()
 
 
 def _compare(operator: str) -> Rule:
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        left, right = arguments
-        if left.type != right.type:
-            raise unsupported_expression(node, f"{left.type} {operator} {right.type}", "cast both sides to one type")
+        left, right = _of_one_type(node, operator, arguments)
         return derive(f"({left.sql} {operator} {right.sql})", BOOL, left, right)
 
     return rule
@@ -31,9 +35,24 @@ def _order(operator: str) -> Rule:
     """The rule of <, <=, > or >=."""
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        return _compare(operator)(node, tuple(replace(a, sql=order_value(a.sql, a.type)) for a in arguments))
+        left, right = _of_one_type(node, operator, arguments)
+        return derive(
+            f"({order_value(left.sql, left.type)} {operator} {order_value(right.sql, right.type)})", BOOL, left, right
+        )
 
     return rule
+
+
+def _of_one_type(node: TreeNode, operator: str, arguments: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+    """The operands with the type of the first one. Names of fields do not count in a comparison."""
+    first, *others = arguments
+    made = [first]
+    for other in others:
+        same = renamed_fields(other, first.type)
+        if same is None:
+            raise unsupported_expression(node, f"{first.type} {operator} {other.type}", "cast both sides to one type")
+        made.append(same)
+    return tuple(made)
 
 
 def order_value(sql: str, type_: pa.DataType, depth: int = 0) -> str:
@@ -85,7 +104,7 @@ def _is_not_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    value, *candidates = arguments
+    value, *candidates = _of_one_type(node, "IN", arguments)
     if any(candidate.raises for candidate in candidates):
         tests = [derive(f"({value.sql} = {c.sql})", BOOL, value, c) for c in candidates]
         result = tests[-1]
@@ -93,7 +112,7 @@ def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
             result = disjoin(test, result)
         # Spark looks at no candidate for a value that is null.
         return derive(f"(CASE WHEN {value.sql} IS NOT NULL THEN {result.sql} END)", BOOL, result)
-    return derive(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, *arguments)
+    return derive(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, value, *candidates)
 
 
 TABLE: dict[str, Rule] = {

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.expressions.functions import Failure, patterns
 from engine.expressions.generic import function_name
-from engine.expressions.types import duck_type
+from engine.expressions.types import duck_type, quote_name
 from engine.model.node import Column, Expression
 from stepwell.catalyst.tree import TreeNode
 
@@ -74,6 +74,48 @@ def unsupported_expression(
 
 def cast(sql: str, type_: pa.DataType) -> str:
     return f"CAST({sql} AS {duck_type(type_)})"
+
+
+def renamed_fields(fragment: Fragment, type_: pa.DataType) -> Fragment | None:
+    """The fragment with `type_`, if that differs from its own in nothing but the names of fields of structs, at any depth; else None. Spark
+    compares such values by the places of their fields. DuckDB goes by names, and a field that it does not find is null."""
+    if fragment.type == type_:
+        return fragment
+    if not _have_equal_structure(fragment.type, type_):
+        return None
+    return replace(
+        fragment, sql=cast(_with_names_of(fragment.sql, fragment.type, type_, 0), type_), type=type_, column=None
+    )
+
+
+def _have_equal_structure(one: pa.DataType, two: pa.DataType) -> bool:
+    if pa.types.is_struct(one) and pa.types.is_struct(two) and one.num_fields == two.num_fields:
+        return all(_have_equal_structure(a.type, b.type) for a, b in zip(one, two, strict=True))
+    if pa.types.is_list(one) and pa.types.is_list(two):
+        return _have_equal_structure(one.value_type, two.value_type)
+    if pa.types.is_map(one) and pa.types.is_map(two):
+        return _have_equal_structure(one.key_type, two.key_type) and _have_equal_structure(one.item_type, two.item_type)
+    return bool(one == two)
+
+
+def _with_names_of(sql: str, from_: pa.DataType, to: pa.DataType, depth: int) -> str:
+    """`depth`: of lists and maps around, whose elements have names of their own."""
+    if from_ == to:
+        return sql
+    element = f"r{depth}"
+    if pa.types.is_list(from_):
+        inner = _with_names_of(element, from_.value_type, to.value_type, depth + 1)
+        return f"list_transform({sql}, lambda {element}: {inner})"
+    if pa.types.is_map(from_):
+        key = _with_names_of(f"struct_extract({element}, 'key')", from_.key_type, to.key_type, depth + 1)
+        value = _with_names_of(f"struct_extract({element}, 'value')", from_.item_type, to.item_type, depth + 1)
+        entry = f"struct_pack(k := {key}, v := {value})"
+        return f"map_from_entries(list_transform(map_entries({sql}), lambda {element}: {entry}))"
+    members = ", ".join(
+        f"{quote_name(b.name)} := {_with_names_of(f'struct_extract({sql}, {text(a.name)})', a.type, b.type, depth)}"
+        for a, b in zip(from_, to, strict=True)
+    )
+    return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({members}) END"
 
 
 def text(value: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.comparison import order_value
-from stepwell.lowering.expressions.fragment import Fragment, cast, derive, unsupported_expression
+from stepwell.lowering.expressions.fragment import Fragment, cast, derive, renamed_fields, unsupported_expression
 
 BOOL = pa.bool_()
 Bound = Mapping[int, Fragment]
@@ -108,9 +108,10 @@ def _reduction(scope: Scope, array: Fragment, zero: Fragment, step: Callable[[st
     wrapped in a struct beside a state, and the state too."""
     state, element = scope.fresh(2)
     type_ = pa.struct([pa.field("a", zero.type), pa.field("e", array.type.value_type)])
-    merged = step(f"{state}.a", Fragment(f"{element}.e", array.type.value_type))
-    if merged.type != zero.type:
-        raise AssertionError(f"Spark casts the start and the merge to one type, not {zero.type} and {merged.type}")
+    result = step(f"{state}.a", Fragment(f"{element}.e", array.type.value_type))
+    merged = renamed_fields(result, zero.type)  # they may have other names of fields
+    if merged is None:
+        raise AssertionError(f"Spark casts the start and the merge to one type, not {zero.type} and {result.type}")
 
     def pack(a: str, e: str) -> str:
         return cast(f"struct_pack(a := {a}, e := {e})", type_)

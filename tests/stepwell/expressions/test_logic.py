@@ -19,6 +19,13 @@ CASES = [
     *(f"st {op} named_struct('a', 1, 'b', CAST(NULL AS string))" for op in ("<", ">=")), "arr < array(1, NULL)", "arr >= array(NULL, 1)",
     *(f"{which}(named_struct('a', i, 'b', s), named_struct('a', j, 'b', u), st)" for which in ("greatest", "least")),
     "greatest(array(i), array(j), arr)", "least(array(i), array(j), arr)",
+    # The fields of structs are compared by their places, whatever their names are.
+    *(f"(i, s) {op} (1, 'a')" for op in ("=", "<=>", "<", "<=", ">", ">=")), *(f"(i, s) {op} (j, u)" for op in ("=", "<=>", "<", ">=")),
+    "(i, s) IN ((1, 'a'), (2, 'abc'))", "(i, s) NOT IN ((1, 'a'), (j, u))", "(i, (s, j)) IN ((1, ('a', 2)), (j, (u, k)))", "st IN ((1, 'a'), (i, s))",
+    "(i, s) IN ((1, 'a'), (2, cast(NULL AS string)), (cast(NULL AS int), 'abc'))", "(i, l div k) IN ((1, 2L), (j, l))", "array((i, s)) IN (array((1, 'a')), array((j, u)))",
+    "(i, s) IN ((1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e'),(6,'f'),(7,'g'),(8,'h'),(9,'i'),(10,'j'),(11,'k'),(12,'abc'))", "array((i, s)) = array((j, u))",
+    "named_struct('a', i, 'b', j) = named_struct('b', i, 'a', j)", "CASE (i, j) WHEN (1, 2) THEN 'x' WHEN (2, 2) THEN 'y' END",
+    "map_from_arrays(array('x', 'y'), array((i, s), NULL))['x'] = (1, 'a')", "transform(array((i, s)), x -> x = (1, 'a'))",
     "o AND p", "o OR p", "NOT o", "NOT (o AND p)", "o IS NULL", "d IS NOT NULL", "i IN (1, 2, 100)", "i NOT IN (1, NULL)", "i IN (j, k, 3)",
     "s IN ('a', 'abc', '😀')", "m IN (1.0, 2.5)", "d IN (0.0, double('NaN'))", "i IN (1,2,3,4,5,6,7,8,9,10,11,12)", "i IN (1,NULL,3,4,5,6,7,8,9,10,11,12)",
     "s IN ('a','b','c','d','e','f','g','h','i','j','k','😀')", "m IN (1,2,3,4,5,6,7,8,9,10,11,2.5)", "x IN (X'00', X'616263')",

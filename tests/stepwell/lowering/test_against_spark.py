@@ -306,6 +306,11 @@ QUERIES: dict[str, Query] = {
     "left join of structs": (
         "SELECT t.a, x.r, x.l FROM t LEFT JOIN (SELECT a, named_struct('c', c, 's', s) AS r, array(c) AS l FROM u) x ON t.a = x.a"
     ),
+    "structs with other names": (
+        "SELECT x.p, count(*) AS n, max(x.q[0].b) AS m FROM "
+        "(SELECT (a, b) AS p, array((a, b)) AS q FROM t UNION ALL SELECT (c, 1L), array((a, c)) FROM u) x "
+        "WHERE x.p NOT IN ((1L, 2L), (2L, 1L)) GROUP BY x.p"
+    ),
     "rows without a match": "SELECT t.* FROM t LEFT JOIN u ON t.a = u.a WHERE u.a IS NULL",
     "rows without a match, by a condition": (
         "SELECT t.a, t.b, u.c FROM t LEFT JOIN u ON t.a = u.a AND t.b > u.c WHERE u.a IS NULL"
