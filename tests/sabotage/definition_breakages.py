@@ -25,6 +25,21 @@ DEFINED = (
         (STRUCTS,),
     ),
     Breakage(
+        "fields-of-branches-by-their-names",
+        "A branch of a choice whose fields are written in another case is null.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/conditional.py",
+                "renamed_fields(argument, type_) or argument for",
+                "argument for",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_logic.py::test_logic_is_sparks[if(o, named_struct('A', i, 'b', j), named_struct('a', 7, 'B', k))]",
+        ),
+    ),
+    Breakage(
         "fields-of-a-union-in-another-order",
         "Fields of structs that get other names are taken in the reverse order.",
         "the batch answer",

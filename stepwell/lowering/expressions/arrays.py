@@ -17,6 +17,7 @@ from stepwell.lowering.expressions.fragment import (
     failure,
     generic,
     literal_value,
+    renamed_fields,
     strict,
     unsupported_expression,
 )  # fmt: skip
@@ -125,7 +126,8 @@ def _zip(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _insert(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """array_insert: positions count from 1, or from the end. A position beyond an end is reached by nulls."""
-    array, position, item = arguments
+    array, position, given = arguments
+    item = renamed_fields(given, array.type.value_type) or given
     if node.get("legacyNegativeIndex"):
         raise unsupported_expression(node, "spark.sql.legacy.negativeIndexInArrayInsert", "leave the setting as it is")
     at, count = cast(position.sql, LONG), f"len({array.sql})"

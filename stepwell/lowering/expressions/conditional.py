@@ -8,7 +8,7 @@ import pyarrow as pa
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.comparison import order_value
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive
+from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, renamed_fields
 
 
 def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
@@ -16,25 +16,34 @@ def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
     return next((a.type for a in arguments if not pa.types.is_null(a.type)), pa.null())
 
 
+def _of_common_type(arguments: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+    """The branches with one type. Spark leaves names of fields that differ in case."""
+    type_ = _common(arguments)
+    return tuple(renamed_fields(argument, type_) or argument for argument in arguments)
+
+
 def _if(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    condition, then, otherwise = arguments
+    condition = arguments[0]
+    then, otherwise = _of_common_type(arguments[1:])
     type_ = _common((then, otherwise))
-    return derive(cast(f"CASE WHEN {condition.sql} THEN {then.sql} ELSE {otherwise.sql} END", type_), type_, *arguments)
+    sql = f"CASE WHEN {condition.sql} THEN {then.sql} ELSE {otherwise.sql} END"
+    return derive(cast(sql, type_), type_, condition, then, otherwise)
 
 
 def _case_when(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     pairs = len(arguments) // 2
-    branches = [(arguments[2 * i], arguments[2 * i + 1]) for i in range(pairs)]
-    otherwise = arguments[2 * pairs :]
-    type_ = _common((*(value for _, value in branches), *otherwise))
-    whens = " ".join(f"WHEN {condition.sql} THEN {value.sql}" for condition, value in branches)
-    rest = f" ELSE {otherwise[0].sql}" if otherwise else ""
-    return derive(cast(f"CASE {whens}{rest} END", type_), type_, *arguments)
+    conditions = arguments[: 2 * pairs : 2]
+    values = _of_common_type((*arguments[1 : 2 * pairs : 2], *arguments[2 * pairs :]))
+    type_ = _common(values)
+    whens = " ".join(f"WHEN {when.sql} THEN {then.sql}" for when, then in zip(conditions, values, strict=False))
+    rest = f" ELSE {values[-1].sql}" if len(values) > pairs else ""
+    return derive(cast(f"CASE {whens}{rest} END", type_), type_, *conditions, *values)
 
 
 def _coalesce(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    type_ = _common(arguments)
-    return derive(cast(f"COALESCE({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
+    values = _of_common_type(arguments)
+    type_ = _common(values)
+    return derive(cast(f"COALESCE({', '.join(value.sql for value in values)})", type_), type_, *values)
 
 
 def _pass(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -91,6 +100,7 @@ def _extreme(function: str) -> Rule:
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         type_ = arguments[0].type
+        arguments = _of_common_type(arguments)
         if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
             return derive(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
         # Each argument is written once: a chain of CASEs would write the first one 3^n times.

@@ -300,6 +300,12 @@ class _Columns:
 def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: tuple[SortKey, ...]) -> WindowCall:
     argument = None if read.argument is None else at[read.argument]
     default = None if read.default is None else at[read.default]
+    if argument is not None and default is not None and types[argument] != types[default]:
+        raise UnsupportedPlan(
+            "Window",
+            f"the default of lead or lag has type {types[default]}, and its value has type {types[argument]}",
+            "Give the fields of both the same names",
+        )
     frame = _frame(read.frame, order, types)
     if read.function in RANKING or read.function == "lead":
         frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there

@@ -37,6 +37,10 @@ CASES = [
     "cast(n as timestamp)", "cast(l as timestamp)", "cast(i as timestamp)", "cast(b as timestamp)",
     "cast(s as binary)", "cast(x as string)", "cast(cast(s as binary) as string)", "cast(d as timestamp)", "cast(cast(e as decimal(30,10)) as string)",
 "cast(cast(i as double) / 7 as string)", "cast(cast(l as float) as string)", "cast(d as decimal(20,3))",
+    # The fields of a struct are cast by their places.
+    "cast(named_struct('x', i, 'y', s) AS STRUCT<p: BIGINT, q: STRING>)", "cast(st AS STRUCT<b: DOUBLE, c: STRING>)", "cast((i, num) AS STRUCT<a: TINYINT, b: INT>)",
+    "cast(array((i, array((k, m)))) AS ARRAY<STRUCT<q: STRING, w: ARRAY<STRUCT<y: DOUBLE, z: STRING>>>>)", "cast(map('k', (i, s)) AS MAP<STRING, STRUCT<y: BIGINT, x: STRING>>)",
+    "cast(map('k', map('l', array(i))) AS MAP<STRING, MAP<STRING, ARRAY<BIGINT>>>)", "cast(if(o, (i, (j, k)), NULL) AS STRUCT<a: BIGINT, b: STRUCT<c: STRING, d: INT>>)",
     "CASE WHEN num RLIKE '^[0-9]$' THEN cast(num as int) END",
 ]  # fmt: skip
 
