@@ -17,8 +17,8 @@ FRONT_END = (
         (
             Edit(
                 "stepwell/lowering/expressions/comparison.py",
-                "tuple(replace(a, sql=order_value(a.sql, a.type)) for a in arguments)",
-                "arguments",
+                'f"({order_value(left.sql, left.type)} {operator} {order_value(right.sql, right.type)})", BOOL',
+                'f"({left.sql} {operator} {right.sql})", BOOL',
             ),
             Edit(
                 "stepwell/lowering/expressions/conditional.py",
