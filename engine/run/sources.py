@@ -31,7 +31,7 @@ from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, 
 from io_kafka.formats.batches import NotRows, rows_in
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.records import TimestampBeyondRange, extras_of, rows_of
-from io_kafka.messages import TopicMessages, joined
+from io_kafka.messages import TopicMessages, join_messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 
@@ -231,7 +231,9 @@ def messages_of(batches: Sequence[RawBatch]) -> TopicMessages:
     """Those of several partitions of one topic."""
     numbers = np.array([batch.range.partition for batch in batches], np.int32)
     partitions = np.repeat(numbers, [batch.messages.length for batch in batches])
-    return TopicMessages(batches[0].range.topic, pa.array(partitions), joined([batch.messages for batch in batches]))
+    return TopicMessages(
+        batches[0].range.topic, pa.array(partitions), join_messages([batch.messages for batch in batches])
+    )
 
 
 def _decoded(node: int, table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
