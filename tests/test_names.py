@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("stepwell", "io_kafka")
+ROOMS = ("stepwell", "engine", "io_kafka")
 """The other rooms have functions that are still called by participles."""
 
 _PARTICIPLE = re.compile(
@@ -24,11 +24,14 @@ EVENTS = {
 }
 """Called when something has happened."""
 
+FIXED = {"engine": {"cached"}}
+"""Functions whose names are in the pickles of plans that are in use (engine/python/rebuilt.py)."""
+
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_function_is_called_by_a_bare_participle(room: str) -> None:
     participles = {name for name in _functions(room) if _PARTICIPLE.fullmatch(name) and "_" not in name.strip("_")}
-    assert participles == EVENTS.get(room, set())
+    assert participles == EVENTS.get(room, set()) | FIXED.get(room, set())
 
 
 def _functions(room: str) -> Iterator[str]:
