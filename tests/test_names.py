@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("stepwell", "engine", "io_kafka")
+ROOMS = ("stepwell", "engine", "io_kafka", "storage")
 """The other rooms have functions that are still called by participles."""
 
 _PARTICIPLE = re.compile(
